@@ -3,8 +3,9 @@
 import base64
 import hashlib
 import json
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -12,59 +13,51 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from langchain_rse.config import QuerySettings, RSEConfig
+from langchain_rse.explaining.alternatives import find_alternatives, find_obstacle
 from langchain_rse.explaining.text import name_of_function, relevance_parts, words_in
 from langchain_rse.explaining.traces import RSETrace
-from langchain_rse.explaining.values import NOT_SHOWN, settings_as_values
+from langchain_rse.explaining.values import NOT_SHOWN, chunk_as_values, settings_as_values
 from langchain_rse.query.candidates import Reason
 from langchain_rse.query.reading import DocumentSegment
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.query.trace import with_exclusion
 from langchain_rse.text.code import looks_like_code
 from langchain_rse.text.highlighting import query_words
+from langchain_rse.text.ranges import format_range
 
 # Characters that would end a script tag, or a line of JavaScript.
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
-# Settings that the page has in its controls, or in its lines of settings to copy.
-_WITH_SLIDER = ("irrelevant_chunk_penalty", "neighbor_weight", "segment_cost", "max_context_length")
-# Settings by which the page's solver chooses segments, or that its reasons name.
-_OF_SOLVER = (*_WITH_SLIDER, "neighbor_radius", "k")
-# Outcomes that the exact solver's settings decide: the page finds them itself.
-_OF_PAGE = (
-    *(Reason.RETURNED, Reason.FILLED, Reason.NO_CANDIDATE, Reason.BEYOND_K, Reason.NO_ROOM),
-    *(Reason.TOO_LONG, Reason.SEGMENT_COST, Reason.BELOW_THE_PENALTY),
-)
-_SCRIPTS = (
-    *("solver.js", "data.js", "reasons.js", "strips.js", "passages.js", "chunk.js"),
-    *("controls.js", "page.js"),
-)
+_WITH_SLIDER = ("irrelevant_chunk_penalty", "max_context_length")
+_SCRIPTS = ("data.js", "strips.js", "passages.js", "chunk.js", "controls.js", "page.js")
 # Tells the style sheet that scripts run: only then are controls shown.
 _START = 'document.documentElement.className = "scripted";'
+
+Columns = Mapping[tuple[str, int], int]
+"""The places of the chunks on the page, by the key of their document and their number in it."""
 
 
 def render_report(trace: RSETrace) -> str:
     """Make an HTML page of a trace: one file that loads nothing else."""
-    style = _read("report.css")
-    script = "".join(_read(name) for name in _SCRIPTS)
-    page_data = _page_data(trace)
-    data = json.dumps(page_data, ensure_ascii=False, separators=(",", ":"))
+    obstacle = find_obstacle(trace)
+    data = json.dumps(
+        _page_data(trace, has_sliders=not obstacle), ensure_ascii=False, separators=(",", ":")
+    )
+    inline = {
+        "style": _read("report.css"),
+        "start": _START,
+        "script": "".join(map(_read, _SCRIPTS)),
+    }
     environment = Environment(autoescape=True, undefined=StrictUndefined)
     text = environment.from_string(_read("report.html.jinja")).render(
         trace=trace,
-        answered=trace.answered,
+        obstacle=obstacle,
         settings=settings_as_values(trace.settings),
-        enabled=page_data["enabled"],
+        format_range=format_range,
         looks_like_code=looks_like_code,
-        data=Markup(data.translate(_ESCAPES)),  # noqa: S704 - escaped
-        inline={  # our own
-            "style": Markup(style),  # noqa: S704
-            "start": Markup(_START),  # noqa: S704
-            "script": Markup(script),  # noqa: S704
-        },
-        digests={
-            "style": _digest(style),
-            "start": _digest(_START),
-            "script": _digest(script),
-        },
+        data=Markup(data.translate(_ESCAPES)),  # noqa: S704 - escaped for a script
+        # The package's own files.
+        inline={name: Markup(code) for name, code in inline.items()},  # noqa: S704
+        digests={name: _digest(code) for name, code in inline.items()},
     )
     # Lone surrogates cannot be written to a file.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -79,57 +72,79 @@ def _digest(code: str) -> str:
     return base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
 
 
-def _page_data(trace: RSETrace) -> dict[str, Any]:
+def _page_data(trace: RSETrace, *, has_sliders: bool) -> dict[str, Any]:
     """The data for the page's script."""
     settings = trace.settings
-    values = settings_as_values(settings)
-    unit = name_of_function(settings.length_function)
-    places = {document.doc_id: place for place, document in enumerate(trace.documents)}
-    returned = {id(segment) for segment in trace.returned}
-    unreturned = [segment for segment in trace.segments if id(segment) not in returned]
-    characters = sum(len(segment.text) for segment in trace.returned)
-    is_considered = any(document.reason is None for document in trace.documents)
-    is_enabled = settings.config.solver == "exact" and is_considered
     highlighted = query_words([trace.query, *trace.queries])
+    columns: dict[tuple[str, int], int] = {}
     documents = []
     for document in trace.documents:
-        chunks = [_chunk_data(trace, chunk, highlighted) for chunk in document.chunks]
+        chunks = []
+        for chunk in document.chunks:
+            if chunk.layout is not None and chunk.weight:
+                columns[chunk.layout.manifest.key, chunk.index] = len(columns)
+            chunks.append(_chunk_data(trace, chunk, highlighted))
         fields = {
             "name": document.name,
             "reason": document.reason,
-            "length": document.length,
             "chunk_count": document.chunk_count,
             "chunks": chunks,
         }
         documents.append(fields)
-    return {
-        "enabled": is_enabled,
-        "settings": {name: values[name] for name in _OF_SOLVER},
-        "order": settings.order,
-        "rate": characters / trace.spent if trace.spent else 1,
-        "unit": "characters" if unit == "len" else f"units of {unit}",
-        "arguments": _arguments(settings, has_sliders=is_enabled),
-        "config": _arguments(settings.config, has_sliders=is_enabled),
-        "reasons": {reason.label: reason.value for reason in _OF_PAGE},
-        "returned": [_segment_data(segment, places) for segment in trace.returned],
-        "unreturned": [_segment_data(segment, places) for segment in unreturned],
+    returned = {id(segment) for segment in trace.returned}
+    unreturned = [segment for segment in trace.segments if id(segment) not in returned]
+    data: dict[str, Any] = {
+        "penalty": settings.penalty,
+        "budget": settings.max_context_length,
+        "arguments": _arguments(settings),
+        "config": _arguments(settings.config),
+        "returned": _segments_data(trace.returned, columns),
+        "unreturned": _segments_data(unreturned, columns),
         "documents": documents,
+    }
+    if has_sliders:
+        data["alternatives"] = _alternatives_data(trace, columns)
+    return data
+
+
+def _segments_data(segments: Sequence[DocumentSegment], columns: Columns) -> list[float]:
+    """The place of the first chunk of each segment, the one after its last, and its value."""
+    numbers: list[float] = []
+    for segment in segments:
+        start = columns[segment.layout.manifest.key, segment.start]
+        numbers += [start, start + len(segment.chunks), float(f"{segment.value:.3g}")]
+    return numbers
+
+
+def _alternatives_data(trace: RSETrace, columns: Columns) -> dict[str, Any]:
+    """The answers that the sliders choose from, each once."""
+    if trace.scored is None:
+        return {}
+    alternatives = find_alternatives(trace, trace.scored)
+    places: dict[tuple[float, ...], int] = {}
+    rows = []
+    for answers in alternatives.answers:
+        row = []
+        for answer in answers:
+            numbers = tuple(_segments_data(answer, columns))
+            row.append(places.setdefault(numbers, len(places)))
+        rows.append(row)
+    budgets = [None if math.isinf(budget) else budget for budget in alternatives.budgets]
+    return {
+        "penalties": alternatives.penalties,
+        "budgets": budgets,
+        "rows": rows,
+        "answers": list(places),
     }
 
 
-def _segment_data(segment: DocumentSegment, places: Mapping[str, int]) -> list[float]:
-    place = places[segment.layout.manifest.doc_id]
-    return [place, segment.start, segment.end, segment.value]
-
-
-def _arguments(settings: QuerySettings | RSEConfig, *, has_sliders: bool) -> list[str]:
+def _arguments(settings: QuerySettings | RSEConfig) -> list[str]:
     """The settings without a slider that are not the defaults, as arguments in Python."""
     model = QuerySettings if isinstance(settings, QuerySettings) else RSEConfig
     arguments = []
     for name, field in model.model_fields.items():
         value = getattr(settings, name)
-        has_slider = has_sliders and name in _WITH_SLIDER
-        if has_slider or name in NOT_SHOWN or value == field.default:
+        if name in _WITH_SLIDER or name in NOT_SHOWN or value == field.default:
             continue
         # The name of a function stands for the function.
         written = name_of_function(value) if callable(value) else repr(value)
@@ -141,67 +156,44 @@ def _chunk_data(
     trace: RSETrace, chunk: Chunk, highlighted: re.Pattern[str] | None
 ) -> dict[str, Any]:
     """What the page shows of a chunk; fields that are empty are left out."""
+    values = chunk_as_values(trace, chunk)
     candidate = chunk.candidate
-    start, end = chunk.span or (0, 0)
+    exclusion = None if candidate is None else trace.exclusions.get(candidate.chunk_key)
+    why = values["why"]
+    if exclusion is not None:  # the solver sees it, if at all, as a chunk that was not found
+        why = trace.why(with_exclusion(chunk, exclusion))
+    hit = None if candidate is None else candidate.hit
+    text = _text_in_segment(trace, chunk)
+    is_embedded = text is None and candidate is not None
+    text = (values["text"] or "" if text is None else text).strip("\r\n")
+    hits = values["hits"].items()
+    is_found = candidate is not None
     data: dict[str, Any] = {
-        "index": chunk.index,
-        "start_index": start if chunk.span else None,
-        "length": end - start if chunk.span else None,
-        "relevance": chunk.relevance,  # exact, as the solver computes with it
+        "start_index": values["start_index"],
+        "length": values["length"],
+        "relevance": _rounded(chunk.relevance),
         "credited": _rounded(chunk.credited),
         "value": _rounded(chunk.value),
-        "outcome": chunk.outcome.label,
-        "seen": 1 if chunk.weight else None,  # by the solver
+        "outcome": None if chunk.outcome is Reason.NO_CANDIDATE else chunk.outcome.label,
+        "why": why if is_found else None,
+        "unseen": not chunk.weight,  # by the solver
+        "found": is_found,
+        "excluded": None if exclusion is None else exclusion.reason.label,
+        "rank": None if hit is None else hit.rank + 1,
+        "hits": [[name, each["rank"] + 1, _rounded(each["score"])] for name, each in hits],
+        "query": values["query"] if len(trace.queries) > 1 else None,
+        "words": words_in(trace, chunk),
         "parts": relevance_parts(chunk),
+        "embedded": is_embedded,
+        "code": looks_like_code(text),
+        # Every second part is a word of the query.
+        "text": highlighted.split(text) if text and highlighted else [text] if text else None,
     }
-    if candidate is not None:
-        hit = candidate.hit
-        data["found"] = 1
-        data["rank"] = None if hit is None else hit.rank
-        data["hits"] = [
-            [name, each.rank, None if each.score is None else _rounded(each.score)]
-            for name, each in candidate.hits.items()
-        ]
-        data["query"] = candidate.query if len(trace.queries) > 1 else None
-        data["words"] = words_in(trace, chunk) or None
-        is_exact = trace.settings.config.solver == "exact"
-        if chunk.outcome not in {Reason.RETURNED, Reason.FILLED} and not (
-            is_exact and chunk.outcome in _OF_PAGE
-        ):
-            data["why"] = trace.why(chunk)
-        data |= _exclusion_data(trace, chunk)
-    text = _text_in_segment(trace, chunk)
-    if text is None:
-        data["embedded"] = 1
-        text = "" if candidate is None else candidate.document.page_content
-    text = text.strip("\r\n")
-    if looks_like_code(text):
-        data["code"] = 1
-    if not text:
-        data["text"] = []
-    elif highlighted is None:
-        data["text"] = [text]
-    else:
-        data["text"] = highlighted.split(text)  # every second part is a word of the query
-    return {name: value for name, value in data.items() if value is not None}
+    return {"index": chunk.index, **{name: value for name, value in data.items() if value}}
 
 
-def _rounded(number: float) -> float:
-    return float(f"{number:.6g}")
-
-
-def _exclusion_data(trace: RSETrace, chunk: Chunk) -> dict[str, Any]:
-    """Why a candidate does not count: the solver sees it, if at all, as one that was not found."""
-    key = None if chunk.candidate is None else chunk.candidate.chunk_key
-    exclusion = None if key is None else trace.exclusions.get(key)
-    if exclusion is None:
-        return {}
-    is_uncredited = trace.looked_up is not None and key in trace.looked_up.exclusions
-    return {
-        "excluded": exclusion.reason.label,
-        "uncredited": 1 if is_uncredited else None,  # it gets no credit from its neighbors
-        "why": trace.why(with_exclusion(chunk, exclusion)),
-    }
+def _rounded(number: float | None) -> float | None:
+    return None if number is None else float(f"{number:.4g}")
 
 
 def _text_in_segment(trace: RSETrace, chunk: Chunk) -> str | None:

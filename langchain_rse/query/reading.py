@@ -116,6 +116,13 @@ def fit(steps: int, limit: float, length_after: Callable[[int], float]) -> int:
     return bisect_right(range(1, steps + 1), limit, key=length_after)
 
 
+def steps_within(scored: ScoredChunks, selection: Selection, characters: float) -> int:
+    """How many of the first steps of a selection fit a budget in characters."""
+    step_lengths = [int(scored.lengths[start:end].sum()) for start, end in selection.steps]
+    totals = [0, *itertools.accumulate(step_lengths)]
+    return fit(len(selection.steps), characters, totals.__getitem__)
+
+
 # Reading
 
 
@@ -132,9 +139,7 @@ def read(
     """
     is_estimate = settings.length_function is not CHARACTERS
     needs_texts = is_estimate or settings.include_header
-    step_lengths = [int(scored.lengths[start:end].sum()) for start, end in selection.steps]
-    totals = [0, *itertools.accumulate(step_lengths)]
-    count = fit(len(selection.steps), characters, totals.__getitem__)
+    count = steps_within(scored, selection, characters)
     if is_estimate:
         count = min(count + 1, len(selection.steps))
     steps = selection.steps[:count]

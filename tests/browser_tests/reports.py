@@ -17,13 +17,7 @@ from tests.unit_tests.fakes import BagOfWords, make_retriever
 
 QUESTION = "late rent fee"
 HOSTILE = "</script><script>hacked=1</script><img src=x onerror=hacked=1>{{7*7}}"
-SLIDERS = {
-    "Penalty": "irrelevant_chunk_penalty",
-    "Neighbor weight": "neighbor_weight",
-    "Segment cost": "segment_cost",
-    "Budget": "max_context_length",
-}
-IN_CONFIG = {"neighbor_weight", "segment_cost"}
+SLIDERS = ("Penalty", "Budget")
 
 
 def texts_of(documents: int, chunks: int) -> dict[str, str]:

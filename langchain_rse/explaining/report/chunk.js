@@ -1,20 +1,20 @@
-// The details of one chunk: why it is in the answer or not, and its numbers.
+// The details of one chunk: what became of it and why, and its numbers.
 let selected = null;
 
 function showChunk(chunk) {
   if (selected) selected.bar.ariaSelected = "false";
   selected = chunk;
   chunk.bar.ariaSelected = "true";
-  const now = chunk.now ?? chunk.outcome;
-  const { reason } = data.documents[chunk.document];
   const close = element("button", { type: "button", className: "close" }, "Close");
   close.addEventListener("click", hideChunk);
+  const isOwn = chunk.now === chunk.outcome || chunk.now === chunk.excluded;
+  const segment = numbers.get(chunk.column);
   byId("chunk").replaceChildren(
     close, element("h2", {}, `Chunk ${chunk.index} of `, element("bdi", {}, nameOf(chunk))),
     listOf([
-      ["outcome", now],
-      ["why", reason || whyOf(chunk, now)],
-      ["segment", numbers.has(chunk.column) ? `${numbers.get(chunk.column).number}` : ""],
+      ["outcome", chunk.now],
+      ["why", data.documents[chunk.document].reason || (isOwn && chunk.now !== "filled" && chunk.why)],
+      ["segment", segment && `${segment.number}`],
     ]),
     listOf(numbersOf(chunk)),
     listOf(madeOf(chunk)),
@@ -23,25 +23,24 @@ function showChunk(chunk) {
 }
 
 function numbersOf(chunk) {
-  const end = chunk.start_index + chunk.length;
-  const place = chunk.start_index === undefined ? "" : `${grouped(chunk.start_index)}–${grouped(end)}`;
+  const start = chunk.start_index ?? 0;
   const hits = (chunk.hits ?? []).flatMap(([name, rank, score]) => [
-    [`${name}: rank`, `${rank + 1}`],
-    [`${name}: score`, number(score ?? undefined, 3)],
+    [`${name}: rank`, `${rank}`],
+    [`${name}: score`, score !== null && number(score, 3)],
   ]);
-  return [["characters", place], ...hits, ["query", chunk.query ?? ""]];
+  return [["characters", chunk.length && range(start, start + chunk.length)], ...hits, ["query", chunk.query]];
 }
 
 /** What the relevance is made of, from the search to the value. */
 function madeOf(chunk) {
   const fromNeighbors = (chunk.credited ?? 0) - (chunk.relevance ?? 0);
   return [
-    ...chunk.parts,
-    ["words of the query", chunk.words ?? ""],
+    ...(chunk.parts ?? []),
+    ["words of the query", chunk.words],
     ["relevance", number(chunk.relevance)],
-    ["from neighbors", fromNeighbors >= 0.005 ? number(fromNeighbors) : ""],
+    ["from neighbors", fromNeighbors >= 0.005 && number(fromNeighbors)],
     ["credited", number(chunk.credited)],
-    ["value", number(chunk.value)],
+    ["value", isInitial() && number(chunk.value)],
   ];
 }
 

@@ -6,7 +6,7 @@ const PREVIEW = 120; // characters of a folded segment
 function partOf(chunk) {
   if (chunk.part) return chunk.part;
   const found = isFound(chunk);
-  const rank = chunk.rank === undefined ? "by words" : `rank ${chunk.rank + 1}`;
+  const rank = chunk.rank === undefined ? "by words" : `rank ${chunk.rank}`;
   const how = found ? `${rank} · relevance ${number(chunk.relevance)}` : "filled in";
   const label = `chunk ${chunk.index} · ${how}${chunk.embedded && found ? " · as embedded" : ""}`;
   chunk.part = element(
@@ -17,18 +17,18 @@ function partOf(chunk) {
 }
 
 function textOf(chunk) {
-  const missing = `(${grouped(chunk.length)} characters that the query did not read)`;
+  const missing = `(${grouped(chunk.length ?? 0)} characters that the query did not read)`;
   return element(
     "div", { className: chunk.code ? "text code" : "text", dir: "auto" },
-    ...(chunk.text.length ? marked(chunk.text) : [missing]),
+    ...(chunk.text ? marked(chunk.text) : [missing]),
   );
 }
 
-const relevanceOf = (chunk) => (isFound(chunk) ? chunk.relevance : 0);
+const relevanceOf = (chunk) => (isFound(chunk) ? chunk.relevance ?? 0 : 0);
 const bestOf = (some) => some.reduce((a, b) => (relevanceOf(b) > relevanceOf(a) ? b : a));
 function whichOf(some) {
   const [first, last] = [some[0].index, some[some.length - 1].index];
-  return first === last ? `chunk ${first}` : `chunks ${first}–${last}`;
+  return `${first === last ? "chunk" : "chunks"} ${range(first, last)}`;
 }
 
 // Made once for each best chunk, so that a segment that grows stays open, or closed.
@@ -44,7 +44,7 @@ function segmentOf(some, isOpen) {
 }
 
 function describe(segment, title, some, value) {
-  const preview = bestOf(some).text.join("").trim().slice(0, PREVIEW).replace(/\S*$/, "…");
+  const preview = (bestOf(some).text ?? []).join("").trim().slice(0, PREVIEW).replace(/\S*$/, "…");
   segment.firstElementChild.replaceChildren(
     element("strong", {}, title),
     ` · ${whichOf(some)} · ${counted(lengthOf(some), "character")} · value ${number(value)}`,

@@ -53,20 +53,20 @@ function chartOf(doc) {
 }
 
 /** Show what changed of the bars; `shown` has the columns of the answer. */
-function showBars(shown, numbers) {
+function showBars(shown) {
   for (const doc of data.documents) {
-    doc.strip.parentNode.style.setProperty("--penalty", state.irrelevant_chunk_penalty);
-    for (const line of doc.lines) line.textContent = number(state.irrelevant_chunk_penalty);
+    doc.strip.parentNode.style.setProperty("--penalty", state.penalty);
+    for (const line of doc.lines) line.textContent = number(state.penalty);
     for (const chunk of doc.chunks) showBar(chunk, shown, numbers.get(chunk.column));
   }
 }
 
 function showBar(chunk, shown, segment) {
-  const now = chunk.now ?? chunk.outcome;
+  const { now } = chunk;
   const is = shown.has(chunk.column);
   const first = segment && segment.isFirst ? segment.number : "";
   const place = segment ? ` in segment ${segment.number}` : "";
-  const key = `${now}${place} ${first} ${chunk.credited} ${is}`;
+  const key = `${now}${place} ${first} ${is}`;
   if (chunk.shown === key) return;
   chunk.shown = key;
   const kind = now === "returned" ? " in" : now === "filled" ? " fill" : "";
@@ -75,9 +75,9 @@ function showBar(chunk, shown, segment) {
   chunk.bar.style.setProperty("--credited", Math.min(chunk.credited ?? 0, 1));
   if (first) chunk.bar.dataset.segment = first;
   else delete chunk.bar.dataset.segment;
-  const rank = chunk.rank === undefined ? "" : `, rank ${chunk.rank + 1}`;
+  const rank = chunk.rank === undefined ? "" : `, rank ${chunk.rank}`;
   const credited = chunk.credited === undefined ? "" : `, credited ${number(chunk.credited)}`;
-  const relevance = chunk.found ? `, relevance ${number(chunk.relevance ?? 0)}` : "";
+  const relevance = chunk.found ? `, relevance ${number(chunk.relevance)}` : "";
   chunk.bar.ariaLabel = `Chunk ${chunk.index}: ${now}${place}${rank}${relevance}${credited}`;
 }
 
@@ -107,7 +107,7 @@ function foldDocuments(segments) {
   byId("others").firstElementChild.replaceChildren(
     element("strong", {}, `${counted(folded.length, "document")} without a returned segment`),
     `${among} · ${counted(candidates.length, "candidate")} · the best: `, element("bdi", {}, nameOf(best)),
-    `, chunk ${best.index}, relevance ${number(best.relevance ?? 0)}, ${best.now ?? best.outcome}`,
+    `, chunk ${best.index}, relevance ${number(best.relevance)}, ${best.now}`,
   );
 }
 

@@ -1,0 +1,104 @@
+"""The answers that other penalties and budgets would give: what the report's sliders choose from.
+
+The query's own candidates and scores are given to the query's own solver, so that each answer is
+the one of the retriever. With the exact solver, a growing budget or a falling penalty only adds
+chunks, so that few of the answers differ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from langchain_rse.config import QuerySettings
+from langchain_rse.explaining.text import name_of_function
+from langchain_rse.query.reading import CHARACTERS, DocumentSegment, chunk_at, steps_within
+from langchain_rse.query.rendering import choose
+from langchain_rse.query.scoring import ScoredChunks
+from langchain_rse.query.selecting import select, single_chunk_fallback
+from langchain_rse.query.trace import Trace
+
+_PENALTIES = 50  # steps of the slider from 0 to 1
+_LEAST_BUDGET = 250  # characters
+
+Answer = Sequence[DocumentSegment]
+"""The segments of an answer, in its order, without their texts."""
+
+
+class Alternatives(NamedTuple):
+    """The answers to a query by penalty and budget."""
+
+    penalties: Sequence[float]  # ascending
+    budgets: Sequence[float]  # in characters, ascending; the last is infinite
+    answers: Sequence[Sequence[Answer]]  # by penalty, then by budget
+
+
+def find_obstacle(trace: Trace) -> str:
+    """Why answers with other settings cannot be known exactly; empty if they can."""
+    settings = trace.settings
+    if trace.scored is None or not trace.scored.candidates:
+        return "no candidate was considered, so other settings change nothing"
+    if settings.config.solver != "exact":
+        return "they need the exact solver"
+    if settings.length_function is not CHARACTERS:
+        name = name_of_function(settings.length_function)
+        return f"the budget is measured by {name}, also in texts that the query did not read"
+    if settings.include_header:
+        return "the budget counts headers, also of texts that the query did not read"
+    budget = settings.max_context_length
+    expected, _ = _answer(trace.scored, settings, math.inf if budget is None else budget)
+    if [_place_of(each) for each in expected] != [_place_of(each) for each in trace.returned]:
+        return "text of the answer is missing or was changed"
+    return ""
+
+
+def find_alternatives(trace: Trace, scored: ScoredChunks) -> Alternatives:
+    """Answer the query with each of some penalties and budgets, its own among them."""
+    settings = trace.settings
+    penalties = {number / _PENALTIES for number in range(_PENALTIES + 1)} | {settings.penalty}
+    budgets = {math.inf}
+    if settings.max_context_length is not None:
+        budgets.add(settings.max_context_length)
+    size = _LEAST_BUDGET
+    while size < scored.lengths.sum():
+        budgets |= {size, size * 3 / 2}
+        size *= 2
+    answers = []
+    for penalty in sorted(penalties):
+        changed = settings.model_copy(update={"irrelevant_chunk_penalty": penalty})
+        answers.append(_by_budget(scored, changed, sorted(budgets)))
+    return Alternatives(sorted(penalties), sorted(budgets), answers)
+
+
+def _by_budget(
+    scored: ScoredChunks, settings: QuerySettings, budgets: Sequence[float]
+) -> list[Answer]:
+    answers: list[Answer] = []
+    taken = math.inf
+    for budget in reversed(budgets):
+        if not answers or taken > budget:  # else the answer for the next larger budget fits
+            answer, taken = _answer(scored, settings, budget)
+            answers.append(answer)
+        else:
+            answers.append(answers[-1])
+    return answers[::-1]
+
+
+def _answer(scored: ScoredChunks, settings: QuerySettings, budget: float) -> tuple[Answer, float]:
+    """The answer, and how much of the budget all segments take, also those beyond ``k``."""
+    selection = select(scored, settings, budget)
+    chosen = selection.segments_after(steps_within(scored, selection, budget))
+    if not chosen:
+        chosen = single_chunk_fallback(scored, selection, settings, budget)[:1]
+    segments = []
+    for start, end, value in chosen:
+        chunks = [chunk_at(position, scored, selection) for position in range(start, end)]
+        layout, _ = scored.chunks[start]
+        segments.append(DocumentSegment(layout, chunks, value))
+    taken = sum(float(scored.lengths[start:end].sum()) for start, end, _ in chosen)
+    return choose(segments, settings), taken
+
+
+def _place_of(segment: DocumentSegment) -> tuple[str, int, int]:
+    return segment.layout.manifest.key, segment.start, segment.end

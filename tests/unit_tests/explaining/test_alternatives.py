@@ -1,0 +1,76 @@
+"""What the report's sliders choose from is what the retriever returns with these settings."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_rse import RSEConfig, RSERetriever
+from langchain_rse.explaining.alternatives import find_alternatives, find_obstacle
+from tests.unit_tests.fakes import PLAIN, QUERY, make_retriever
+
+# Often the same few, so that chunks, segments and whole documents tie.
+ANGLES = st.sampled_from([0, 0, 20, 45, 60, 75, 85, 120]) | st.integers(0, 90)
+WORDS = st.sampled_from([5, 5, 50]) | st.integers(1, 120)
+CHUNKS = st.lists(st.tuples(ANGLES, WORDS), min_size=1, max_size=12)
+
+
+def places_of(retriever: RSERetriever, **arguments: Any) -> list[tuple[Any, ...]]:
+    """The segments of an answer, in its order."""
+    places = []
+    for segment in retriever.invoke(QUERY, **arguments):
+        described = segment.metadata["rse"]
+        value = pytest.approx(segment.metadata["relevance_score"], abs=1e-9)
+        place = segment.metadata["doc_id"], described["chunk_start"], described["chunk_end"], value
+        places.append(place)
+    return places
+
+
+@given(
+    st.lists(CHUNKS, min_size=1, max_size=4),
+    st.sampled_from([PLAIN, RSEConfig(), RSEConfig(segment_cost=0.6, neighbor_radius=0)]),
+    st.fixed_dictionaries(
+        {
+            "max_context_length": st.sampled_from([None, 40, 300, 1_000]),
+            "irrelevant_chunk_penalty": st.sampled_from([0.0, 0.3, 0.37]),
+            "fetch_k": st.sampled_from([3, 40]),
+            "k": st.sampled_from([None, None, 1, 2]),
+            "order": st.sampled_from(["document", "relevance"]),
+            "queries": st.sampled_from([None, None, [QUERY, "other 60"]]),
+        }
+    ),
+    st.data(),
+)
+def test_an_answer_is_the_retrievers(
+    documents: list[list[tuple[int, int]]],
+    config: RSEConfig,
+    arguments: dict[str, Any],
+    data: st.DataObject,
+) -> None:
+    texts = {}
+    for number, chunks in enumerate(documents):
+        lines = [f"{number}.{n} {'w ' * words}{angle}" for n, (angle, words) in enumerate(chunks)]
+        texts[f"d{number}"] = "".join(f"{line}\n" for line in lines)
+    retriever = make_retriever(texts, config=config)
+    trace = retriever.explain(QUERY, **arguments)
+    assert trace.scored is not None
+    assert not find_obstacle(trace)
+    found = find_alternatives(trace, trace.scored)
+    assert trace.settings.penalty in found.penalties
+    assert (trace.settings.max_context_length or math.inf) in found.budgets
+    for _ in range(6):
+        row = data.draw(st.integers(0, len(found.penalties) - 1))
+        column = data.draw(st.integers(0, len(found.budgets) - 1))
+        budget = found.budgets[column]
+        changes = {
+            "irrelevant_chunk_penalty": found.penalties[row],
+            "max_context_length": None if math.isinf(budget) else int(budget),
+        }
+        answer = []
+        for each in found.answers[row][column]:
+            answer.append((each.layout.manifest.doc_id, each.start, each.end, each.value))
+        assert answer == places_of(retriever, **{**arguments, **changes})
