@@ -71,7 +71,8 @@ nightly: lint docs $(VENV)/.nightly  ## Run all tests, with more examples; needs
 	$(PYTEST) $(NIGHTLY) tests/integration_tests
 	$(BIN)/python -m pytest tests/browser_tests
 	$(MAKE) dist
-	$(BIN)/python tests/matrix.py --packages lowest -- --numprocesses $(WORKERS)
+	$(BIN)/python tests/matrix.py --packages lowest --pythons $$($(BIN)/python -c \
+	  'import sys; print("{}.{}".format(*sys.version_info))') -- --numprocesses $(WORKERS)
 
 # How many times as many kills, schedules, calls and examples as `make test` tries: hours. And all
 # metrics of all stores, and many chunks of others beside those of a namespace.
