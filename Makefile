@@ -14,7 +14,7 @@ NO_SOCKETS := --disable-socket --allow-unix-socket
 PER_CHANGE := -m 'not nightly'
 NIGHTLY := --hypothesis-profile nightly
 # Every machine installs the same versions.
-INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
 
 help:  ## Show this help.
 	@awk -F ':.*## ' '/^[a-z_]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
