@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from langchain_core.documents import Document
 
 from langchain_rse._messages import warn
 from langchain_rse._progress import progress_bar
-from langchain_rse._sync import Steps, concurrently, during, run
+from langchain_rse._sync import Steps, batches, concurrently, during, run
+from langchain_rse.access import DocumentAccess
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CalibrationError
-from langchain_rse.ingest.alignment import quotation_pattern
 from langchain_rse.query.candidates import Candidate, Candidates, Sources
 from langchain_rse.query.filters import filters_of
 from langchain_rse.query.floor import (
@@ -32,13 +32,14 @@ from langchain_rse.query.floor import (
     share_of_words,
     write_floor,
 )
+from langchain_rse.query.pipeline import answer
 from langchain_rse.query.reranking import find_candidates, is_reranker
 from langchain_rse.query.searching import AT_ONCE, queries_of
+from langchain_rse.questions import Question, locate_evidence
 from langchain_rse.stores.compare_and_set import read_records
 from langchain_rse.stores.layouts import readable
 from langchain_rse.stores.pairing import Model
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX, Manifest, chunk_key
-from langchain_rse.stores.whole_documents import read_text
 from langchain_rse.text.general_questions import GENERAL_QUESTIONS
 from langchain_rse.text.quoting import as_unicode, counted
 from langchain_rse.text.sentences import split_sentences
@@ -72,43 +73,13 @@ class FitArguments(NamedTuple):
     """What a floor is fitted with."""
 
     sources: Sources
-    settings: QuerySettings
+    settings: QuerySettings  # without a floor
     manifests: Sequence[Manifest]  # of the documents that may be found
     model: Model
-    # Answers a question without a floor, given its candidates.
-    answer: Callable[[str, Candidates], Steps[Sequence[Document]]]
-    questions: Sequence[AnsweredQuestion] | None
+    questions: Sequence[Question] | None
     lost: float
     seed: int
     show_progress: bool
-
-
-class AnsweredEvidence(Protocol):
-    """A part of a document that answers a question, see `langchain_rse.evaluation.Evidence`."""
-
-    @property
-    def doc_id(self) -> str:  # noqa: D102 - as in `evaluation`
-        ...
-    @property
-    def start(self) -> int:  # noqa: D102 - as in `evaluation`
-        ...
-    @property
-    def end(self) -> int:  # noqa: D102 - as in `evaluation`
-        ...
-    @property
-    def text(self) -> str:  # noqa: D102 - as in `evaluation`
-        ...
-
-
-class AnsweredQuestion(Protocol):
-    """A question with its evidence, see `langchain_rse.evaluation.Question`."""
-
-    @property
-    def question(self) -> str:  # noqa: D102 - as in `evaluation`
-        ...
-    @property
-    def evidence(self) -> Sequence[AnsweredEvidence]:  # noqa: D102 - as in `evaluation`
-        ...
 
 
 class Asked(NamedTuple):
@@ -285,7 +256,7 @@ def _ask_all(arguments: FitArguments) -> tuple[list[Asked], list[Asked], int]:
         _check_enough(len(with_evidence), arguments.lost)
         for question in with_evidence:
             evidence = _locate(question, arguments)
-            tasks.append(_ask_question(question.question, evidence, arguments))
+            tasks.append(_ask_question(question.question, evidence, arguments.sources, settings))
     message = (
         f"Fitting the score floor asks {counted(len(general), 'general question')} and "
         f"{counted(len(tasks), kind)}: {counted(len(general) + len(tasks), 'embedding')}"
@@ -330,25 +301,23 @@ def _check_enough(count: int, lost: float) -> None:
 
 def _draw_sentences(arguments: FitArguments, rng: np.random.Generator) -> list[_Sentence]:
     """Draw sentences of chunks at random, at most one of a chunk."""
-    manifests = arguments.manifests
     most = _SENTENCES if arguments.settings.reranker is None else _RERANKED_QUESTIONS
-    first_numbers = np.cumsum([0, *map(_chunk_count, manifests)])
-    total = int(first_numbers[-1])
-    sentences: list[_Sentence] = []
+    ends = np.cumsum([_chunk_count(manifest) for manifest in arguments.manifests])
+    total = int(ends[-1]) if ends.size else 0
     drawn = rng.permutation(total)[: _DRAWN_CHUNKS * most]
-    for start in range(0, drawn.size, 2 * most):
+    sentences: list[_Sentence] = []
+    for numbers in batches(drawn.tolist(), 2 * most):
         if len(sentences) >= most:
             break
-        chunks = []
-        keys = []
-        for number in drawn[start : start + 2 * most].tolist():
-            document = int(np.searchsorted(first_numbers, number, side="right")) - 1
-            manifest, index = manifests[document], number - int(first_numbers[document])
+        chunks: dict[str, tuple[str, int]] = {}  # the document's key and the index, by record key
+        for number in numbers:
+            position = int(np.searchsorted(ends, number, side="right"))
+            manifest = arguments.manifests[position]
+            index = number - int(ends[position]) + _chunk_count(manifest)
             version = manifest.current.name if manifest.current else ""
-            chunks.append((manifest, index))
-            keys.append(chunk_key(manifest.key, version, index))
-        records = read_records(arguments.sources.docstore, keys)
-        for (manifest, index), key in zip(chunks, keys, strict=True):
+            chunks[chunk_key(manifest.key, version, index)] = manifest.key, index
+        records = read_records(arguments.sources.docstore, list(chunks))
+        for key, chunk in chunks.items():
             record = readable(records[key])
             long_enough = []
             for sentence in split_sentences("" if record is None else record.page_content):
@@ -356,7 +325,7 @@ def _draw_sentences(arguments: FitArguments, rng: np.random.Generator) -> list[_
                     long_enough.append(as_unicode(sentence[:_SENTENCE_LENGTH]))
             if long_enough:
                 text = long_enough[int(rng.integers(len(long_enough)))]
-                sentences.append(_Sentence(text, manifest.key, index))
+                sentences.append(_Sentence(text, *chunk))
     if total < FEWEST_CHUNKS or len(sentences) < _FEWEST_SENTENCES:
         raise CalibrationError(
             f"there is too little text to fit a score floor: {counted(total, 'chunk')} with "
@@ -368,18 +337,18 @@ def _draw_sentences(arguments: FitArguments, rng: np.random.Generator) -> list[_
 
 def _ask(query: str, sources: Sources, settings: QuerySettings) -> Steps[Asked | None]:
     """Ask a general question."""
-    candidates = yield from _find(query, sources, settings)
-    return _measure(query, candidates, sources, settings)
+    candidates = yield from _find([query], sources, settings)
+    return _measure(query, candidates[query], sources, settings)
 
 
 def _ask_sentence(
     sentence: _Sentence, sources: Sources, settings: QuerySettings
 ) -> Steps[Asked | None]:
     """Ask a sentence of all chunks but its own."""
-    candidates = yield from _find(sentence.text, sources, settings)
+    candidates = yield from _find([sentence.text], sources, settings)
     others = []
     own_score = None
-    for candidate in candidates:
+    for candidate in candidates[sentence.text]:
         if (candidate.key, candidate.chunk_index) == (sentence.key, sentence.chunk_index):
             own_score = None if candidate.hit is None else candidate.hit.score
         else:
@@ -389,21 +358,21 @@ def _ask_sentence(
 
 
 def _ask_question(
-    question: str, evidence: Mapping[str, Sequence[range]], arguments: FitArguments
+    question: str,
+    evidence: Mapping[str, Sequence[range]],
+    sources: Sources,
+    settings: QuerySettings,
 ) -> Steps[Asked | None]:
     """Ask a question with evidence; None if none of the evidence is returned without a floor.
 
     Of several queries, the one that comes nearest counts.
     """
-    sources, settings = arguments.sources, arguments.settings
     queries = yield from queries_of(question, settings, None)
-    filters = filters_of(settings.search_kwargs, sources.base_retriever)
-    with during("asking a question to fit the score floor"):
-        _, by_query = yield from find_candidates(sources, queries, settings, filters)
-    answer = yield from arguments.answer(question, by_query)
-    if not _contains_evidence(answer, evidence):
+    candidates = yield from _find(queries, sources, settings)
+    trace = yield from answer(question, sources, settings, candidates=candidates)
+    if not _contains_evidence(trace.documents_returned, evidence):
         return None
-    measured = [_measure(query, found, sources, settings) for query, found in by_query.items()]
+    measured = [_measure(query, found, sources, settings) for query, found in candidates.items()]
     known = [asked for asked in measured if asked is not None]
     if not known:
         return None
@@ -411,30 +380,27 @@ def _ask_question(
     return max(known, key=lambda asked: (direction * asked.score, asked.word_share))
 
 
-def _locate(question: AnsweredQuestion, arguments: FitArguments) -> dict[str, list[range]]:
+def _locate(question: Question, arguments: FitArguments) -> dict[str, list[range]]:
     """The characters of a question's evidence, by document; a ValueError if they are not there.
 
     Documents with the same text have it too, since only one of them is returned.
     """
+    access = DocumentAccess(arguments.sources.docstore)
     manifest_of = {manifest.doc_id: manifest for manifest in arguments.manifests}
     located: dict[str, list[range]] = {}
     for evidence in question.evidence:
         manifest = manifest_of.get(evidence.doc_id)
-        characters = range(evidence.start, evidence.end)
-        if manifest is not None and not characters and evidence.text:
-            stored = read_text(arguments.sources.docstore, manifest)
-            match = quotation_pattern(evidence.text).search(stored.text if stored else "")
-            characters = range(*match.span()) if match else characters
-        if manifest is None or not characters or characters.stop > manifest.length:
-            shown = evidence.text or f"characters {evidence.start:,} to {evidence.end:,}"
+        try:
+            part = locate_evidence(evidence, manifest.length if manifest else 0, access.text)
+        except ValueError as error:
             raise ValueError(
-                f"the evidence of {question.question!r:.80} is not in the documents: {shown!r:.80} "
-                f"of {evidence.doc_id!r}. Have documents moved? Give their present ids"
-            )
+                f"the evidence of {question.question!r:.80} is not in the documents: {error}. Have "
+                "documents moved? Give their present ids"
+            ) from error
         for other in arguments.manifests:
-            has_same_text = manifest.text_digest and other.text_digest == manifest.text_digest
-            if other is manifest or has_same_text:
-                located.setdefault(other.doc_id, []).append(characters)
+            has_same_text = manifest and manifest.text_digest == other.text_digest
+            if other is manifest or (other.text_digest and has_same_text):
+                located.setdefault(other.doc_id, []).append(range(part.start, part.end))
     return located
 
 
@@ -451,12 +417,12 @@ def _contains_evidence(
     return False
 
 
-def _find(query: str, sources: Sources, settings: QuerySettings) -> Steps[list[Candidate]]:
-    """Search and rerank for one query."""
+def _find(queries: Sequence[str], sources: Sources, settings: QuerySettings) -> Steps[Candidates]:
+    """Search and rerank."""
     filters = filters_of(settings.search_kwargs, sources.base_retriever)
     with during("asking a question to fit the score floor"):
-        _, by_query = yield from find_candidates(sources, [query], settings, filters)
-    return list(by_query[query])
+        _, candidates = yield from find_candidates(sources, queries, settings, filters)
+    return candidates
 
 
 def _measure(

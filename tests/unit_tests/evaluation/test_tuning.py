@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -69,9 +68,7 @@ class Corpus(SyntheticCorpus):
 
 
 def ask(way: Way, retriever: Any, questions: Any, **kwargs: Any) -> Tuning:
-    search: Any = tune  # mypy does not match overloads with one type
-    asearch: Any = atune
-    tuning: Tuning = way.call(search, asearch, retriever, questions, **kwargs)
+    tuning: Tuning = way.call(tune, atune, retriever, questions, **kwargs)
     return tuning
 
 
@@ -136,7 +133,9 @@ def test_an_error_of_the_store_names_the_question(caplog: pytest.LogCaptureFixtu
         return []
 
     retriever = RSERetriever(
-        base_retriever=RunnableLambda(fail), docstore=corpus.retriever.docstore
+        base_retriever=RunnableLambda(fail),
+        docstore=corpus.retriever.docstore,
+        candidates_only=True,
     )
     with pytest.raises(LookupError) as caught:
         tune(retriever, corpus.questions)
@@ -147,19 +146,18 @@ def test_an_error_of_the_store_names_the_question(caplog: pytest.LogCaptureFixtu
 # What a trial is
 
 
-@pytest.mark.parametrize("metric", ["recall", "precision", "iou"])
 @pytest.mark.parametrize(
-    "settings",
+    ("metric", "settings"),
     [
-        {},
-        {"k": 2},
-        {"config": "dsrag-balanced"},
-        {"config": "kadane", "k": 3},
-        {"length_function": words, "max_context_length": 10, "segment_cost": 1.0},
+        ("recall", {}),
+        ("precision", {"k": 2}),
+        ("iou", {"config": "dsrag-balanced"}),
+        ("recall", {"config": "kadane", "k": 3}),
+        ("iou", {"length_function": words, "max_context_length": 10, "segment_cost": 1.0}),
     ],
     ids=["default", "two", "greedy", "best", "words"],
 )
-def test_scores_are_what_evaluate_measures(settings: dict[str, Any], metric: str) -> None:
+def test_scores_are_what_evaluate_measures(metric: str, settings: dict[str, Any]) -> None:
     corpus = Corpus(**settings)
     tuning = corpus.tune(metric=metric, trials=4)
     assert tuning.metric == metric
@@ -330,16 +328,6 @@ def test_questions_without_candidates_are_scored_zero() -> None:
     assert {trial.score for trial in tuning.trials} == {0}
 
 
-def test_a_function_may_be_tried() -> None:
-    def halved(scores: Any) -> Any:
-        return scores / 2
-
-    corpus = Corpus(config=NOTHING)
-    space = {"calibration": (halved,), "irrelevant_chunk_penalty": (0.3,)}
-    tuning = corpus.tune(space=space, trials=4)
-    assert any("halved" in str(trial.changes) for trial in tuning.trials)
-
-
 def test_the_event_loop_goes_on_during_the_search() -> None:
     corpus, steps = Corpus(), 0
 
@@ -367,23 +355,20 @@ def test_progress_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
 
 # What is wrong
 
+ONE = [Question("Why?", [Evidence("d0", 0, 1)])]
+
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"questions": []}, "questions"),
-        ({"questions": [Question("Why?", [Evidence("d0", 0, 1)])]}, "at least 2 items"),
-        (
-            {"questions": [Question("Why?", [Evidence("d0", 0, 1)]), Question("Who?", [])]},
-            "at least two questions must have evidence, not 1",
-        ),
+        ({"questions": [*ONE, Question("Who?", [])]}, "at least two questions"),
         (
             {"questions": [Question("Who?", []), Question("Why?", answer="So.")]},
             "question 2 has no evidence to measure by",
         ),
         ({"trials": 1}, "trials"),
         ({"seed": -1}, "seed"),
-        ({"metric": "characters"}, "'recall', 'precision' or 'iou'"),
+        ({"metric": "characters"}, "recall, precision, iou; got 'characters'"),
         ({"budgets": [0]}, "budgets"),
         ({"space": {"penalty": (0.1,)}}, "space has 'penalty', which is not a field of RSEConfig"),
         ({"space": {"decay_rate": (10, 0)}}, "decay_rate"),
@@ -411,16 +396,8 @@ def test_unknown_arguments_are_an_error() -> None:
 def test_only_an_rse_retriever_can_be_tuned() -> None:
     corpus = Corpus()
     other: Any = corpus.store.as_retriever()
-    with pytest.raises(ValueError, match="instance of RSERetriever"):
+    with pytest.raises(TypeError, match="must be an RSERetriever"):
         tune(other, corpus.questions)
-
-
-def test_progress_without_tqdm_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "tqdm", None)
-    corpus = Corpus()
-    with pytest.raises(ImportError, match=r"pip install 'langchain-rse\[progress\]'"):
-        corpus.tune(show_progress=True)
-    assert corpus.store.searches == []
 
 
 def test_a_document_that_the_docstore_lost_is_a_warning_as_in_a_query() -> None:
@@ -454,14 +431,14 @@ def result(gain: float, trials: int = 2) -> Tuning:
     )
 
 
-def test_a_tuning_is_printed_as_a_table() -> None:
+def test_a_tuning_is_printed_with_its_best_trials() -> None:
     expected = """
 iou of 12 questions: 0.500; tuned, on held-out questions: 0.625, gain +0.125 [+0.000, +0.375]. {}
-score                                          changes
+score  changes
 0.750  irrelevant_chunk_penalty=0.1, neighbor_radius=4
-0.500                                           (none)
+0.500  (none)
 """
-    assert str(result(0.125)) == expected.strip().format("Use the first trial")
+    assert repr(result(0.125)) == expected.strip().format("Use the first trial")
     assert "[-0.025, +0.350]. The interval includes 0" in str(result(0.1))
     assert str(result(-0.125)).splitlines()[0].endswith("Keep the retriever's parameters")
     assert len(str(result(0.125, trials=50)).splitlines()) == 2 + 10
@@ -470,18 +447,10 @@ score                                          changes
 def test_the_summary_is_json() -> None:
     tuning = Corpus().tune()
     summary = json.loads(json.dumps(tuning.to_dict()))
-    assert summary == {
-        "changes": tuning.changes,
-        "metric": "recall",
-        "start": tuning.start,
-        "held_out": tuning.held_out,
-        "gain": tuning.gain,
-        "interval": list(tuning.interval),
-        "trials": [list(trial) for trial in tuning.trials],
-        "questions": 5,
-        "config": tuning.config.model_dump(),
-        "hybrid": "auto",
-    }
+    assert summary["interval"] == list(tuning.interval)
+    assert summary["trials"] == [list(trial) for trial in tuning.trials]
+    assert summary["config"] == tuning.config.model_dump()
+    assert (summary["questions"], summary["hybrid"]) == (5, "auto")
 
 
 def test_the_best_settings_are_saved_with_all_that_trials_had(tmp_path: Path) -> None:
