@@ -1,14 +1,18 @@
 """Questions with evidence: the parts of documents that answer them."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, NonNegativeInt, StringConstraints, model_validator
 from pydantic.dataclasses import dataclass
 from pydantic_core import ArgsKwargs
 from typing_extensions import Self
+
+from langchain_rse.errors import MissingRecordError
+from langchain_rse.text.quoting import first_few
 
 __all__ = ["Evidence", "Question"]
 
@@ -90,17 +94,44 @@ class Question:
         return not self.evidence and not self.answer.strip()
 
 
-def locate_evidence(evidence: Evidence, length: int, read_text: Callable[[str], str]) -> Evidence:
-    """Return evidence with its position, which must be in its document.
+def locate_evidence(
+    questions: Iterable[Question],
+    lengths: Mapping[str, int],
+    read_text: Callable[[str], str],
+    name: str = "the index",
+) -> tuple[Question, ...]:
+    """Return questions with the positions of their evidence, which must be in its document.
 
     Args:
-        evidence: The evidence.
-        length: The number of characters of its document, 0 if there is no such document.
+        questions: The questions.
+        lengths: The numbers of characters of the documents, by their ids.
         read_text: Returns the text of a document by its id; called for quotations only.
+        name: What messages call the documents.
 
     Raises:
-        ValueError: If the position is beyond the document, or the quotation is not there once.
+        ValueError: If evidence is not in its document, or a quotation is not there exactly once.
     """
+    read_once = cache(read_text)
+    found = []
+    problems = []
+    for number, question in enumerate(questions, 1):
+        located = []
+        for evidence in question.evidence:
+            try:
+                located.append(_locate(evidence, lengths.get(evidence.doc_id, 0), read_once))
+            except (ValueError, MissingRecordError) as error:
+                problems.append(f"question {number}: {error}")
+        found.append(replace(question, evidence=located))
+    if problems:
+        raise ValueError(
+            "evidence must be in its document, and a quotation in it once, whatever the white "
+            f"space; in {name}, {first_few(problems)}. Copy it, quote more, or give start and end"
+        )
+    return tuple(found)
+
+
+def _locate(evidence: Evidence, length: int, read_text: Callable[[str], str]) -> Evidence:
+    """Return evidence with its position; a ValueError says why it has none."""
     doc_id = evidence.doc_id
     if not evidence.is_quoted:
         if evidence.end > length:

@@ -1,14 +1,10 @@
 """Finds the evidence of questions in the texts of its documents."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from functools import cache
 
 from langchain_rse.access import DocumentAccess
-from langchain_rse.errors import MissingRecordError
 from langchain_rse.questions import Evidence, Question, locate_evidence
 from langchain_rse.retriever import RSERetriever
-from langchain_rse.text.quoting import first_few
 
 
 def find_evidence(
@@ -37,7 +33,7 @@ def find_evidence(
         name = "the index"
         manifests = access.manifests_of(evidence.doc_id for evidence in all_evidence)
         lengths = {doc_id: manifest.length for doc_id, manifest in manifests.items()}
-        read_text = cache(access.text)
+        read_text = access.text
     elif any(evidence.is_quoted for evidence in all_evidence):
         raise ValueError(
             "evidence is quoted: give sources, the documents' texts by id, to look it up, or the "
@@ -45,23 +41,7 @@ def find_evidence(
         )
     else:
         return checked
-    found = []
-    problems = []
-    for number, question in enumerate(checked, 1):
-        located = []
-        for evidence in question.evidence:
-            try:
-                length = lengths.get(evidence.doc_id, 0)
-                located.append(locate_evidence(evidence, length, read_text))
-            except (ValueError, MissingRecordError) as error:
-                problems.append(f"question {number}: {error}")
-        found.append(replace(question, evidence=located))
-    if problems:
-        raise ValueError(
-            "evidence must be in its document, and a quotation in it once, whatever the white "
-            f"space; in {name}, {first_few(problems)}. Copy it, quote more, or give start and end"
-        )
-    return tuple(found)
+    return locate_evidence(checked, lengths, read_text, name)
 
 
 def access_of(retriever: object) -> DocumentAccess | None:
