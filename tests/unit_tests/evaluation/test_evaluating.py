@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import Any
 
 import pytest
@@ -40,11 +39,6 @@ def test_a_retriever_is_asked_once_for_all_budgets(way: Way) -> None:
     assert report.figures["recall"].tolist() == [[0.25, 0.5, 1.0]]
     assert report.figures["segments"].tolist() == [[1, 1, 2]]
     assert retriever.asked == [("Why?", {"k": 3})]
-
-
-def test_any_runnable_will_do() -> None:
-    runnable: Any = RunnableLambda(lambda _: [text_at(0, 10)])
-    assert evaluate(runnable, [ask_for((0, 10))], [10]).mean("recall").tolist() == [1.0]
 
 
 def test_what_returns_no_documents_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
@@ -114,14 +108,6 @@ def test_progress_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == ""
 
 
-def test_progress_without_tqdm_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "tqdm", None)
-    retriever = canned()
-    with pytest.raises(ImportError, match=r"pip install 'langchain-rse\[progress\]'"):
-        evaluate(retriever, [ask_for((0, 1))], show_progress=True)
-    assert retriever.asked == []
-
-
 # Questions without an answer
 
 
@@ -175,13 +161,8 @@ def quoting(text: str, doc_id: str = "a") -> Question:
 
 
 def test_quoted_evidence_is_located_in_the_sources() -> None:
-    retriever = Canned(
-        documents={
-            "first paragraph": [
-                Document(SOURCES["a"][8:], metadata={"doc_id": "a", "start_index": 8})
-            ]
-        }
-    )
+    found = Document(SOURCES["a"][8:], metadata={"doc_id": "a", "start_index": 8})
+    retriever = Canned(documents={"first paragraph": [found]})
     report = evaluate(retriever, [quoting("three. Four")], sources=SOURCES)
     assert report.figures["recall"][0, 0] == 1
     assert report.questions == (Question("first paragraph", [Evidence("a", 8, 20, "three. Four")]),)
@@ -206,15 +187,7 @@ def test_quoted_evidence_is_located_in_the_index(way: Way) -> None:
 @pytest.mark.parametrize(
     ("question", "message"),
     [
-        (
-            quoting("no such words"),
-            "question 2: 'no such words' is nowhere in document 'a'",
-        ),
-        (quoting("first", "c"), "question 2: 'first' is nowhere in document 'c'"),
-        (
-            quoting("of the text"),
-            "in the index, question 2: 'of the text' is at 19 and at 51 in document 'a'",
-        ),
+        (quoting("of the text"), "in the index, question 2: 'of the text' is at 19 and at 51"),
         (Question("Why?", answer="So."), "question 2 has no evidence to measure by"),
     ],
 )
@@ -303,16 +276,11 @@ def test_evidence_counts_in_each_document_that_has_its_text() -> None:
 def test_an_rse_retriever_is_measured_by_what_it_returns() -> None:
     retriever = indexed(length_function=fakes.words, max_context_length=3)
     question = ask_for((0, len(TEXT)), question="first paragraph")
-    budgets = (100, 400)
-    report = evaluate(retriever, [question], budgets)
-    for column, budget in enumerate(budgets):
-        segments = retriever.invoke(
-            question.question, max_context_length=budget, length_function=len
-        )
-        assert segments
-        length = sum(len(d.page_content) for d in segments if d.metadata["doc_id"] == "a")
-        assert report.figures["recall"][0, column] == length / len(TEXT)
-        assert report.figures["segments"][0, column] == len(segments)
+    report = evaluate(retriever, [question], [400])
+    segments = retriever.invoke(question.question, max_context_length=400, length_function=len)
+    length = sum(len(d.page_content) for d in segments if d.metadata["doc_id"] == "a")
+    assert report.figures["recall"][0, 0] == length / len(TEXT) > 0
+    assert report.figures["segments"][0, 0] == len(segments)
 
 
 @pytest.mark.parametrize(
