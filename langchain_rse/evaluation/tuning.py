@@ -162,8 +162,8 @@ def tune(
     changing = _without_own_values(space, own_settings[0].config)
     changes_of_trials = _draw_trials(changing, trials, seed)
     settings = [_with_changes(own_settings, changes) for changes in changes_of_trials]
-    meter = Meter(Locator({}), access_of(retriever))
     scores = np.empty((len(settings), len(numbered)))
+    meter = Meter(Locator({}), access_of(retriever))
     with progress_bar(
         len(numbered), unit="questions", title="Tuning", show=show_progress
     ) as advance:
@@ -173,7 +173,21 @@ def tune(
             by_budget = figures[..., Figures._fields.index(metric)]
             scores[:, column] = by_budget.mean(axis=1)
             advance(1)
+    return _choose(changes_of_trials, settings, scores, metric, seed)
 
+
+atune = as_async(tune)
+"""Like `tune`, async."""
+
+
+def _choose(
+    changes: Sequence[Changes],
+    settings: Sequence[Sequence[QuerySettings]],
+    scores: Floats,
+    metric: str,
+    seed: int,
+) -> Tuning:
+    """Choose the best trial by scores of shape ``(trials, questions)``; estimate its gain."""
     held_out = _cross_validate(scores, seed)
     gains = held_out - scores[0]
     low, high = bootstrap(gains[:, None])[0].tolist()
@@ -181,21 +195,17 @@ def tune(
     best_first = np.argsort(-means, kind="stable").tolist()
     chosen = best_first[0] if gains.mean() > 0 else 0
     return Tuning(
-        changes=changes_of_trials[chosen],
+        changes=changes[chosen],
         metric=metric,
         start=float(means[0]),
         held_out=float(held_out.mean()),
         gain=float(gains.mean()),
         interval=(low, high),
-        trials=tuple(Trial(changes_of_trials[row], float(means[row])) for row in best_first),
-        questions=len(numbered),
+        trials=tuple(Trial(changes[row], float(means[row])) for row in best_first),
+        questions=len(gains),
         config=settings[chosen][0].config,
         hybrid=settings[chosen][0].hybrid,
     )
-
-
-atune = as_async(tune)
-"""Like `tune`, async."""
 
 
 def _settings_within(
