@@ -91,7 +91,10 @@ def evaluate(
     figures: list[list[Figures]] = []
     refusals: list[list[bool]] = []
     for question, outcome in zip(located, outcomes, strict=True):
-        (refusals if question.is_unanswerable else figures).append(outcome)
+        if question.is_unanswerable:
+            refusals.append(outcome)
+        else:
+            figures.append(outcome)
     by_metric = np.moveaxis(np.array(figures), -1, 0)  # from (questions, budgets, metrics)
     return Report(
         name=name or getattr(retriever, "name", None) or type(retriever).__name__,

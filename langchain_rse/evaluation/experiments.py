@@ -56,7 +56,7 @@ def evidence_evaluator(
     if budget is not None and budget < 1:
         raise ValueError(f"budget must be at least 1; got {budget!r}")
     locator = Locator(sources or {}, doc_id_key, start_index_key)
-    meter = Meter(locator, access_of(retriever))
+    access = access_of(retriever)
 
     # LangSmith passes these by name, and reads the keys of the scores in this code.
     def evidence(
@@ -68,6 +68,7 @@ def evidence_evaluator(
             refused = int(is_empty(documents))
             return {"results": [{"key": "refused", "score": refused}]}
         (located,) = find_evidence([question], retriever, sources)
+        meter = Meter(locator, access)  # a new one: documents may be replaced meanwhile
         (figures,) = meter.measure(located, [documents], [budget or EVERYTHING])
         return {
             "results": [

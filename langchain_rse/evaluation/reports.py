@@ -59,7 +59,7 @@ class Report:
     Attributes:
         name: The retriever's name.
         budgets: The budgets in characters, ascending.
-        questions: All questions, with the places of quotations.
+        questions: All questions, with the positions of quotations.
         figures: For each metric an array of shape ``(questions, budgets)``, of the questions that
             are `answerable`.
         refusals: True where nothing was returned for a question without an answer; shape
