@@ -275,8 +275,7 @@ def _measure(
 ) -> Floats:
     """Measure the answers to a question; shape ``(trials, budgets, metrics)``."""
     flat = [each for settings_of_trial in settings for each in settings_of_trial]
-    traces = run(try_settings(question.question, retriever.sources, flat))
-    answers = [trace.documents_returned for trace in traces]
+    answers = run(try_settings(question.question, retriever.sources, flat))
     figures = np.array(meter.measure(question, answers, [*budgets] * len(settings)))
     return figures.reshape(len(settings), len(budgets), -1)
 

@@ -13,15 +13,14 @@ from langchain_rse.query.filters import filters_of
 from langchain_rse.query.pipeline import answer
 from langchain_rse.query.reranking import find_candidates
 from langchain_rse.query.searching import queries_of
-from langchain_rse.query.trace import RSETrace
 from langchain_rse.stores.compare_and_set import DocStore
 from langchain_rse.text.quoting import as_unicode
 
 
 def try_settings(
     question: str, sources: Sources, settings: Sequence[QuerySettings]
-) -> Steps[list[RSETrace]]:
-    """Answer a question with each of the settings; return the traces.
+) -> Steps[list[Sequence[Document]]]:
+    """Answer a question with each of the settings; return the segments of each answer.
 
     The search, ``query_generator`` and the reranker are called once, with the first settings, so
     the others may differ from these only in what comes after.
@@ -31,11 +30,11 @@ def try_settings(
     queries = yield from queries_of(as_unicode(question), first, None)
     _, candidates = yield from find_candidates(sources, queries, first, filters)
     cached = sources._replace(docstore=_CachedDocStore(sources.docstore))
-    traces = []
+    answers = []
     for each in settings:
         trace = yield from answer(question, cached, each, candidates=candidates)
-        traces.append(trace)
-    return traces
+        answers.append(trace.documents_returned)
+    return answers
 
 
 class _CachedDocStore(InMemoryBaseStore[Any]):
