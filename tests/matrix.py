@@ -21,8 +21,8 @@ RESOLUTIONS = {"lowest": "lowest-direct", "newest": "highest"}
 LEFT_OUT = ("test_architecture.py", "test_release.py", "test_ray.py")
 # With the lowest packages: what these deprecate in each other, and what their splitters did then.
 OF_LOWEST = (
-    "-W",
-    "default::DeprecationWarning",
+    *("-W", "default::DeprecationWarning"),
+    *("-W", "default::ResourceWarning", "-W", "default::pytest.PytestUnraisableExceptionWarning"),
     "--ignore=tests/unit_tests/ingest/test_splitters.py",
 )
 VERSIONS = r"""
