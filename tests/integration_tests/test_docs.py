@@ -104,11 +104,15 @@ COMMANDS = [(block, words) for block in in_language("console") for words in comm
 
 def respond(request: Request) -> Answer:
     """What a model might say to a relevance filter, to headers, and to an agent."""
-    if chunks := request.chunks:
-        judgments = [{"explanation": "It is about margins.", "is_relevant": True} for _ in chunks]
-        return Answer(json.dumps({"judgments": judgments}))
     if "response_format" in request.body:
-        return Answer(json.dumps({"sections": [{"title": "Business", "first_line": 0}]}))
+        judgment = {"explanation": "It is about margins.", "is_relevant": True}
+        answers = {
+            "Judgments": {"judgments": [judgment for _ in request.chunks]},
+            "Title": {"title": "Annual report of Example Inc. for 2018"},
+            "Summary": {"summary": "This document is an annual report."},
+            "Sections": {"sections": [{"title": "Business", "first_chunk": 0}]},
+        }
+        return Answer(json.dumps(answers[request.body["response_format"]["json_schema"]["name"]]))
     if "tools" in request.body and request.body["messages"][-1]["role"] != "tool":
         return Answer(body=calling("search_documents", {"query": "What drove gross margin?"}))
     return Answer("Annual report of Example Inc. for 2018")
