@@ -194,12 +194,13 @@ def services(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", citing.url)
         monkeypatch.delenv("ANTHROPIC_API_URL", raising=False)
         monkeypatch.setenv("COHERE_API_KEY", "a-key")
-        chat_client = cohere.Client
-        monkeypatch.setattr(
-            cohere, "Client", lambda **given: chat_client(**{**given, "base_url": citing.url})
-        )
         client = cohere.ClientV2
-        monkeypatch.setattr(cohere, "ClientV2", lambda key, **_: client(key, base_url=rerank.url))
+
+        def connect(*key: str, **_: Any) -> cohere.ClientV2:
+            # The reranker gives a key, and the example of a chat gives none.
+            return client("a-key", base_url=(rerank if key else citing).url)
+
+        monkeypatch.setattr(cohere, "ClientV2", connect)
         yield
 
 
