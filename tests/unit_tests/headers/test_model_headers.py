@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from typing import Any
 
 import pytest
@@ -210,26 +209,6 @@ def test_a_model_that_always_fails_is_given_up() -> None:
     assert len(caught) == 1
     assert len(model.asked) <= 12
     assert len(index.ids()) == 40
-
-
-def test_several_calls_are_made_at_the_same_time() -> None:
-    meeting = threading.Barrier(3, timeout=10)
-
-    def answer(_: str) -> str:
-        meeting.wait()  # an error unless three calls are under way
-        return "An answer"
-
-    model = Author(instead={"title": answer, "summary": answer})
-    documents = [Document(f"Text {n} of it.", id=str(n)) for n in range(6)]
-    index = Index()
-    index.add(LMBasedHeaders(llm=model, max_concurrency=3), *documents)
-    assert index.headers() == ["An answer\nAn answer"] * 6
-
-
-def test_progress_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    index = Index()
-    index.retriever(LMBasedHeaders(llm=Author())).add_documents([herons()], show_progress=True)
-    assert re.search(r"Headers: 2 answers", capsys.readouterr().err)
 
 
 # Sections
