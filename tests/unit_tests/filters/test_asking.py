@@ -19,7 +19,6 @@ from langchain_core.language_models import (
     GenericFakeChatModel,
 )
 from langchain_core.messages import AIMessage, ToolCall
-from langchain_core.outputs import ChatResult
 from langchain_core.runnables import Runnable, RunnableLambda
 from pydantic import Field
 
@@ -30,7 +29,6 @@ from tests.unit_tests.filters.judging import (
     NO,
     QUERY,
     YES,
-    Judge,
     answer_of,
     documents_of,
     failure_of,
@@ -169,62 +167,40 @@ def test_interrupts_are_not_failures() -> None:
 # Calls at the same time
 
 
-class MeetingJudge(Judge):
-    """Answers only when as many calls as ``meeting`` are under way; sync and async apart.
-
-    Attributes:
-        most: The most calls that were under way at once.
-        ways: The methods that were called.
-    """
-
-    meeting: int
-    most: int = 0
-    under_way: int = 0
-    ways: set[str] = Field(default_factory=set)
-    lock: Any = Field(default_factory=threading.Condition)
-
-    def _enter(self, way: str) -> None:
-        self.ways.add(way)
-        self.under_way += 1
-        self.most = max(self.most, self.under_way)
-
-    def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
-        with self.lock:
-            self._enter("sync")
-            self.lock.notify_all()
-            if not self.lock.wait_for(lambda: self.most >= self.meeting, timeout=30):
-                raise TimeoutError("alone")
-            # Time for one too many to begin.
-            self.lock.wait_for(lambda: self.under_way > self.meeting, timeout=0.02)
-            self.under_way -= 1
-        return super()._generate(*args, **kwargs)
-
-    async def _agenerate(self, *args: Any, **kwargs: Any) -> ChatResult:
-        self._enter("async")
-        for _ in range(10_000):
-            if self.most >= self.meeting:
-                break
-            await asyncio.sleep(0)
-        else:
-            raise TimeoutError("alone")
-        self.under_way -= 1
-        return super()._generate(*args, **kwargs)
-
-
 @pytest.mark.parametrize("limit", [1, 3])
 @fakes.both_ways
 def test_no_more_calls_at_the_same_time_than_the_limit(way: Way, limit: int) -> None:
-    judge = MeetingJudge(meeting=limit)
+    under_way: list[object] = []
+    most = 0
+    meeting = threading.Barrier(limit)
+
+    def enter(messages: object) -> None:
+        nonlocal most
+        under_way.append(messages)
+        most = max(most, len(under_way))
+
+    def judge(messages: object) -> str:
+        enter(messages)
+        meeting.wait(30)  # an error unless as many calls are under way
+        under_way.remove(messages)
+        return answer_of(YES)
+
+    async def ajudge(messages: object) -> str:
+        enter(messages)
+        await asyncio.sleep(0.01)  # time for others to begin
+        under_way.remove(messages)
+        return answer_of(YES)
+
     relevance = LMBasedRelevanceFilter(
-        llm=judge, batch_size=1, max_concurrency=limit, max_retries=0, on_failure_keep_all=False
+        llm=RunnableLambda(judge, ajudge), batch_size=1, max_concurrency=limit, max_retries=0
     )
-    texts = [f"heron {number}" for number in range(7)]
+    texts = [f"heron {number}" for number in range(6)]
     kept = way.call(
         relevance.compress_documents, relevance.acompress_documents, documents_of(*texts), QUERY
     )
     assert texts_of(list(kept)) == texts
-    assert judge.most == limit
-    assert judge.ways == {"async" if way.is_async else "sync"}
+    assert all(document.metadata["is_relevant"] for document in kept)
+    assert most == limit
 
 
 async def test_a_cancelled_call_ends_all_calls() -> None:

@@ -32,15 +32,9 @@ way = fakes.way
         ({"title": "Herons", "source": "a.txt"}, "# Birds", "Herons"),
         ({"title": " \n", "source": "reports/3M_2018_10K.pdf"}, "# Birds", "3M 2018 10K"),
         ({"source": "C:\\files\\grey_heron.txt"}, "", "grey heron"),
-        ({"source": "https://host.org/birds/grey%20heron.html?x=1#y"}, "", "grey heron"),
-        ({"source": "https://host.org/birds/index.html"}, "# Birds", "Birds"),
-        ({"source": "v1.2"}, "", "v1.2"),
-        ({"source": ".txt"}, "", ".txt"),
         ({"source": "0123456789abcdef0123456789abcdef"}, "Birds\n\nText", "Birds"),
         ({"source": 7}, "\n\n  ## Birds and eggs ##\ntext", "Birds and eggs"),
-        ({"source": "/"}, "---\nBirds of the lake\nThey nest.", "Birds of the lake"),
         ({}, f"{'word ' * 40}\nshort", ""),
-        ({}, "1 2 3\n4 5", ""),
         ({"title": 2020}, "", "2020"),
         ({"title": "a " * 2000}, "", f"{('a ' * 2000)[:497]}..."),
     ],
@@ -210,13 +204,13 @@ def test_evaluation_finds_the_evidence_below_the_header() -> None:
 class Watching(BaseDocumentCompressor):
     """Keeps all documents, and notes their texts."""
 
-    seen: list[str] = Field(default_factory=list)
+    texts: list[str] = Field(default_factory=list)
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Any = None
     ) -> list[Document]:
         del query, callbacks
-        self.seen += [document.page_content.strip() for document in documents]
+        self.texts += [document.page_content.strip() for document in documents]
         return list(documents)
 
 
@@ -224,9 +218,9 @@ class Watching(BaseDocumentCompressor):
 def test_a_reranker_sees_the_headers(hybrid: float) -> None:
     index = Index(SQLDocStore("sqlite://", lexical=True))
     index.add(DocumentHeaders(), herons(title="Zebrafinch"))
-    watching = Watching()
+    seen = Watching()
     # One candidate by vectors; the others, if at all, by words.
-    retriever = index.retriever(reranker=watching, hybrid=hybrid)
+    retriever = index.retriever(reranker=seen, hybrid=hybrid)
     retriever.invoke("zebrafinch nest", fetch_k=1 if not hybrid else 4)
-    assert watching.seen
-    assert all(text.startswith("Zebrafinch\n\n") for text in watching.seen)
+    assert seen.texts
+    assert all(text.startswith("Zebrafinch\n\n") for text in seen.texts)
