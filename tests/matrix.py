@@ -91,7 +91,7 @@ def run(python: str, choice: str, dist: Path, folder: Path, arguments: list[str]
     ignored += OF_LOWEST if choice == "lowest" else ()
     output = call(
         "the tests fail",
-        *(interpreter, "-m", "pytest", "-q", "-m", "not slow", "--hypothesis-profile", "few"),
+        *(interpreter, "-m", "pytest", "-q", "-m", "not nightly", "--hypothesis-profile", "few"),
         *("--disable-socket", "--allow-unix-socket", *ignored, "tests/unit_tests", *arguments),
         folder=tree,
     )

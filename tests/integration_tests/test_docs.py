@@ -274,9 +274,10 @@ def make_knowledge_base(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dsrag.knowledge_base", module)
 
 
-def marked(block: Block) -> Any:
-    marks = [pytest.mark.slow] if any(name in block.text for name in SERVERS) else []
-    return pytest.param(block, marks=marks)
+def readme_per_change(block: Block) -> Any:
+    """The examples of the README run whenever tests run, those of other pages by night."""
+    is_in_readme = block.page == PAGES[0]
+    return pytest.param(block, id=str(block), marks=[] if is_in_readme else pytest.mark.nightly)
 
 
 def test_there_are_examples() -> None:
@@ -290,7 +291,7 @@ def test_there_are_examples() -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")
 @pytest.mark.filterwarnings(r"ignore:'upload_\w+' parameter is in beta")
 @pytest.mark.filterwarnings("ignore:The model '.*' is deprecated:DeprecationWarning")
-@pytest.mark.parametrize("block", list(map(marked, in_language("python"))), ids=str)
+@pytest.mark.parametrize("block", map(readme_per_change, in_language("python")))
 def test_an_example_runs_as_it_stands(block: Block, capsys: pytest.CaptureFixture[str]) -> None:
     run_example(block)
     assert bool(capsys.readouterr().out.strip()) == ("print(" in block.text)
@@ -317,7 +318,7 @@ def orders_of_examples() -> dict[str, list[Block]]:
 ORDERS = orders_of_examples()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.usefixtures("services")
 @pytest.mark.filterwarnings("ignore:.*langchain-community:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")
@@ -383,7 +384,8 @@ def write_files_of_commands(folder: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize(
-    "block", [b for b in in_language("console") if "$ langchain-rse " in b.text], ids=str
+    "block",
+    [readme_per_change(b) for b in in_language("console") if "$ langchain-rse " in b.text],
 )
 def test_commands_run(block: Block, folder: Path) -> None:
     write_files_of_commands(folder)

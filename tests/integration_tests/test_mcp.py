@@ -27,8 +27,6 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, InitializeResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-pytestmark = pytest.mark.slow
-
 TEXT = "Herons fish at dawn.\n\n" + "Nobody knows why that is so. " * 800 + "\n\nCranes dance.\n"
 # A model that prints, as some do, and is slow where it is asked to be.
 MODEL = """

@@ -9,7 +9,6 @@ import copy
 import functools
 import json
 import math
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -48,7 +47,7 @@ from tests.soaking import SOAK
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import EVERYTHING, lines
 
-_EXAMPLES = settings.get_profile("thorough" if os.environ.get("CI") else "modest").max_examples
+_EXAMPLES = settings.default.max_examples
 soak = settings(max_examples=_EXAMPLES * SOAK)
 
 # What a record may have in place of what belongs there.

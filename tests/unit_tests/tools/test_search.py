@@ -322,7 +322,7 @@ def test_limits_out_of_range(fields: dict[str, Any]) -> None:
         create_rse_tool(make_retriever(TEXTS), **fields)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_without_langgraph() -> None:
     code = (
         "import sys; sys.modules['langgraph'] = None\n"
