@@ -47,10 +47,10 @@ class Prompt(Generic[M]):
 
     def read(self, answer: object) -> M:
         """Make a usable answer from a dict or an instance; a ValueError if that cannot be done."""
-        read_answer = self.form.model_validate(answer)
+        parsed = self.form.model_validate(answer)
         if self.check is not None:
-            self.check(read_answer)
-        return read_answer
+            self.check(parsed)
+        return parsed
 
 
 class LanguageModelSettings(BaseModel):

@@ -291,7 +291,7 @@ def test_there_are_examples() -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")
 @pytest.mark.filterwarnings(r"ignore:'upload_\w+' parameter is in beta")
 @pytest.mark.filterwarnings("ignore:The model '.*' is deprecated:DeprecationWarning")
-@pytest.mark.parametrize("block", map(readme_per_change, in_language("python")))
+@pytest.mark.parametrize("block", list(map(readme_per_change, in_language("python"))))
 def test_an_example_runs_as_it_stands(block: Block, capsys: pytest.CaptureFixture[str]) -> None:
     run_example(block)
     assert bool(capsys.readouterr().out.strip()) == ("print(" in block.text)
