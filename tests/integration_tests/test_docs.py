@@ -155,8 +155,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     ]
     lines = "".join(f"{json.dumps(question)}\n" for question in asked)
     (tmp_path / "questions.jsonl").write_text(lines, encoding="utf-8")
-    # As many as a promise of recall needs.
-    (tmp_path / "many-questions.jsonl").write_text(12 * lines, encoding="utf-8")
     cues = [
         {"start": 4.0 * number, "end": 4.0 * number + 3.5, "text": f" The harbor, part {number}."}
         for number in range(20)
