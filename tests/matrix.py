@@ -26,7 +26,7 @@ OF_LOWEST = (
     "-W",
     "default::DeprecationWarning",
     "-W",
-    "default:Core Pydantic V1:UserWarning",  # of langchain-core 1.0 on Python 3.14
+    "default:Core Pydantic V1:UserWarning",  # of an older langchain-core on Python 3.14
     "--ignore=tests/unit_tests/ingest/test_splitters.py",
 )
 VERSIONS = r"""
