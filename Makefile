@@ -133,7 +133,7 @@ dist: build $(VENV)/.test  ## The same, and test the wheel alone in a virtual en
 	DIST=dist $(BIN)/python -m pytest tests/integration_tests/test_base_install.py $(ARGS)
 
 # Pythons that uv finds or can download; each must be there. ARGS is passed to pytest.
-PYTHONS ?= 3.10 3.11 3.12 3.13
+PYTHONS ?= 3.10 3.11 3.12 3.13 3.14
 test_matrix: build  ## Test the wheel with the lowest and the newest packages on PYTHONS.
 	$(BIN)/python tests/matrix.py --pythons $(PYTHONS) -- --numprocesses $(WORKERS) $(ARGS)
 

@@ -104,11 +104,15 @@ COMMANDS = [(block, words) for block in in_language("console") for words in comm
 
 def respond(request: Request) -> Answer:
     """What a model might say to a relevance filter, to headers, and to an agent."""
-    if chunks := request.chunks:
-        judgments = [{"explanation": "It is about margins.", "is_relevant": True} for _ in chunks]
-        return Answer(json.dumps({"judgments": judgments}))
     if "response_format" in request.body:
-        return Answer(json.dumps({"sections": [{"title": "Business", "first_line": 0}]}))
+        judgment = {"explanation": "It is about margins.", "is_relevant": True}
+        answers = {
+            "Judgments": {"judgments": [judgment for _ in request.chunks]},
+            "Title": {"title": "Annual report of Example Inc. for 2018"},
+            "Summary": {"summary": "This document is an annual report."},
+            "Sections": {"sections": [{"title": "Business", "first_chunk": 0}]},
+        }
+        return Answer(json.dumps(answers[request.body["response_format"]["json_schema"]["name"]]))
     if "tools" in request.body and request.body["messages"][-1]["role"] != "tool":
         return Answer(body=calling("search_documents", {"query": "What drove gross margin?"}))
     return Answer("Annual report of Example Inc. for 2018")
@@ -188,12 +192,13 @@ def services(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", citing.url)
         monkeypatch.delenv("ANTHROPIC_API_URL", raising=False)
         monkeypatch.setenv("COHERE_API_KEY", "a-key")
-        chat_client = cohere.Client
-        monkeypatch.setattr(
-            cohere, "Client", lambda **given: chat_client(**{**given, "base_url": citing.url})
-        )
         client = cohere.ClientV2
-        monkeypatch.setattr(cohere, "ClientV2", lambda key, **_: client(key, base_url=rerank.url))
+
+        def connect(*key: str, **_: Any) -> cohere.ClientV2:
+            # The reranker gives a key, and the example of a chat gives none.
+            return client("a-key", base_url=(rerank if key else citing).url)
+
+        monkeypatch.setattr(cohere, "ClientV2", connect)
         yield
 
 
@@ -284,7 +289,7 @@ def test_there_are_examples() -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")
 @pytest.mark.filterwarnings(r"ignore:'upload_\w+' parameter is in beta")
 @pytest.mark.filterwarnings("ignore:The model '.*' is deprecated:DeprecationWarning")
-@pytest.mark.parametrize("block", map(readme_per_change, in_language("python")))
+@pytest.mark.parametrize("block", list(map(readme_per_change, in_language("python"))))
 def test_an_example_runs_as_it_stands(block: Block, capsys: pytest.CaptureFixture[str]) -> None:
     run_example(block)
     assert bool(capsys.readouterr().out.strip()) == ("print(" in block.text)

@@ -55,7 +55,7 @@ def test_a_hostile_text_is_read_to_its_end(reader: str) -> None:
         ("an HTML file", "<div>"),
         ("an answer with quotations", ".'a"),
         ("a document that is replaced", ".x"),
-        ("a model's answer", "[1"),
+        ("a text in a prompt", "<text"),
     ],
 )
 def test_half_a_megabyte_is_read_to_its_end(reader: str, pattern: str) -> None:

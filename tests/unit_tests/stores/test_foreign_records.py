@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import json
 import math
 import warnings
 from collections.abc import Callable, Iterator
@@ -99,9 +100,9 @@ def clear(call: Callable[[], object], *said: str) -> None:
 
 def answering(messages: Any) -> str:
     """A stand-in for a language model, which answers to all that it is asked."""
-    if "sections" in str(messages):
-        return '{"sections": [{"title": "A section", "first_line": 0}]}'
-    return "This document is a title"
+    del messages
+    sections = [{"title": "A section", "first_chunk": 0}]
+    return json.dumps({"title": "A title", "summary": "A summary", "sections": sections})
 
 
 DOCUMENTS = [
