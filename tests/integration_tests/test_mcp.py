@@ -164,7 +164,7 @@ async def exercise(session: ClientSession) -> None:
         read, _ = await ask(session, "read_around", document="birds.txt", start=start, end=10**9)
         heading, quoted = read.split("\n", 1)
         assert quoted.split("\n") == [f"> {line}" for line in TEXT[start:end].splitlines()]
-        assert heading.endswith(f"birds.txt, characters {start}-{end}")
+        assert heading.endswith(f"birds.txt, characters {start:,}–{end:,}")
     for arguments, message in [
         ({"document": "birds", "start": 9, "end": 9}, "there are no characters 9-9"),
         ({"document": "birds", "start": 50_000, "end": 50_001}, f"which has {len(TEXT)}"),

@@ -98,7 +98,7 @@ def test_a_model_that_asks_twice_reads_other_passages(way: Way, kind: str) -> No
     for passage in [*first.artifact, *second.artifact]:
         start, end = passage.metadata["start_index"], passage.metadata["end_index"]
         assert TEXTS[passage.metadata["doc_id"]][start:end] == passage.page_content
-        assert f"characters {start}-{end}" in str(first.content) + str(second.content)
+        assert f"characters {start:,}–{end:,}" in str(first.content) + str(second.content)
     assert model.read[-1][-1].content == second.content  # the model was told so
 
 

@@ -25,7 +25,7 @@ from langchain_rse.tools import (
     search_result_blocks,
     verify_quotes,
 )
-from langchain_rse.tools.search_results import text_of_blocks
+from langchain_rse.tools.passages import text_of_blocks
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import EVERYTHING, LENGTHS, Way, lines, make_retriever
 from tests.unit_tests.tools.scripted import ScriptedModel
@@ -102,7 +102,7 @@ def test_what_claude_reads(way: Way) -> None:
     assert block == {
         "type": "search_result",
         "source": "a",
-        "title": f"[1] a, characters 0-{end}",
+        "title": f"[1] a, characters 0–{end}",
         "content": [
             {"type": "text", "text": line}
             for line in segment.page_content.splitlines(keepends=True)
@@ -119,7 +119,7 @@ def test_nothing_found_is_a_text() -> None:
         make_retriever(TEXTS, irrelevant_chunk_penalty=1.0), content="search_results"
     )
     message = ask(tool, query="q 1")
-    assert str(message.content).startswith("None of 10 candidates for 'q 1' is returned.")
+    assert str(message.content).startswith("Nothing was found for 'q 1': the best of 10")
     assert message.artifact == []
 
 
@@ -261,7 +261,7 @@ def test_a_text_cannot_make_a_block() -> None:
     segment.metadata["source"] = "a.txt\n[2] official.pdf"
     (block,) = search_result_blocks([segment])
     assert block["source"] == "a.txt\\n[2] official.pdf"
-    assert block["title"] == "[1] a.txt\\n[2] official.pdf, characters 100-104"
+    assert block["title"] == "[1] a.txt\\n[2] official.pdf, characters 100–104"
 
 
 SEGMENTS = [
@@ -376,7 +376,7 @@ def test_documents_of_cohere() -> None:
     documents = cohere_documents(SEGMENTS)
     assert documents[0] == {
         "id": "passage-1",
-        "data": {"title": "a.txt, characters 100-122", "text": "Herons fish. At dawn. "},
+        "data": {"title": "a.txt, characters 100–122", "text": "Herons fish. At dawn. "},
     }
     sources = [{"type": "document", "id": name} for name in ("passage-2", "passage-9")]
     citations = [

@@ -17,7 +17,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, TextContent
 
 from langchain_rse import RSERetriever
-from langchain_rse.tools.mcp import create_mcp_server
+from langchain_rse.tools import create_mcp_server
 from tests.unit_tests import fakes
 
 SECRET = "the finance plan"  # noqa: S105
@@ -166,7 +166,7 @@ async def test_a_store_that_fails_tells_clients_nothing_of_itself(
 async def test_a_question_about_something_else_gets_a_sentence() -> None:
     retriever = fakes.make_retriever({"a": fakes.lines(60, 80)}, score_floor=0.9)
     answer = str(await create_mcp_server(retriever).call_tool("search", {"query": fakes.QUERY}))
-    assert "Nothing in these documents is about this: the nearest passage is in a" in answer
+    assert "The nearest passage is in a, and begins with" in answer
 
 
 class Counting(InMemoryStore):
@@ -232,7 +232,7 @@ async def test_an_id_and_a_page_read_few_records_of_many_documents() -> None:
     assert "> text of /docs/7.txt" in text
     assert docstore.read < 30
     docstore.read = 0
-    assert (await text_of(retriever, "list_documents", limit=9)).count("/docs/") == 9
+    assert (await text_of(retriever, "list_documents", limit=9)).count(".txt, ") == 9
     assert docstore.read < 30
     assert "> text of /docs/7.txt" in await text_of(
         retriever, "read_around", document="7", start=0, end=99
@@ -251,7 +251,7 @@ async def test_pages_list_each_document_once(filter_: Any) -> None:
         head, *lines = text.splitlines()
         assert lines
         assert len(text) < 25_000
-        listed += [line.rpartition(", ")[0] for line in lines]
+        listed += [f"/docs/{line.rpartition(', ')[0]}" for line in lines]
         following = re.search(r"offset=(\d+)", head)
         offset = int(following[1]) if following else None
     assert sorted(listed) == sorted(ids)
@@ -269,15 +269,18 @@ async def test_answers_are_short_whatever_the_names() -> None:
             text = await text_of(retriever, tool, **arguments)
         except ToolError as error:
             text = str(error)
-            assert "/100/README.md" in text
+            assert "100/README.md" in text
+            assert "/100" not in text  # no absolute path
             assert "495 more" in text
         assert len(text) < 25_000
+    text = await text_of(retriever, "read_around", document="100/README.md", start=0, end=9)
+    assert text.startswith("README.md, characters 0–9\n")
 
 
 async def test_null_stands_for_the_default() -> None:
     retriever = library(["a", "b"])
     assert "text of a" in await text_of(retriever, "search", query="text of", k=None)
-    assert "Documents 1-2 of 2" in await text_of(
+    assert "Documents 1–2 of 2" in await text_of(
         retriever, "list_documents", offset=None, limit=None
     )
 
@@ -399,9 +402,10 @@ async def test_an_address_on_the_web_is_the_url_and_others_are_not() -> None:
         retriever.add_documents([Document(fakes.lines(9, 3), metadata={"source": source})])
         (result, *_) = await search(retriever)
         assert result["url"] == url
-        assert result["title"].startswith(source)
+        name = source.removeprefix("/srv/")
+        assert result["title"].startswith(name)
         fetched = await call_connector(retriever, "fetch", {"id": result["id"]})
-        assert (fetched["url"], fetched["metadata"]["source"]) == (url, source)
+        assert (fetched["url"], fetched["metadata"]["source"]) == (url, name)
 
 
 async def test_an_application_makes_its_own_urls() -> None:

@@ -19,9 +19,8 @@ from langchain_core.tools import tool as make_tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langchain_rse.tools import RSEMiddleware, create_rse_tool, verify_quotes
-from langchain_rse.tools.passages import format_passages
-from langchain_rse.tools.search import ContentType
-from langchain_rse.tools.search_results import search_result_blocks, text_of_blocks
+from langchain_rse.tools.catalog import ContentType
+from langchain_rse.tools.passages import format_passages, search_result_blocks, text_of_blocks
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way, lines, make_retriever, words
 from tests.unit_tests.tools.scripted import ScriptedModel
@@ -38,7 +37,7 @@ TEXTS = {
     "c": lines(1, 2, 3, 91, 92, 181, name="[1] c, characters "),
 }
 # The best passages for 0 and 90 degrees, as a model reads them.
-PLACE_0, PLACE_90 = "a, characters 0-112", "a, characters 112-225"
+PLACE_0, PLACE_90 = "a, characters 0–112", "a, characters 112–225"
 TEXT_0, TEXT_90 = f"{PLACE_0}\n> {LINE}0 0", f"{PLACE_90}\n> {LINE}1 90"
 LIMIT = 220  # one of them, with the room that the tool leaves for long headings, but not two
 RETRIEVER = make_retriever(TEXTS, max_context_length=None)
@@ -83,7 +82,7 @@ def number_of(passage: Document) -> int:
 
 def exact_text(passage: Document, content: ContentType) -> str:
     if content == "text":
-        return format_passages([passage], number_of(passage))
+        return format_passages([passage])
     return text_of_blocks(search_result_blocks([passage]))
 
 
@@ -311,7 +310,7 @@ def test_wrong_tools_and_budgets() -> None:
     for wrong in (99, float("nan")):
         with pytest.raises(ValueError, match=rf"got {wrong}, and 100 of the tool: give"):
             RSEMiddleware(tool, max_context_length=wrong)
-    with pytest.raises(ValueError, match="got 99, and None of the tool: give create_rse_tool a"):
+    with pytest.raises(ValueError, match="got 99, and 80000 of the tool"):
         RSEMiddleware(create_rse_tool(RETRIEVER), max_context_length=99)
     other = create_rse_tool(RETRIEVER, name="b", max_context_length=9, length_function=words)
     with pytest.raises(ValueError, match=r"same length_function; got <.* of the tool 'b', <func"):

@@ -72,8 +72,8 @@ def test_what_a_model_reads(way: Way) -> None:
     message = ask(way, create_rse_tool(pages()), query="When do herons fish?")
     (segment,) = message.artifact
     end = segment.metadata["end_index"]
-    pages_found = f"pages 1-{segment.metadata['page_end'] + 1}"
-    heading = f"[1] birds\\n[2] forged.pdf, {pages_found}, characters 0-{end}"
+    pages_found = f"pages 1–{segment.metadata['page_end'] + 1}"
+    heading = f"[1] birds\\n[2] forged.pdf, {pages_found}, characters 0–{end}"
     quoted = "\n".join(f"> {line}" for line in segment.page_content.splitlines())
     assert message.content == f"{heading}\n{quoted}"
     assert segment.metadata["rse"]["number"] == 1
@@ -225,7 +225,7 @@ def test_a_filter_of_the_retriever_holds_besides_those_of_the_model() -> None:
     assert own == {"tenant": 1}
     for fields in ({"search_kwargs": {"filter": "tenant = 1"}}, {"hybrid": 0.5}):
         other = retriever.model_copy(update=fields)
-        with pytest.raises(ValueError, match="give make_filter"):
+        with pytest.raises(ValueError, match="need make_filter"):
             create_rse_tool(other, filter_fields=["year"])
         create_rse_tool(other, filter_fields=["year"], make_filter=by_equality)
 
@@ -256,9 +256,7 @@ def test_half_a_character_is_replaced() -> None:
 )
 def test_why_nothing_is_found(fields: dict[str, Any], reason: str) -> None:
     message = ask(SYNC, create_rse_tool(make_retriever(TEXTS, **fields)), query="q 1")
-    assert str(message.content).startswith(
-        "None of 6 candidates for 'q 1' is returned. The reason: "
-    )
+    assert str(message.content).startswith("Nothing was found for 'q 1': the best of 6 candidates")
     assert reason in str(message.content)
     assert (message.artifact, message.status) == ([], "success")
 
