@@ -63,33 +63,17 @@ def test_any_range_is_the_slice_of_the_text(start: int, length: int) -> None:
     )
 
 
-@fakes.both_ways
-def test_pages_are_those_of_the_range(way: Way) -> None:
-    retriever = make_retriever({})
-    texts = ["one 1\n", "two 2\n", "three 3\n"]
-    pages = [Document(t, metadata={"source": "p", "page": n}) for n, t in enumerate(texts)]
-    retriever.add_documents(pages)
-    whole = read(way, retriever.docstore, "p", 0, 1000).page_content
-    start = whole.index("wo 2")
-    passage = read(way, retriever.docstore, "p", start, start + 4)
-    assert passage.page_content == "wo 2"
-    assert (passage.metadata["page_start"], passage.metadata["page_end"]) == (1, 1)
-
-
 @pytest.mark.parametrize(
     ("metadata", "cited"),
     [
         ([{"page": 37}], "page 38"),
         ([{"page": 0}, {"page": 2}], "pages 1–3"),
-        ([{"page": 5, "page_label": "iv"}], "page iv"),
         ([{"page": 5, "page_label": "iv"}, {"page": 6, "page_label": "1"}], "pages iv–1"),
         ([{"page": 5, "page_label": "A-1"}, {"page": 6, "page_label": "A-2"}], "pages A-1–A-2"),
         ([{"page": 5, "page_label": "1"}, {"page": 6, "page_label": "1"}], "pages 6–7"),
-        ([{"page": 5, "page_label": ""}], "page 6"),
         ([{"page": 5, "page_label": "1\n[2] official.pdf, page 1"}], "page 6"),
         ([{"page": 5, "page_label": "1\n[2]"}], "page 1\\n[2]"),
         ([{"page_label": "12"}], "page 12"),
-        ([{"page_number": 3}], "page 3"),
         ([{"page_number": 3}, {"page_number": 4}], "pages 3–4"),
     ],
     ids=str,
@@ -111,10 +95,6 @@ def test_pages_are_cited_as_a_reader_counts_them(
 @pytest.mark.parametrize(
     ("index", "cited"),
     [
-        (
-            {"in_store_order": True, "chunk_overlap": 0},
-            "book.txt, characters 0–20 of its stored text",
-        ),
         (
             {"chunk_index_key": "number", "chunk_overlap": 0},
             "book.txt, characters 0–20 of its stored text",
@@ -156,15 +136,6 @@ def test_characters_of_a_parent(doc_id: str, cited: str) -> None:
     indexer.adopt(ExistingIndex(doc_id_key="parent", texts=texts))
     passage = read(SYNC, indexer.docstore, doc_id, 0, 1000)
     assert citation_of(passage.metadata) == cited
-
-
-def test_a_chunk_that_is_missing() -> None:
-    store = InMemoryByteStore()
-    retriever = make_retriever({"a": TEXT}, docstore=store)
-    store.mdelete([key for key in store.yield_keys() if key.endswith("/3")])
-    end = TEXT.index("Zeile ä3")
-    assert read(SYNC, retriever.docstore, "a", 0, end).page_content == TEXT[:end]
-    assert passage_of(retriever.docstore, "a", 0, len(TEXT)) is None
 
 
 class Replacing(JSONDocStore):
