@@ -118,7 +118,7 @@ def test_index_and_query_files(run: Run, tmp_path: Path) -> None:
 
     shown = run("query", "do cats sleep", "--kb", "kb", "--k", 1)
     assert f"\n{docs / 'cats.txt'}\n  found    " in shown.stdout
-    assert "--- characters 0-41, value " in shown.stdout
+    assert "--- characters 0–41, value " in shown.stdout
     assert "A cat purrs." in shown.stdout
 
     (docs / "cats.txt").write_text("Lions sleep too.", encoding="utf-8")
