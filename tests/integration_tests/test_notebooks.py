@@ -55,7 +55,7 @@ def first_per_change(path: Path) -> Any:
 # The warnings are about Jupyter's own event loop and sockets.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::RuntimeWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("path", map(first_per_change, NOTEBOOKS))
+@pytest.mark.parametrize("path", [first_per_change(path) for path in NOTEBOOKS])
 def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
     notebook = read(path)
     client = NotebookClient(
