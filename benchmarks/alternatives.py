@@ -248,7 +248,9 @@ class ParentRetriever(BaseRetriever):
             after = first + 1
             while after < first + self.chunks and (doc_id, after) in self.store.spans:
                 after += 1
-            found.append(slice_of(self.sources, self.store, doc_id, range(first, after)))
+            parent = slice_of(self.sources, self.store, doc_id, range(first, after))
+            parent.page_content = parent.page_content.rstrip()
+            found.append(parent)
         return found
 
 

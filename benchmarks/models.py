@@ -1,4 +1,4 @@
-"""Embedding models and a cross-encoder as 8-bit ONNX, all of them out of wheels, and their caches."""
+"""Embedding models and a cross-encoder as 8-bit ONNX, all out of wheels, and their caches."""
 
 from __future__ import annotations
 
