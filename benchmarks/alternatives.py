@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import bisect
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
 from data import MatrixStore
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import BaseDocumentCompressor, Document
@@ -23,9 +21,6 @@ FUSION_CONSTANT = 60  # of reciprocal rank fusion, as published and in LangChain
 # At no penalty at all every chunk of a document is as good as any other.
 HALVINGS = 5
 WITHOUT_LIMIT = 10_000
-
-Search = Callable[[str], list[tuple[Document, float]]]
-"""Finds the candidates of a query, best first, with their scores."""
 
 
 class NeighborRetriever(BaseRetriever):
@@ -80,127 +75,6 @@ class RememberingRetriever(BaseRetriever):
         if query not in self._found:
             self._found[query] = self.retriever.invoke(query)[: self.count]
         return self._found[query]
-
-
-class ContinuityRetriever(BaseRetriever):
-    """Each hit with the neighbors that continue it, after SCAR (arXiv 2606.16661).
-
-    A neighbor beside a hit is taken if its similarity to the query, less a penalty for how far it
-    differs from the hit, is a share of the hit's similarity to the query. The paper's abstract has
-    this rule without its two constants; these are ours.
-    """
-
-    store: MatrixStore
-    sources: Mapping[str, str]
-    penalty: float = 0.2
-    share: float = 0.8
-
-    @override
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
-    ) -> list[Document]:
-        asked = np.asarray(self.store.embeddings.embed_query(query))
-        hits = self.store.similarity_search(query, k=CANDIDATES)
-        vectors, seen = self.store.vectors, set[tuple[str, int]]()
-        found: list[Document] = []
-        for hit in hits:
-            doc_id, index = hit.metadata["doc_id"], hit.metadata["chunk_index"]
-            vector = vectors[doc_id, index]
-            least = self.share * float(vector @ asked)
-            taken = []
-            for place in (index - 1, index, index + 1):
-                beside = vectors.get((doc_id, place))
-                if beside is None or (doc_id, place) in seen:
-                    continue
-                score = float(beside @ asked) - self.penalty * (1 - float(beside @ vector))
-                if place == index or score >= least:
-                    taken.append(place)
-            seen |= {(doc_id, place) for place in taken}
-            found += [
-                slice_of(self.sources, self.store, doc_id, chunks) for chunks in ranges(taken)
-            ]
-        return found
-
-
-class LayeredRetriever(BaseRetriever):
-    """The best documents, and of each its best chunks, after Vespa's layered ranking.
-
-    Documents come by their best hits, the chunks of each in their order; hits beyond that number
-    come at the end, by rank.
-    """
-
-    retriever: BaseRetriever
-    chunks: int = 4
-    """The most chunks of a document."""
-
-    @override
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
-    ) -> list[Document]:
-        by_document: dict[str, list[Document]] = {}
-        for hit in self.retriever.invoke(query):
-            by_document.setdefault(hit.metadata["doc_id"], []).append(hit)
-        first: list[Document] = []
-        others: list[Document] = []
-        for hits in by_document.values():
-            best = hits[: self.chunks]
-            first += sorted(best, key=lambda hit: hit.metadata["start_index"])
-            others += hits[self.chunks :]
-        return [*first, *others]
-
-
-class InOrderRetriever(BaseRetriever):
-    """The best chunks that fill a budget, in the order of their documents (arXiv 2506.03989)."""
-
-    retriever: BaseRetriever
-    budget: int
-
-    @override
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
-    ) -> list[Document]:
-        hits = self.retriever.invoke(query)
-        sizes = itertools.accumulate(len(hit.page_content) for hit in hits)
-        taken = hits[: bisect.bisect_left(list(sizes), self.budget) + 1]
-        return sorted(taken, key=lambda hit: (hit.metadata["doc_id"], hit.metadata["start_index"]))
-
-
-class LargestGapRetriever(BaseRetriever):
-    """The best chunks up to the largest drop of their scores: Adaptive-k (arXiv 2506.08479).
-
-    As in the published experiments, a drop in the last tenth of the candidates does not count, and
-    five more chunks follow the last one before the drop. How much comes back is up to the scores.
-    """
-
-    search: Search
-    ignored_tail: float = 0.1
-    more: int = 5
-
-    @override
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
-    ) -> list[Document]:
-        hits = self.search(query)
-        drops = -np.diff([score for _, score in hits])
-        counted = drops[: len(drops) - int(len(drops) * self.ignored_tail)]
-        best = int(counted.argmax()) + 1 if counted.size else len(hits)
-        return [hit for hit, _ in hits[: best + self.more]]
-
-
-class SameLengthRetriever(BaseRetriever):
-    """Ours with as many characters for each question as another retriever returned."""
-
-    retriever: RSERetriever
-    lengths: Mapping[str, int]
-    """By question."""
-
-    @override
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
-    ) -> list[Document]:
-        return self.retriever.invoke(
-            query, max_context_length=self.lengths[query], irrelevant_chunk_penalty=0.0
-        )
 
 
 def ranges(numbers: Sequence[int]) -> Iterator[range]:

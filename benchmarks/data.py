@@ -196,15 +196,6 @@ class MatrixStore(VectorStore):
             for chunk in self._documents
         }
 
-    @cached_property
-    def vectors(self) -> dict[tuple[str, int], Floats32]:
-        """The vector of each chunk, by the document's id and the chunk's number, after a search."""
-        assert self._vectors is not None  # noqa: S101 - for mypy
-        return {
-            (chunk.metadata["doc_id"], chunk.metadata["chunk_index"]): vector
-            for chunk, vector in zip(self._documents, self._vectors, strict=True)
-        }
-
     @override
     def add_texts(
         self,

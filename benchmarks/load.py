@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import gc
 import itertools
 import logging
@@ -25,19 +26,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from chromadb.config import Settings
-from corpus import CHUNK_SIZE, Corpus, read_corpus
+from data import CHUNK_SIZE, Corpus, read_corpus
 from langchain_chroma import Chroma
 from langchain_core.documents import Document
-from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
+from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import VectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
-from servers import postgres_url
+from timing import FETCH_K, make_chroma, make_pg, postgres_url, say, seconds_of
 
 from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse.embeddings import WordLlamaEmbeddings
 
-FETCH_K = 200
 CALLERS = (1, 8, 64)
 # At this many callers on PostgreSQL: at least this share of the store's queries a second.
 TARGET_CALLERS, TARGET_SHARE = 64, 0.7
@@ -121,39 +120,6 @@ def make_pair(name: str, url: str, store: VectorStore, bare: VectorStore) -> Pai
     return Pair(name, retriever, store, bare)
 
 
-def make_chroma(folder: Path, name: str, embeddings: Embeddings) -> Chroma:
-    """An empty collection."""
-    return Chroma(
-        collection_name=name,
-        embedding_function=embeddings,
-        client_settings=Settings(
-            anonymized_telemetry=False,
-            is_persistent=True,
-            persist_directory=str(folder / "chroma"),
-        ),
-    )
-
-
-def make_pg(url: str, name: str, embeddings: Embeddings) -> VectorStore:
-    """An empty table with an HNSW index."""
-    from langchain_postgres import Column, PGEngine, PGVectorStore  # noqa: PLC0415
-    from langchain_postgres.v2.indexes import HNSWIndex, HNSWQueryOptions  # noqa: PLC0415
-
-    engine = PGEngine.from_connection_string(url)
-    size = len(embeddings.embed_query("size"))
-    engine.init_vectorstore_table(name, size, id_column=Column("id", "VARCHAR", nullable=False))
-    store = PGVectorStore.create_sync(
-        engine,
-        embeddings,
-        name,
-        id_column="id",
-        # Its default of 40 would find no more than 40.
-        index_query_options=HNSWQueryOptions(ef_search=FETCH_K),
-    )
-    store.apply_vector_index(HNSWIndex(name=f"{name}_index"))
-    return store
-
-
 # Indexing
 
 
@@ -171,9 +137,7 @@ def index(pair: Pair, documents: Sequence[Document], *, report: bool) -> None:
         ]
         for name, add, given in ways if number % 2 else ways[::-1]:
             if name == OURS or report:
-                started = time.perf_counter()
-                add(given)
-                seconds[name].append(time.perf_counter() - started)
+                seconds[name].append(seconds_of(functools.partial(add, given)))
     if report:
         ours, store = sum(seconds[OURS]), sum(seconds[STORE])
         say(
@@ -367,12 +331,7 @@ def single_calls(pair: Pair, size: int) -> Iterator[float]:
     retriever, numbers = pair.retriever, random.Random(size).sample(range(size), 20)
 
     def median(call: Callable[[int], object]) -> float:
-        seconds = []
-        for number in numbers:
-            started = time.perf_counter()
-            call(number)
-            seconds.append(time.perf_counter() - started)
-        return statistics.median(seconds)
+        return statistics.median(seconds_of(functools.partial(call, n)) for n in numbers)
 
     def ask(number: int) -> str:
         return f"matter {number % 97} of note {number}"
@@ -388,11 +347,6 @@ def single_calls(pair: Pair, size: int) -> Iterator[float]:
 def batches(items: Sequence[Document], size: int) -> Iterator[list[Document]]:
     """Lists of at most so many items."""
     return (list(items[first : first + size]) for first in range(0, len(items), size))
-
-
-def say(message: str) -> None:
-    """Print at once."""
-    print(message, flush=True)
 
 
 if __name__ == "__main__":

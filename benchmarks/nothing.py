@@ -38,7 +38,7 @@ from langchain_rse.query.floor import (
 from langchain_rse.query.reranking import find_candidates
 from langchain_rse.rerankers import CrossEncoderReranker
 
-NO_BUDGET = 10_000_000
+BUDGET = 16_000  # characters
 OTHERS = 60  # questions of each other set; behind a reranker 3
 DRAWS = 200
 LABELED = 30
@@ -101,9 +101,7 @@ def measure(
         settings = {"reranker": reranker, "fetch_k": RERANKED["candidates"]}
         retriever = retriever.model_copy(update=settings)
     floor = retriever.fit_score_floor()
-    report = evaluate(
-        retriever, folder.questions, [retriever.max_context_length or NO_BUDGET], score_floor=None
-    )
+    report = evaluate(retriever, folder.questions, [BUDGET], score_floor=None)
     asker = Asker(retriever, floor)
     own = []
     missing = []

@@ -12,7 +12,6 @@ import argparse
 import dataclasses
 import itertools
 import logging
-import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -21,23 +20,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from alternatives import (
     CANDIDATES,
-    ContinuityRetriever,
     FilledRetriever,
     FusedRetriever,
-    InOrderRetriever,
-    LargestGapRetriever,
-    LayeredRetriever,
     LexicalRetriever,
     NeighborRetriever,
     ParentRetriever,
     RememberingRetriever,
     RerankedRetriever,
-    SameLengthRetriever,
-    Search,
-    length_of,
 )
 from data import LANGUAGE, Folder, MatrixStore, command_given, index, parse_arguments, read_folder
-from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.stores import InMemoryStore
 from models import CachedCrossEncoder, progress
@@ -53,8 +44,6 @@ CEILING = 16_000
 RERANKED_CANDIDATES = 100
 SEED = 0
 MULTILINGUAL = "wordllama"
-# For retrievers that decide themselves how much comes back.
-NO_BUDGET = 10_000_000
 METRICS = {"recall": "Evidence recall", "whole": "Whole evidence"}
 WORDS = "words"
 ENSEMBLE = "ensemble"
@@ -126,13 +115,11 @@ class Measured(NamedTuple):
 
     Attributes:
         filled: By method: the budgets filled.
-        gap: Ours, and the chunks up to the largest gap of the scores.
         stopped: Ours at the default penalty, and with a budget of that mean length, filled.
         ablations: Ours with one setting changed, by setting; empty if that was not asked for.
     """
 
     filled: dict[str, Report]
-    gap: Pair
     stopped: Pair
     ablations: dict[str, Report]
 
@@ -219,9 +206,8 @@ def measure(folder: Folder, indexed: Indexed, arguments: argparse.Namespace) -> 
         f"parent of {PARENT} chunks": ParentRetriever(
             retriever=by_vectors, chunks=PARENT, **places
         ),
-        "SCAR": ContinuityRetriever(**places),
     }
-    filled = ask_rearranged(folder, by_vectors)
+    filled = {TOP_K: ask(folder, TOP_K, by_vectors)}
     for label, retriever in alternatives.items():
         filled[label] = ask(folder, label, retriever)
     for calibration in ("identity", "minmax"):
@@ -229,7 +215,6 @@ def measure(folder: Folder, indexed: Indexed, arguments: argparse.Namespace) -> 
     filled[OURS] = ask(folder, OURS, ours, **FILL)
     return Measured(
         filled,
-        gap=ask_up_to_gap(folder, search_by_vectors(store), ours),
         stopped=ask_stopped(folder, ours),
         ablations=ask_changed(folder, ours) if arguments.ablations else {},
     )
@@ -252,13 +237,12 @@ def measure_reranked(folder: Folder, indexed: Indexed, arguments: argparse.Names
     ensemble = fused(by_vectors, LexicalRetriever(docstore=docstore))
     settings: dict[str, Any] = {"reranker": reranker, "fetch_k": RERANKED_CANDIDATES}
     ours = RSERetriever(vectorstore=store, docstore=docstore, **settings)
-    filled = ask_rearranged(folder, reranked(by_vectors))
+    filled = {TOP_K: ask(folder, TOP_K, reranked(by_vectors))}
     filled[ENSEMBLE_RERANKED] = ask(folder, ENSEMBLE_RERANKED, reranked(ensemble))
     filled |= ask_greedy(folder, indexed.published, "minmax", **settings)
     filled[OURS] = ask(folder, OURS, ours, **FILL)
     return Measured(
         filled,
-        gap=ask_up_to_gap(folder, search_by_cross_encoder(store, reranker), ours),
         stopped=ask_stopped(folder, ours),
         ablations={},
     )
@@ -313,17 +297,6 @@ def ask_changed(folder: Folder, ours: RSERetriever) -> dict[str, Report]:
     return reports
 
 
-def ask_rearranged(folder: Folder, plain: BaseRetriever) -> dict[str, Report]:
-    """Ask for the best chunks, and for the same in other orders."""
-    return {
-        TOP_K: ask(folder, TOP_K, plain),
-        "in document order": ask_each(
-            folder, "in order", lambda budget: InOrderRetriever(retriever=plain, budget=budget)
-        ),
-        "documents, then chunks": ask(folder, "layered", LayeredRetriever(retriever=plain)),
-    }
-
-
 def ask_greedy(
     folder: Folder,
     published: RSERetriever,
@@ -346,38 +319,6 @@ def ask_greedy(
 
     label = f"dsrag-balanced, {calibration}"
     return {label: ask_each(folder, label, at)}
-
-
-def search_by_vectors(store: MatrixStore) -> Search:
-    """The candidates of a query with their cosine similarities."""
-
-    def search(query: str) -> list[tuple[Document, float]]:
-        return store.similarity_search_with_score(query, k=CANDIDATES)
-
-    return search
-
-
-def search_by_cross_encoder(store: MatrixStore, reranker: CrossEncoderReranker) -> Search:
-    """The candidates of a query with the sigmoid of the cross-encoder's logits."""
-
-    def search(query: str) -> list[tuple[Document, float]]:
-        hits = store.similarity_search(query, k=RERANKED_CANDIDATES)
-        ranked = reranker.compress_documents(hits, query)
-        return [(hit, 1 / (1 + math.exp(-hit.metadata["relevance_score"]))) for hit in ranked]
-
-    return search
-
-
-def ask_up_to_gap(folder: Folder, search: Search, ours: RSERetriever) -> Pair:
-    """Ask for the chunks up to the largest gap, and ours with as many characters a question."""
-    gap = LargestGapRetriever(search=search)
-    asked = [question.question for question in folder.questions]
-    lengths = {query: length_of(gap.invoke(query)) for query in asked}
-    same_length = SameLengthRetriever(retriever=ours, lengths=lengths)
-    return Pair(
-        ours=ask(folder, OURS, same_length, [NO_BUDGET]),
-        other=ask(folder, "largest gap", gap, [NO_BUDGET]),
-    )
 
 
 def ask_stopped(folder: Folder, ours: RSERetriever) -> Pair:
@@ -408,15 +349,6 @@ def write_up(results: Mapping[Row, Measured], command: str) -> Iterator[str]:
         yield from (f"## {title}", "")
         yield from write_up_metric({row: each.filled for row, each in results.items()}, metric)
     yield from (
-        "## Up to the largest gap of the scores",
-        "",
-        "Adaptive-k (arXiv 2506.08479) decides itself how much comes back: the candidates up to",
-        "the largest drop of their scores, and five more. Within a budget to fill it would be",
-        "top-k, so ours is given as many characters as it returned, question by question.",
-        "",
-    )
-    yield from write_up_pairs({row: each.gap for row, each in results.items()}, "largest gap", OURS)
-    yield from (
         "## At the default penalty",
         "",
         f"Ours as it comes, up to {CEILING:,} characters a question: how much it returns on",
@@ -425,7 +357,7 @@ def write_up(results: Mapping[Row, Measured], command: str) -> Iterator[str]:
         "",
     )
     stopped = {row: each.stopped for row, each in results.items()}
-    yield from write_up_pairs(stopped, "filled", "default penalty")
+    yield from write_up_stopped(stopped)
     changed = {row: each for row, each in results.items() if each.ablations}
     if changed:
         yield from write_up_ablations(changed)
@@ -518,15 +450,14 @@ def write_up_means(
     yield from table([title, *columns], [*lines, gains])
 
 
-def write_up_pairs(pairs: Mapping[Row, Pair], other: str, ours: str) -> Iterator[str]:
-    """Two reports of each row beside each other, with the mean length."""
+def write_up_stopped(results: Mapping[Row, Pair]) -> Iterator[str]:
+    """Ours as it comes beside the same length filled, with the mean length."""
     header = ["set, model", "characters"]
-    for metric in METRICS:
-        header += [f"{metric}: {other}", ours, "difference"]
+    for title in METRICS.values():
+        header += [f"{title}: filled", "default penalty", "difference"]
     lines = []
-    for row, pair in pairs.items():
-        chosen = pair.other if ours == OURS else pair.ours  # the report that chose the length
-        line = [row.title, f"{chosen.mean('characters')[0]:,.0f}"]
+    for row, pair in results.items():
+        line = [row.title, f"{pair.ours.mean('characters')[0]:,.0f}"]
         for metric in METRICS:
             line += [f"{report.mean(metric)[0]:.3f}" for report in (pair.other, pair.ours)]
             # Their budgets differ; each has one.

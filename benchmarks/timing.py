@@ -24,6 +24,8 @@ from chromadb.config import Settings
 from data import CHUNK_SIZE
 from langchain_chroma import Chroma
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import VectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import RSERetriever, SQLDocStore
@@ -150,17 +152,56 @@ def make_retriever(
     store = TimedChroma(
         collection_name="benchmark",
         embedding_function=TimedEmbeddings(),
-        client_settings=Settings(
-            anonymized_telemetry=False,
-            is_persistent=True,
-            persist_directory=str(folder / "chroma"),
-        ),
+        client_settings=chroma_settings(folder),
     )
     return RSERetriever(
         vectorstore=store,
         docstore=TimedDocStore(f"sqlite:///{folder / 'chunks.db'}"),
         text_splitter=splitter(chunk_size=CHUNK_SIZE, chunk_overlap=0),
     )
+
+
+def chroma_settings(folder: Path) -> Settings:
+    """Chroma on disk, in a folder."""
+    return Settings(
+        anonymized_telemetry=False, is_persistent=True, persist_directory=str(folder / "chroma")
+    )
+
+
+def make_chroma(folder: Path, name: str, embeddings: Embeddings) -> Chroma:
+    """An empty collection."""
+    return Chroma(
+        collection_name=name,
+        embedding_function=embeddings,
+        client_settings=chroma_settings(folder),
+    )
+
+
+def make_pg(url: str, name: str, embeddings: Embeddings) -> VectorStore:
+    """An empty table in PostgreSQL with an HNSW index."""
+    from langchain_postgres import Column, PGEngine, PGVectorStore  # noqa: PLC0415
+    from langchain_postgres.v2.indexes import HNSWIndex, HNSWQueryOptions  # noqa: PLC0415
+
+    engine = PGEngine.from_connection_string(url)
+    size = len(embeddings.embed_query("size"))
+    engine.init_vectorstore_table(name, size, id_column=Column("id", "VARCHAR", nullable=False))
+    store = PGVectorStore.create_sync(
+        engine,
+        embeddings,
+        name,
+        id_column="id",
+        # Its default of 40 would find no more than 40.
+        index_query_options=HNSWQueryOptions(ef_search=FETCH_K),
+    )
+    store.apply_vector_index(HNSWIndex(name=f"{name}_index"))
+    return store
+
+
+def seconds_of(call: Callable[[], object]) -> float:
+    """The seconds that a call takes."""
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
 
 
 def store_of(retriever: RSERetriever) -> Chroma:
