@@ -1,4 +1,4 @@
-"""Load: many callers at once, the event loop, memory, indexing and growth; all beside the store's.
+"""Load: many callers at once, the event loop, memory and growth; all beside the store's.
 
 Chroma on disk with a `SQLDocStore` on SQLite, and PostgreSQL for both stores (`PGVectorStore` with
 an HNSW index, `SQLDocStore`), on a server of its own. What is compared takes turns in one process.
@@ -43,19 +43,18 @@ TARGET_CALLERS, TARGET_SHARE = 64, 0.7
 TARGET_BLOCKED = 0.05
 TARGET_GROWTH = 0.05
 TICK = 0.001
-PARTS = ("callers", "memory", "indexing", "growth")
+PARTS = ("callers", "memory", "growth")
 STORE, OURS = "store", "RSE"
 
 Ask = Callable[[str], Awaitable[Any]]
 
 
 class Pair(NamedTuple):
-    """A retriever and a second collection of the same kind, for what is measured without RSE."""
+    """A vector store, and the retriever over it and a docstore."""
 
     name: str
     retriever: RSERetriever
     store: VectorStore
-    bare: VectorStore
 
 
 def main() -> None:
@@ -85,65 +84,29 @@ def main() -> None:
 def measure_pair(pair: Pair, corpus: Corpus, arguments: argparse.Namespace) -> None:
     """All that is measured on one pair of stores."""
     say(f"\n{pair.name}: {len(corpus.documents):,} documents, {corpus.chunks:,} chunks")
-    index(pair, corpus.documents, report="indexing" in arguments.only)
+    seconds = seconds_of(lambda: pair.retriever.add_documents(corpus.documents))
+    say(f"indexed: {corpus.chunks / seconds:,.0f} chunks a second")
     if "callers" in arguments.only:
         asyncio.run(measure_callers(pair, corpus.queries, arguments.queries, arguments.rounds))
     if "memory" in arguments.only and isinstance(pair.store, Chroma):
         measure_memory(pair, corpus.queries, arguments.memory)
 
 
-# The stores
-
-
 def pairs(folder: Path, *, postgres: bool) -> Iterator[Pair]:
     """The pairs of stores."""
     embeddings = WordLlamaEmbeddings()
-    yield make_pair(
-        "Chroma and SQLite",
-        f"sqlite:///{folder / 'chunks.db'}",
-        *(make_chroma(folder, name, embeddings) for name in ("rse", "bare")),
-    )
-    if not postgres:
-        return
-    with postgres_url() as url:
-        yield make_pair(
-            "PostgreSQL for both",
-            url,
-            *(make_pg(url, name, embeddings) for name in ("rse", "bare")),
-        )
+    url = f"sqlite:///{folder / 'chunks.db'}"
+    yield make_pair("Chroma and SQLite", url, make_chroma(folder, "rse", embeddings))
+    if postgres:
+        with postgres_url() as url:
+            yield make_pair("PostgreSQL for both", url, make_pg(url, "rse", embeddings))
 
 
-def make_pair(name: str, url: str, store: VectorStore, bare: VectorStore) -> Pair:
+def make_pair(name: str, url: str, store: VectorStore) -> Pair:
     """A pair with default settings."""
     splitter = RecursiveCharacterTextSplitter(chunk_size=CHUNK_SIZE, chunk_overlap=0)
     retriever = RSERetriever(vectorstore=store, docstore=SQLDocStore(url), text_splitter=splitter)
-    return Pair(name, retriever, store, bare)
-
-
-# Indexing
-
-
-def index(pair: Pair, documents: Sequence[Document], *, report: bool) -> None:
-    """Index everything with RSE and, beside it, the chunks in the bare store, in turns."""
-    splitter: Any = pair.retriever.text_splitter
-    seconds: dict[str, list[float]] = {STORE: [], OURS: []}
-    count = 0
-    for number, some in enumerate(batches(documents, max(len(documents) // 10, 1))):
-        chunks = splitter.split_documents(some)
-        count += len(chunks)
-        ways: list[tuple[str, Callable[[list[Document]], object], list[Document]]] = [
-            (STORE, pair.bare.add_documents, chunks),
-            (OURS, pair.retriever.add_documents, some),
-        ]
-        for name, add, given in ways if number % 2 else ways[::-1]:
-            if name == OURS or report:
-                seconds[name].append(seconds_of(functools.partial(add, given)))
-    if report:
-        ours, store = sum(seconds[OURS]), sum(seconds[STORE])
-        say(
-            f"indexing: {count / ours:,.0f} chunks a second; the store alone, chunks given: "
-            f"{count / store:,.0f}; ratio {store / ours:.2f}"
-        )
+    return Pair(name, retriever, store)
 
 
 # Callers at once
@@ -296,14 +259,8 @@ def resident() -> float:
 
 def measure_growth(folder: Path, sizes: Sequence[int]) -> None:
     """Add short documents up to each size, and time single calls there."""
-    pair = make_pair(
-        "growth",
-        f"sqlite:///{folder / 'growth.db'}",
-        *(
-            make_chroma(folder, name, DeterministicFakeEmbedding(size=32))
-            for name in ("growth", "growth-bare")
-        ),
-    )
+    store = make_chroma(folder, "growth", DeterministicFakeEmbedding(size=32))
+    pair = make_pair("growth", f"sqlite:///{folder / 'growth.db'}", store)
     say("\nGrowth on Chroma and SQLite: documents of one chunk, invented vectors; medians in ms")
     columns = ("store", "invoke", "add one", "no-op add", "replace", "delete", "a second")
     say(f"{'documents':>10} " + " ".join(f"{name:>10}" for name in columns))

@@ -1,9 +1,9 @@
 """Whether a retriever knows when nothing is there: questions of other sets, and missing documents.
 
-Run from anywhere: ``python benchmarks/nothing.py --data PATH``; PATH as for quality.py. For each
+Run from anywhere: ``python benchmarks/nothing.py --data PATH``; PATH as for summary.py. For each
 set, a score floor is fitted without questions. Then its own questions are asked, those of the other
 sets, and its own without the documents that answer them. A question is lost if some of its evidence
-is returned without the floor, and nothing with it. ``--reranker`` asks a sample behind a reranker.
+is returned without the floor, and nothing with it. ``--reranked`` asks a sample behind the cross-encoder.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import dataclasses
 import json
 import random
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from data import LANGUAGE, Folder, command_given, index, parse_arguments, read_folder
@@ -23,9 +23,7 @@ from pages import table, write_page
 
 from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse._sync import run
-from langchain_rse.embeddings import WordLlamaEmbeddings
 from langchain_rse.evaluation import evaluate
-from langchain_rse.filters import SimilarityBasedRelevanceFilter
 from langchain_rse.query.candidates import Candidate
 from langchain_rse.query.filters import filters_of
 from langchain_rse.query.floor import (
@@ -70,7 +68,7 @@ class Measured(NamedTuple):
 
 def main() -> None:
     """Measure, print, and write what was printed."""
-    arguments = parse_arguments(__doc__, reranker={"choices": ("cross-encoder", "similarities")})
+    arguments = parse_arguments(__doc__, reranked={"action": "store_true"})
     folders = {}
     for name in arguments.folders:
         if not name.startswith(LANGUAGE):
@@ -83,22 +81,27 @@ def main() -> None:
             others = {other: folders[other] for other in folders if other != name}
             results[name] = measure(folder, others, model, arguments)
             progress(name)
-        stem = "-".join(filter(None, ("nothing", model, arguments.reranker)))
-        write_page(arguments.out, stem, write_up(results, arguments.reranker, command_given()))
+        stem = f"nothing-{model}" + "-cross-encoder" * arguments.reranked
+        write_page(
+            arguments.out, stem, write_up(results, command_given(), reranked=arguments.reranked)
+        )
 
 
 def measure(
     folder: Folder, others: dict[str, Folder], model: str, arguments: argparse.Namespace
 ) -> Measured:
     """Fit the floor of a set, and ask all questions."""
-    if arguments.reranker:
+    if arguments.reranked:
         count = min(RERANKED["questions"], len(folder.questions))
         chosen = random.Random(0).sample(folder.questions, count)
         folder = dataclasses.replace(folder, questions=chosen)
     retriever, _ = index(folder, model, arguments.cache, SQLDocStore("sqlite://"))
-    if arguments.reranker:
-        reranker = make_reranker(folder, arguments)
-        settings = {"reranker": reranker, "fetch_k": RERANKED["candidates"]}
+    if arguments.reranked:
+        encoder = CachedCrossEncoder(arguments.cache / f"{folder.name}-cross-encoder.npz")
+        settings = {
+            "reranker": CrossEncoderReranker(model=encoder),
+            "fetch_k": RERANKED["candidates"],
+        }
         retriever = retriever.model_copy(update=settings)
     floor = retriever.fit_score_floor()
     report = evaluate(retriever, folder.questions, [BUDGET], score_floor=None)
@@ -114,7 +117,7 @@ def measure(
     reached = {}
     for other, other_folder in others.items():
         queries = [question.question for question in other_folder.questions]
-        if arguments.reranker:
+        if arguments.reranked:
             queries = random.Random(1).sample(queries, RERANKED["others"])
         reached[other] = asker.ask_all(queries[:OTHERS])
     unanswerable = read_unanswerable(folder, arguments)
@@ -135,17 +138,9 @@ def read_unanswerable(folder: Folder, arguments: argparse.Namespace) -> list[str
         return []
     lines = path.read_text(encoding="utf-8").splitlines()[:: arguments.every]
     queries = [str(json.loads(line)["question"]) for line in lines]
-    if arguments.reranker:
+    if arguments.reranked:
         return random.Random(1).sample(queries, min(RERANKED["questions"], len(queries)))
     return queries
-
-
-def make_reranker(folder: Folder, arguments: argparse.Namespace) -> Any:  # noqa: ANN401
-    """The reranker that the arguments name."""
-    if arguments.reranker == "similarities":
-        return SimilarityBasedRelevanceFilter(embeddings=WordLlamaEmbeddings(), threshold=0.0)
-    file = arguments.cache / f"{folder.name}-cross-encoder.npz"
-    return CrossEncoderReranker(model=CachedCrossEncoder(file))
 
 
 class Asker:
@@ -177,11 +172,11 @@ class Asker:
         return self._floor.reach(score, share_of_words(query, by_rank[:BEST_WITH_WORDS]))
 
 
-def write_up(results: dict[str, Measured], reranker: str | None, command: str) -> Iterator[str]:
+def write_up(results: dict[str, Measured], command: str, *, reranked: bool) -> Iterator[str]:
     """The whole page, line by line."""
     yield from ("# When nothing is there", "", f"Made by `{command}`.", "")
-    if reranker:
-        yield f"Behind {reranker}: 40 questions a set, {RERANKED['others']} of each other set."
+    if reranked:
+        yield f"Cross-encoder, {RERANKED['questions']} questions, {RERANKED['others']} of other sets."
     yield from ("Floors fitted without questions, shares of questions:", "")
     rows = []
     for name, found in results.items():

@@ -49,7 +49,7 @@ from timing import (
     store_of,
 )
 
-from langchain_rse import PRESETS, RSERetriever, SQLDocStore
+from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse.embeddings import WordLlamaEmbeddings
 
 Ask = Callable[[str], Awaitable[list[Any]]]
@@ -174,15 +174,12 @@ async def query(retriever: RSERetriever, queries: Sequence[str]) -> None:
             for name in names[turn:] + names[:turn]:
                 timings[name].append(await timed(retriever, ways[name][1], text))
     report_queries({name: title for name, (title, _) in ways.items()}, timings)
-    report_parts({name: timings[name] for name in "BCD"})
+    report_parts({name: timings[name] for name in "BD"})
 
 
 def ways_to_ask(retriever: RSERetriever) -> dict[str, tuple[str, Ask]]:
     """By letter: what is called, and how."""
     store = store_of(retriever)
-    find_all = RSERetriever(
-        vectorstore=store, docstore=retriever.docstore, config=PRESETS["dsrag-find_all"]
-    )
 
     async def relevances(text: str) -> list[Any]:
         return store.similarity_search_with_relevance_scores(text, k=FETCH_K)
@@ -196,23 +193,15 @@ def ways_to_ask(retriever: RSERetriever) -> dict[str, tuple[str, Ask]]:
     async def explained(text: str) -> list[Any]:
         return list(retriever.explain(text).segments)
 
-    async def everything(text: str) -> list[Any]:
-        return find_all.invoke(text)
-
     async def default_async(text: str) -> list[Any]:
         return await retriever.ainvoke(text)
-
-    async def relevances_async(text: str) -> list[Any]:
-        return await store.asimilarity_search_with_relevance_scores(text, k=FETCH_K)
 
     return {
         "A": ("store alone", relevances),
         "a": ("store alone, bare distances", distances),
         "B": ("RSERetriever.invoke", default),
-        "C": ("the same, dsrag-find_all", everything),
         "D": ("RSERetriever.ainvoke", default_async),
         "F": ("RSERetriever.explain", explained),
-        "E": ("store alone, async", relevances_async),
     }
 
 
@@ -250,10 +239,6 @@ def report_queries(titles: dict[str, str], timings: dict[str, list[Timing]]) -> 
     explained = statistics.median(one.seconds / two.seconds for one, two in pairs)
     verdict = "met" if explained <= EXPLAIN_TARGET else "MISSED"
     say(f"Target: F at most {EXPLAIN_TARGET} x B: {verdict} ({explained:.2f}).")
-    say(
-        "A and E ask for relevances, as LangChain calls them, a for distances, as the retriever\n"
-        "does: when relevances are outside [0, 1], LangChain writes all results into a warning."
-    )
 
 
 def report_parts(timings: dict[str, list[Timing]]) -> None:
@@ -310,7 +295,7 @@ def compare_hybrid(
         turn = number % len(names)
         for way in names[turn:] + names[:turn]:
             taken[way].append(seconds_of(functools.partial(ways[way], text)))
-    medians = {way: statistics.median(seconds[WARM_UP:]) for way, seconds in taken.items()}
+    medians = {way: statistics.median(seconds[-len(queries) :]) for way, seconds in taken.items()}
     alone, _, plain, hybrid = medians.values()
     say(f"\nThe full-text index beside {name}: medians of {len(queries)}, in turns")
     for way, median in medians.items():
@@ -362,7 +347,7 @@ def compare_checkouts(other: Path, arguments: argparse.Namespace, corpus: Corpus
         say(f"medians of {len(corpus.queries)}; own: without the vector store and the embedding")
         say(f"{'':32} {COMPARED_HEADER}")
         report_compared("add_documents", indexed)
-        for name, title in {"B": "invoke", "C": "invoke, dsrag-find_all", "D": "ainvoke"}.items():
+        for name, title in {"B": "invoke", "D": "ainvoke"}.items():
             requests = [[name, text] for text in [*corpus.queries[:WARM_UP], *corpus.queries]]
             report_compared(title, in_turns(ask, requests)[WARM_UP:])
 

@@ -290,10 +290,6 @@ def compare(rounds: int, seed: int) -> bool:
     )
     if worst:
         print(f"Its slowest is a {worst / slowest:,.0f}th of dsRAG's slowest.")
-    print(
-        "x dsRAG: how many times as long dsRAG takes as solve_greedy. Where there are at most\n"
-        f"{MOST_FOR_ORACLE} chunks, 'same' includes the oracle of the unit tests."
-    )
     return agree
 
 

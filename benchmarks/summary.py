@@ -1,6 +1,9 @@
 """All sets of questions in one table: ours beside the best alternative of each.
 
-Run from anywhere: ``python benchmarks/summary.py --data PATH``; PATH as for quality.py. Each set is
+Run from anywhere: ``python benchmarks/summary.py --data PATH``. PATH is a folder with a sub-folder
+for each set of questions, which has ``questions.jsonl`` (see
+`langchain_rse.evaluation.load_questions`) and ``documents/`` with texts (``.md``, ``.txt`` or
+``.txt.gz``; a document's id is its name without these). Vectors are kept in a cache. Each set is
 asked with the vectors of each model; sets in other languages with those of wordllama alone, as the
 others are models of English. Rows with the cross-encoder are of a seeded sample of 40 questions and
 their best 100 candidates. Sets are measured side by side in processes.
@@ -50,8 +53,6 @@ ENSEMBLE = "ensemble"
 ENSEMBLE_RERANKED = "ensemble, cross-encoder top-k"
 WEIGHT = 0.5  # of vectors and of words in the ensemble
 PARENT = 3  # chunks
-# Of the short table.
-MAIN_SETS = ("chats", "stories", "papers", "policies", "excerpts")
 # One thing changed at a time: what is there, taken away, and values around the default.
 CHANGES: Mapping[str, Sequence[Any]] = {
     "neighbor_weight": (0.0, 0.25, 0.4, 0.6),
@@ -341,8 +342,7 @@ def write_up(results: Mapping[Row, Measured], command: str) -> Iterator[str]:
         f"reciprocal rank fusion of vectors and words, each with a weight of {WEIGHT}; *parent* is",
         "what LangChain's `ParentDocumentRetriever` returns. *±1* adds the two neighbors of each",
         f"hit; *each hit* is one by vectors. Each search has its best {CANDIDATES} hits; behind",
-        f"the cross-encoder, {RERANKED_CANDIDATES} are reranked. Means of {len(MAIN_SETS)} sets",
-        f"are of {', '.join(MAIN_SETS)}.",
+        f"the cross-encoder, {RERANKED_CANDIDATES} are reranked.",
         "",
     )
     for metric, title in METRICS.items():
@@ -426,7 +426,7 @@ def write_up_differences(
 def write_up_means(
     title: str, results: Mapping[Row, Mapping[str, Report]], labels: Sequence[str], metric: str
 ) -> Iterator[str]:
-    """The means of each method over the sets of each model, and over the main sets."""
+    """The means of each method over the sets of each model."""
     columns: dict[str, list[float]] = {}
     for model in dict.fromkeys(row.model for row in results):
         by_set = {
@@ -435,9 +435,6 @@ def write_up_means(
             if row.model == model
         }
         columns[f"all {len(by_set)}, {model}"] = np.mean(list(by_set.values()), axis=0).tolist()
-        if by_set.keys() > set(MAIN_SETS):
-            some = [by_set[name] for name in MAIN_SETS]
-            columns[f"{len(MAIN_SETS)} sets, {model}"] = np.mean(some, axis=0).tolist()
     lines = [
         [label, *(f"{means[place]:.3f}" for means in columns.values())]
         for place, label in enumerate(labels)
