@@ -3,7 +3,7 @@
 Run from anywhere: ``python benchmarks/nothing.py --data PATH``; PATH as for summary.py. For each
 set, a score floor is fitted without questions. Then its own questions are asked, those of the other
 sets, and its own without the documents that answer them. A question is lost if some of its evidence
-is returned without the floor, and nothing with it. ``--reranked`` asks a sample behind the cross-encoder.
+is returned without the floor, and nothing with it. ``--reranked`` asks a sample behind a reranker.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def write_up(results: dict[str, Measured], command: str, *, reranked: bool) -> I
     """The whole page, line by line."""
     yield from ("# When nothing is there", "", f"Made by `{command}`.", "")
     if reranked:
-        yield f"Cross-encoder, {RERANKED['questions']} questions, {RERANKED['others']} of other sets."
+        yield "Behind the cross-encoder, a sample of the questions."
     yield from ("Floors fitted without questions, shares of questions:", "")
     rows = []
     for name, found in results.items():

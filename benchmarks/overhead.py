@@ -132,9 +132,7 @@ def index(retriever: RSERetriever, corpus: Corpus) -> None:
     say(f"indexing {len(corpus.documents):,} documents, {corpus.chunks:,} chunks ...")
     store_of(retriever).similarity_search("loads the model", k=1)
     CLOCK.take()
-    started = time.perf_counter()
-    retriever.add_documents(corpus.documents)
-    total = time.perf_counter() - started
+    total = seconds_of(lambda: retriever.add_documents(corpus.documents))
     parts = CLOCK.take()
     store = seconds_of_store(parts) - parts["embedding"]
     lookups = sum(seconds for name, seconds in parts.items() if "read" in name)
@@ -322,9 +320,7 @@ class Server:
         """Index, for None; or ask in a way, by its letter, a query."""
         CLOCK.take()
         if request is None:
-            started = time.perf_counter()
-            self._retriever.add_documents(self._corpus.documents)
-            seconds = time.perf_counter() - started
+            seconds = seconds_of(lambda: self._retriever.add_documents(self._corpus.documents))
             return {"seconds": seconds, "store": seconds_of_store(CLOCK.take())}
         name, text = request
         timing = asyncio.run(timed(self._retriever, self._ways[name][1], text))

@@ -29,7 +29,6 @@ try:
 except ImportError:
     get_best_segments = None
 
-INSTALL_DSRAG = "pip install --no-deps dsrag==0.5.6"
 SHAPES = ((1, 500), (10, 500), (100, 500), (10, 10_000))
 PRESET_NAMES = ("dsrag-balanced", "dsrag-find_all")
 # The exact solver gets the same candidates as the retriever's defaults for similarities make them:
@@ -254,7 +253,7 @@ def compare(rounds: int, seed: int) -> bool:
     """Print the solvers side by side; return whether they agree everywhere."""
     print(f"Solvers, {CANDIDATES} candidates in clusters of {CLUSTER}; median ms a query")
     if get_best_segments is None:
-        print(f"dsRAG is not installed, its columns are empty: {INSTALL_DSRAG}")
+        print("dsRAG is not installed, its columns are empty: pip install --no-deps dsrag==0.5.6")
     print(
         f"{'preset':15} {'documents x chunks':>18} {'solve_greedy':>12} "
         f"{'dsRAG':>12} {'x dsRAG':>9} {'segments':>8}  same "
