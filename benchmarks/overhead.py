@@ -345,7 +345,7 @@ def compare_checkouts(other: Path, arguments: argparse.Namespace, corpus: Corpus
         report_compared("add_documents", indexed)
         for name, title in {"B": "invoke", "D": "ainvoke"}.items():
             requests = [[name, text] for text in [*corpus.queries[:WARM_UP], *corpus.queries]]
-            report_compared(title, in_turns(ask, requests)[WARM_UP:])
+            report_compared(title, in_turns(ask, requests)[-len(corpus.queries) :])
 
 
 def report_compared(title: str, answers: Sequence[Mapping[str, Mapping[str, float]]]) -> None:
