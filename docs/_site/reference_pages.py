@@ -28,12 +28,7 @@ REFERENCE = {
     "Headers": ["headers."],
     "Rerankers": ["rerankers."],
     "Relevance filters": ["filters."],
-    "Evaluation": [
-        "evaluation.",
-        "explaining.fitted_floor.FittedFloor",
-        "query.floor.ScoreFloor",
-        "fitting.AnsweredQuestion",
-    ],
+    "Evaluation": ["evaluation.", "explaining.fitted_floor.FittedFloor", "query.floor.ScoreFloor"],
     "Traces": [
         "explaining.traces.RSETrace",
         "explaining.traces.TraceCollector",

@@ -28,7 +28,7 @@ _LEGEND = (
 
 def print_answer(trace: RSETrace, segments: Sequence[Document]) -> None:
     """Print passages in their order, and above those of a document strips of what is where."""
-    from langchain_rse.tools.passages import place_of
+    from langchain_rse.tools import place_of
 
     limit = trace.settings.max_context_length
     passages = counted(len(segments), "passage")

@@ -11,19 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
-from langchain_rse.cli.output import AsJson, console, print_error, print_json, print_text
+from langchain_rse.cli.output import AsJson, print_error, print_json, print_text
 from langchain_rse.cli.selection import Config, Hybrid, Penalty, Preset, ScoreFloor, settings
 
 if TYPE_CHECKING:
-    from langchain_rse.evaluation import Question, RecallGuarantee, Report, Tuning
+    from langchain_rse.evaluation import Question, Report, Tuning
 
 
-TargetRecall = Annotated[
-    float | None,
-    typer.Option(help="Instead of --tune: promise this recall, such as 0.9, with little text."),
-]
 _BUDGETS = "Measure within this many characters; repeatable. Default: 4000, 8000 and 16000."
-_SAVED = "Write what --tune or --target-recall finds, for --config."
+_SAVED = "Write what --tune finds, for --config."
 SaveConfig = Annotated[Path | None, typer.Option(dir_okay=False, writable=True, help=_SAVED)]
 
 
@@ -44,7 +40,6 @@ def evaluate(
     trials: Annotated[
         int, typer.Option("--tune", min=0, help="Also search this many sets of parameters.")
     ] = 0,
-    target_recall: TargetRecall = None,
     save_config: SaveConfig = None,
     preset: Preset = None,
     irrelevant_chunk_penalty: Penalty = None,
@@ -59,14 +54,15 @@ def evaluate(
 
     Example: langchain-rse evaluate --questions questions.jsonl --kb library --tune 100
     """
-    _check_options(trials, target_recall, save_config)
+    if save_config and not trials:
+        raise ValueError("--save-config writes what --tune finds: give --tune N as well")
     fields = settings(config, preset, irrelevant_chunk_penalty, hybrid, score_floor)
     opened = KnowledgeBase.existing(kb, **fields)
     loaded = _load_questions(questions, opened)
     options: dict[str, Any] = {"show_progress": sys.stderr.isatty()}
     if budgets:
         options["budgets"] = budgets
-    tuning = _tune(opened, loaded, trials, target_recall, options)
+    tuning = _tune(opened, loaded, trials, options) if trials else None
     if tuning is not None and save_config:
         tuning.to_file(save_config)
         print_error(f"Written to {save_config}", "")
@@ -83,40 +79,16 @@ def evaluate(
         return
     for table in (segments, filled, chunks, comparison, tuning):
         if table is not None:
-            text = table.to_text(console.width) if console.is_terminal else str(table)
-            print_text(f"\n{text}", lines=True)
-
-
-def _check_options(trials: int, target_recall: float | None, save_config: Path | None) -> None:
-    """Raise a ValueError for options that exclude or need each other."""
-    if trials and target_recall is not None:
-        raise ValueError("--tune and --target-recall both choose settings: give one of them")
-    if save_config and not trials and target_recall is None:
-        raise ValueError(
-            "--save-config writes what --tune or --target-recall finds: give --tune N or "
-            "--target-recall as well"
-        )
+            print_text(f"\n{table}", lines=True)
 
 
 def _tune(
-    opened: KnowledgeBase,
-    questions: Sequence[Question],
-    trials: int,
-    target_recall: float | None,
-    options: Mapping[str, Any],
-) -> Tuning | RecallGuarantee | None:
-    """Search for settings, or promise a recall; None if neither is asked for."""
+    opened: KnowledgeBase, questions: Sequence[Question], trials: int, options: Mapping[str, Any]
+) -> Tuning:
+    """Search for settings."""
     from langchain_rse.evaluation import tune
 
-    if target_recall is not None:
-        show_progress = options["show_progress"]
-        return tune(
-            opened.retriever, questions, target_recall=target_recall, show_progress=show_progress
-        )
-    if trials:
-        tuning: Tuning = tune(opened.retriever, questions, trials=trials, **options)
-        return tuning
-    return None
+    return tune(opened.retriever, questions, trials=trials, **options)
 
 
 def _load_questions(path: Path, opened: KnowledgeBase) -> list[Question]:

@@ -130,7 +130,7 @@ def test_a_report_works_with_the_keyboard(open_page: Open, trace: RSETrace) -> N
     assert page.evaluate(focused).startswith(f"Chunk {first[1].index}:")
     chosen = page.get_by_role("region", name="Chosen chunk")
     assert f"Chunk {first[1].index} of {document.name}" in chosen.inner_text()
-    assert "why" in chosen.inner_text()
+    assert "relevance" in chosen.inner_text()
     page.keyboard.press("Escape")
     assert page.locator("#chunk").is_hidden()
     page.keyboard.press("Tab")  # each strip is one stop

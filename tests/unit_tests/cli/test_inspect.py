@@ -168,7 +168,7 @@ def test_documents_are_found_by_id_path_and_name(
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("notes.md", "'notes.md' may be any of /docs/new/notes.md, /docs/old/notes.md: "),
+        ("notes.md", "'notes.md' may be any of new/notes.md, old/notes.md: "),
         ("zzzzzz", "no document 'zzzzzz'$"),
     ],
 )
