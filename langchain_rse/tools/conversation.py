@@ -104,10 +104,8 @@ def replace_passages(content: _Content, lines: Mapping[int, str]) -> _Content:
 
 def last_number(messages: Iterable[object]) -> int:
     """The greatest number of a passage in a conversation, shown or taken out; 0 without any."""
-    numbers = [0]
-    for message in messages:
-        numbers += [passage.number for passage in passages_in(message)]
-    return max(numbers)
+    shown = itertools.chain.from_iterable(map(passages_in, messages))
+    return max((passage.number for passage in shown), default=0)
 
 
 def find_shown(messages: Iterable[object]) -> Shown:

@@ -276,22 +276,23 @@ def _similar_ranges(letters: str, source: str, first: int) -> Iterator[_Range]:
 def _align(letters: str, source: str, first: int) -> tuple[int, int] | None:
     """Find the range of the source, from the first letter on, that is most like a block."""
     remaining = source[first:]
-    nearest = None
-    expected = 0
     last_run = max(len(letters) - _RUN, 0)
+    highest = float(_LEAST_SIMILAR)
+    expected = None
     for place in sorted({0, last_run // 2, last_run}):
-        least = _LEAST_SIMILAR if nearest is None else nearest.score
         run = letters[place : place + _RUN]
-        found = partial_ratio_alignment(run, remaining, score_cutoff=least)
-        if found is not None and (nearest is None or found.score > nearest.score):
-            nearest = found
+        found = partial_ratio_alignment(run, remaining, score_cutoff=highest)
+        if found is not None and (expected is None or found.score > highest):
+            highest = found.score
             expected = found.dest_start - found.src_start - place
+    if expected is None:
+        return None
     slack = len(letters) // 8
     start = max(expected - slack, 0)
     window = remaining[start : expected + len(letters) + slack]
     blocks = Indel.editops(letters, window).as_matching_blocks()
     runs = [block for block in blocks if block.size >= _FEWEST]
-    if nearest is None or not runs:
+    if not runs:
         return None
     begin = start + runs[0].b - runs[0].a
     end = start + runs[-1].b - runs[-1].a + len(letters)
