@@ -336,15 +336,9 @@ def test_a_quotation_as_a_citation() -> None:
     )
     found, missing, unclosed = verify_quotes(answer, [segment])
     assert (found.source, found.title) == ("b.pdf", "Birds")
-    assert without_id(found.to_citation()) == {
-        "type": "citation",
-        "url": "b.pdf",
-        "title": "Birds",
-        "start_index": 1,
-        "end_index": 23,
-        "cited_text": "Cranes dance, in spring",
-        "extras": {"number": 1, "doc_id": "b", "start_index": 0, "end_index": 23},
-    }
+    citation = found.to_citation()
+    assert (citation["start_index"], citation["end_index"]) == (1, 23)
+    assert citation["cited_text"] == "Cranes dance, in spring"
     for quote in (missing, unclosed):
         with pytest.raises(ValueError, match=r"nothing to cite for '(herons sleep all day|no)'"):
             quote.to_citation()
