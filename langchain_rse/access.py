@@ -47,6 +47,7 @@ from langchain_rse.stores.records import (
 )
 from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
 from langchain_rse.text.quoting import first_few
+from langchain_rse.text.ranges import format_range
 
 
 class StoredDocument(NamedTuple):
@@ -184,9 +185,9 @@ class DocumentAccess:
             )
         if passage is None:
             raise MissingRecordError(
-                f"there are no characters {start}-{end} in {manifest.doc_id!r}, which has "
-                f"{manifest.length}; or not all of them are stored, or it was replaced meanwhile. "
-                "If other code changed an adopted index, adopt it again"
+                f"there are no characters {format_range(start, end)} in {manifest.doc_id!r}, which "
+                f"has {manifest.length:,}; or not all of them are stored, or it was replaced "
+                "meanwhile. If other code changed an adopted index, adopt it again"
             )
         return passage
 

@@ -42,7 +42,7 @@ REFERENCE = {
         "explaining.side_by_side.SideBySide",
         "explaining.side_by_side.Piece",
     ],
-    "For agents": ["tools.", "tools.mcp.create_mcp_server"],
+    "For agents": ["tools."],
     "Ray": ["ray."],
     "Engine": ["engine.", "engine.problem.Problem", "engine.problem.RelevantChunks"],
     "Errors": ["errors."],

@@ -8,7 +8,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_rse.text.quoting import encodable
 from langchain_rse.tools.passages import block_ranges, block_source, cohere_id, heading_of
-from langchain_rse.tools.places import Passage, Place, Segment, read_passage
+from langchain_rse.tools.places import Passage, Place, Segment, read_passages
 
 _Blocks = Sequence[str | Mapping[str, Any]]
 
@@ -52,7 +52,7 @@ def locate_citations(
     Returns:
         The citations in the order of the answer.
     """
-    passages = [read_passage(segment, position) for position, segment in enumerate(segments, 1)]
+    passages = read_passages(segments)
     if not isinstance(answer, BaseMessage):
         return list(_locate_of_claude(answer, passages))
     citations = list(_locate_of_cohere(answer, passages))
@@ -90,8 +90,7 @@ def _locate_of_cohere(message: BaseMessage, passages: Sequence[Passage]) -> Iter
             if passage is None:
                 yield ModelCitation(answer[start:end], start, end)
             else:
-                length = len(passage.header + passage.text)
-                yield _cite(answer[start:end], start, passage, 0, length)
+                yield _cite(answer[start:end], start, passage, 0, len(passage.shown))
 
 
 def _field(record: object, name: str) -> Any:  # noqa: ANN401 - of Cohere's API
@@ -171,8 +170,7 @@ def _find_cited(citation: _ClaudeCitation, passage: Passage) -> tuple[int, int] 
         return None
     first = ranges[0][0]
     last = ranges[-1][1]
-    text = passage.header + passage.text
-    shown = encodable(text[first:last])
+    shown = encodable(passage.shown[first:last])
     if "".join(citation.text.split()) not in "".join(shown.split()):
         return None
     # Some models cite less than the blocks.

@@ -5,7 +5,7 @@ Both answer with JSON: https://platform.openai.com/docs/mcp says which fields th
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.tools import BaseTool
@@ -47,14 +47,6 @@ class FetchedText(FoundPassage):
     metadata: dict[str, str | int] = Field(
         description="The source, and which characters of the document the text is."
     )
-
-
-class _Place(NamedTuple):
-    """Where a passage is."""
-
-    doc_id: str
-    start: int
-    end: int
 
 
 def url_of_source(passage: Document) -> str:
@@ -102,12 +94,15 @@ def _fetch(retriever: RSERetriever, passage_id: str, make_url: MakeUrl) -> Fetch
     The passage is read as well: its title and address are those that ``search`` told.
     """
     access = retriever.document_access()
-    place = _place_of(passage_id)
-    manifest = access.manifest(place.doc_id)
-    end = min(place.end, place.start + MOST_OF_DOCUMENT)
-    passage = access.passage(manifest, place.start, end)
-    room = _room_around(place, manifest.length)
-    text = access.passage(manifest, room.start, room.stop)
+    doc_id, start, end = _place_of(passage_id)
+    manifest = access.manifest(doc_id)
+    end = min(end, start + MOST_OF_DOCUMENT)
+    passage = access.passage(manifest, start, end)
+    margin = (
+        MOST_OF_DOCUMENT - (end - start)
+    ) // 2  # as much on both sides, where there is as much
+    first = max(min(start - margin, manifest.length - MOST_OF_DOCUMENT), 0)
+    text = access.passage(manifest, first, first + MOST_OF_DOCUMENT)
     return FetchedText(
         id=passage_id,
         title=citation_of(passage.metadata),
@@ -128,18 +123,12 @@ def _id_of(passage: Document) -> str:
     return encodable(f"{metadata[DOC_ID]}#{metadata[START_INDEX]}-{metadata[END_INDEX]}")
 
 
-def _place_of(passage_id: str) -> _Place:
+def _place_of(passage_id: str) -> tuple[str, int, int]:
+    """The id of the document, and the characters of the passage."""
     match = _PASSAGE_ID.fullmatch(passage_id)
     if match is None:
         raise MissingRecordError(
             f"there is no passage {passage_id!r:.200}: give an id as search gives it"
         )
     doc_id, start, end = match.groups()
-    return _Place(doc_id, int(start), int(end))
-
-
-def _room_around(place: _Place, length: int) -> range:
-    """The characters of a document to read: the passage, with about as much on both sides."""
-    margin = max(MOST_OF_DOCUMENT - (place.end - place.start), 0) // 2
-    end = min(max(place.start - margin, 0) + MOST_OF_DOCUMENT, length)
-    return range(max(end - MOST_OF_DOCUMENT, 0), end)
+    return doc_id, int(start), int(end)

@@ -104,10 +104,8 @@ def replace_passages(content: _Content, lines: Mapping[int, str]) -> _Content:
 
 def last_number(messages: Iterable[object]) -> int:
     """The greatest number of a passage in a conversation, shown or taken out; 0 without any."""
-    numbers = [0]
-    for message in messages:
-        numbers += [passage.number for passage in passages_in(message)]
-    return max(numbers)
+    shown = itertools.chain.from_iterable(map(passages_in, messages))
+    return max((passage.number for passage in shown), default=0)
 
 
 def find_shown(messages: Iterable[object]) -> Shown:
@@ -129,27 +127,27 @@ def split_shown(
     """
     doc_id = segment.metadata[DOC_ID]
     rse = segment.metadata[SEGMENT]
+    version = rse["version"]
 
     def number_of(chunk: Mapping[str, Any]) -> int | None:
-        return shown.get(ShownChunk(doc_id, rse["version"], chunk["index"]))
+        return shown.get(ShownChunk(doc_id, version, chunk["index"]))
 
-    numbers = set()
-    for chunk in rse["chunks"]:
-        number = number_of(chunk)
+    numbers: set[int] = set()
+    parts = []
+    for number, group in itertools.groupby(rse["chunks"], number_of):
+        chunks = list(group)
         if number is not None:
             numbers.add(number)
+        elif not all(chunk.get("filled") for chunk in chunks):
+            parts.append(chunks)
     if not numbers:
         return [segment], numbers
-    parts = []
-    for is_new, group in itertools.groupby(rse["chunks"], lambda chunk: number_of(chunk) is None):
-        chunks = list(group)
-        has_candidate = not all(chunk.get("filled") for chunk in chunks)
-        if not is_new or not has_candidate:
-            continue
+    passages = []
+    for chunks in parts:
         indexes = range(chunks[0]["index"], chunks[-1]["index"] + 1)
-        part = read_passage(docstore, doc_id, rse["version"], indexes)
-        if part is not None:
-            part.metadata[SEGMENT]["chunks"] = chunks
-            part.metadata[RELEVANCE_SCORE] = sum(chunk["value"] for chunk in chunks)
-            parts.append(part)
-    return parts, numbers
+        passage = read_passage(docstore, doc_id, version, indexes)
+        if passage is not None:
+            passage.metadata[SEGMENT]["chunks"] = chunks
+            passage.metadata[RELEVANCE_SCORE] = sum(chunk["value"] for chunk in chunks)
+            passages.append(passage)
+    return passages, numbers

@@ -25,7 +25,7 @@ from langchain_rse.tools.places import (
     Segment,
     name_in,
     path_in,
-    read_passage,
+    read_passages,
 )
 
 SEARCH_RESULT = "search_result"
@@ -125,12 +125,11 @@ def number_passages(segments: Sequence[Document], first_number: int) -> list[Doc
 
 def format_passages(segments: Iterable[Segment]) -> str:
     """Format the text of segments, each below a line with its number and place to cite."""
-    passages = []
-    for position, segment in enumerate(segments, 1):
-        passage = read_passage(segment, position)
-        text = quote_lines((passage.header + passage.text).strip("\r\n"))
-        passages.append(f"{heading_of(passage)}\n{text}")
-    return "\n\n".join(passages)
+    parts = []
+    for passage in read_passages(segments):
+        text = quote_lines(passage.shown.strip("\r\n"))
+        parts.append(f"{heading_of(passage)}\n{text}")
+    return "\n\n".join(parts)
 
 
 def heading_of(passage: Passage) -> str:
@@ -165,10 +164,8 @@ def search_result_blocks(segments: Iterable[Segment]) -> list[dict[str, Any]]:
         A block for each segment that has more than white space: the API refuses others.
     """
     blocks = []
-    for position, segment in enumerate(segments, 1):
-        passage = read_passage(segment, position)
-        text = passage.header + passage.text
-        texts = [encodable(text[start:end]) for start, end in block_ranges(passage)]
+    for passage in read_passages(segments):
+        texts = [encodable(passage.shown[start:end]) for start, end in block_ranges(passage)]
         if not texts:
             continue
         block = {
@@ -199,7 +196,7 @@ def block_ranges(passage: Passage) -> list[tuple[int, int]]:
     lengths = [chunk["length"] for chunk in chunks]
     if sum(lengths) != len(passage.text):
         lengths = [len(passage.text)]
-    text = passage.header + passage.text
+    text = passage.shown
     ranges: list[tuple[int, int]] = []
     start = 0
     end = len(passage.header)
@@ -233,10 +230,8 @@ def cohere_documents(segments: Iterable[Segment]) -> list[dict[str, Any]]:
         ``text``.
     """
     documents = []
-    for position, segment in enumerate(segments, 1):
-        passage = read_passage(segment, position)
-        text = encodable(passage.header + passage.text)
-        fields = {"title": citation_of(passage.metadata), "text": text}
+    for position, passage in enumerate(read_passages(segments), 1):
+        fields = {"title": citation_of(passage.metadata), "text": encodable(passage.shown)}
         documents.append({"id": cohere_id(position), "data": fields})
     return documents
 

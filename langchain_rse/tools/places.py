@@ -1,6 +1,6 @@
 """Passages that a model has read, and the places in them that an answer is based on."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -73,6 +73,11 @@ class Passage(NamedTuple):
     text: str  # of the document
     metadata: Mapping[str, Any]
 
+    @property
+    def shown(self) -> str:
+        """All that the model has read of it."""
+        return self.header + self.text
+
     def place(self, start: int, end: int) -> dict[str, Any]:
         """The fields of a `Place`, from the first character of the text and the one after it."""
         start_index = self.metadata.get(START_INDEX, 0)
@@ -91,8 +96,12 @@ class Passage(NamedTuple):
         }
 
 
-def read_passage(segment: Segment, position: int) -> Passage:
-    """Read a segment at a position among others."""
+def read_passages(segments: Iterable[Segment]) -> list[Passage]:
+    """Read segments that a model has read, in their order."""
+    return [_read_passage(segment, position) for position, segment in enumerate(segments, 1)]
+
+
+def _read_passage(segment: Segment, position: int) -> Passage:
     fields = segment if isinstance(segment, Mapping) else vars(segment)
     text: str = fields["page_content"]
     metadata: Mapping[str, Any] = fields["metadata"]

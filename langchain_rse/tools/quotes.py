@@ -13,7 +13,7 @@ from rapidfuzz.distance import Indel, LCSseq
 from rapidfuzz.fuzz import partial_ratio_alignment
 
 from langchain_rse.ingest.alignment import Form, fold, folded
-from langchain_rse.tools.places import Passage, Place, Segment, read_passage
+from langchain_rse.tools.places import Passage, Place, Segment, read_passages
 from langchain_rse.tools.quotations import (
     Quotation,
     count_omissions,
@@ -103,7 +103,7 @@ def verify_quotes(
     """
     if not 0 <= min_similarity <= 1:
         raise ValueError(f"min_similarity must be from 0 to 1; got {min_similarity!r}")
-    sources = [_read_source(segment, position) for position, segment in enumerate(segments, 1)]
+    sources = [_read_source(passage) for passage in read_passages(segments)]
     return [_verify(quotation, sources, min_similarity) for quotation in find_quotations(answer)]
 
 
@@ -128,8 +128,7 @@ _Find = Callable[[str, _Source, int], _Match | None]
 """From a part of a quotation, a source, and the character to begin at, to where the part is."""
 
 
-def _read_source(segment: Segment, position: int) -> _Source:
-    passage = read_passage(segment, position)
+def _read_source(passage: Passage) -> _Source:
     text = passage.text
     places = [place for place, character in enumerate(text) if not character.isspace()]
     return _Source(
@@ -144,11 +143,13 @@ def _verify(quotation: Quotation, sources: Sequence[_Source], min_similarity: fl
     if quotation.is_too_short:
         return Quote(text, start, end, verdict="too short")
     for verdict, find, parts in _attempts(text):
-        best = _find_best(parts, sources, find)
-        if best is None:
-            continue
-        passage, match = best
-        if match.similarity >= min_similarity:
+        found = []
+        for source in sources:
+            match = _find_in_order(parts, source, find)
+            if match is not None and match.similarity >= min_similarity:
+                found.append((match, source.passage))
+        if found:
+            match, passage = max(found, key=lambda pair: pair[0].similarity)
             return Quote(
                 text,
                 start,
@@ -176,20 +177,6 @@ def _attempts(text: str) -> Iterator[tuple[Verdict, _Find, list[str]]]:
         parts = split_at_omissions(variant)
         if len(parts) <= _MOST_PARTS:
             yield "similar", _find_similar, parts
-
-
-def _find_best(
-    parts: Sequence[str], sources: Iterable[_Source], find: _Find
-) -> tuple[Passage, _Match] | None:
-    """Find the source that has all parts, one after the other, with the highest similarity."""
-    best = None
-    highest = 0.0
-    for source in sources:
-        match = _find_in_order(parts, source, find)
-        if match is not None and match.similarity > highest:
-            best = (source.passage, match)
-            highest = match.similarity
-    return best
 
 
 def _find_in_order(parts: Sequence[str], source: _Source, find: _Find) -> _Match | None:
@@ -276,22 +263,23 @@ def _similar_ranges(letters: str, source: str, first: int) -> Iterator[_Range]:
 def _align(letters: str, source: str, first: int) -> tuple[int, int] | None:
     """Find the range of the source, from the first letter on, that is most like a block."""
     remaining = source[first:]
-    nearest = None
-    expected = 0
     last_run = max(len(letters) - _RUN, 0)
+    highest = float(_LEAST_SIMILAR)
+    expected = None
     for place in sorted({0, last_run // 2, last_run}):
-        least = _LEAST_SIMILAR if nearest is None else nearest.score
         run = letters[place : place + _RUN]
-        found = partial_ratio_alignment(run, remaining, score_cutoff=least)
-        if found is not None and (nearest is None or found.score > nearest.score):
-            nearest = found
+        found = partial_ratio_alignment(run, remaining, score_cutoff=highest)
+        if found is not None and (expected is None or found.score > highest):
+            highest = found.score
             expected = found.dest_start - found.src_start - place
+    if expected is None:
+        return None
     slack = len(letters) // 8
     start = max(expected - slack, 0)
     window = remaining[start : expected + len(letters) + slack]
     blocks = Indel.editops(letters, window).as_matching_blocks()
     runs = [block for block in blocks if block.size >= _FEWEST]
-    if nearest is None or not runs:
+    if not runs:
         return None
     begin = start + runs[0].b - runs[0].a
     end = start + runs[-1].b - runs[-1].a + len(letters)

@@ -163,8 +163,8 @@ async def exercise(session: ClientSession) -> None:
         assert quoted.split("\n") == [f"> {line}" for line in TEXT[start:end].splitlines()]
         assert heading == f"birds.txt, characters {start:,}–{end:,}"
     for arguments, message in [
-        ({"document": "birds", "start": 9, "end": 9}, "there are no characters 9-9"),
-        ({"document": "birds", "start": 50_000, "end": 50_001}, f"which has {len(TEXT)}"),
+        ({"document": "birds", "start": 9, "end": 9}, "there are no characters 9 "),
+        ({"document": "birds", "start": 50_000, "end": 50_001}, f"which has {len(TEXT):,}"),
         ({"document": "birds", "start": -1, "end": 10}, "greater than or equal to 0"),
         ({"document": "/etc/passwd", "start": 0, "end": 10}, "there is no document"),
     ]:

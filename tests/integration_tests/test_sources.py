@@ -305,7 +305,7 @@ def test_rows_of_a_table(way: Way, tmp_path: Path) -> None:
     found = way.invoke(retriever, "ships at Pier 12", k=1)[0]
     row = found.metadata["row"]
     assert found.page_content == parts[row].page_content
-    assert citation_of(found.metadata) == f"{path}, row {row}"
+    assert citation_of(found.metadata) == f"piers.csv, row {row}"
 
 
 def test_rows_that_follow_one_another(way: Way, tmp_path: Path) -> None:

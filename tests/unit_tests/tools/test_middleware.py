@@ -233,24 +233,13 @@ def test_several_tools_share_the_budget_and_other_tools_are_left_alone() -> None
 
 
 def test_beside_a_middleware_that_clears_the_results_of_other_tools() -> None:
-    """It clears them for the model alone, which the tool, without `exclude_tools`, cannot see."""
-
-    def last_answer(*middleware: Any, tools: Sequence[Any] = ()) -> list[ToolMessage]:
-        model = ScriptedModel(script=[*[search(0)] * 2, "answer"])
-        SYNC.invoke(
-            create_agent(model, tools, middleware=middleware), {"messages": [HumanMessage("?")]}
-        )
-        return answers(model.read[-1])
-
     tool = create_rse_tool(RETRIEVER, k=1, max_context_length=LIMIT)
-    edit = ClearToolUsesEdit(trigger=1, keep=1)
-    first, second = last_answer(ContextEditingMiddleware(edits=[edit]), tools=[tool])
-    assert first.content == "[cleared]"
-    assert str(second.content).endswith("shown above: [1].")
-
     edit = ClearToolUsesEdit(trigger=1, keep=1, exclude_tools=[tool.name])
     budget = RSEMiddleware(tool, max_context_length=2 * LIMIT)
-    first, second = last_answer(ContextEditingMiddleware(edits=[edit]), budget)
+    model, _ = converse(
+        SYNC, [[search(0), search(0)]], [ContextEditingMiddleware(edits=[edit]), budget]
+    )
+    first, second = answers(model.read[-1])
     assert str(first.content).startswith("[1] a, ")
     assert str(second.content).endswith("shown above: [1].")
 

