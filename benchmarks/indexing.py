@@ -227,7 +227,7 @@ def index_pdfs(pdfs: Path, folder: Path) -> dict[str, float]:
     started = time.perf_counter()
     documents = list(files.read(files.find([pdfs], without=folder)))
     seconds["reading"] = time.perf_counter() - started
-    opened.add(documents, at_once=True)
+    opened.retriever.add_documents(documents)
     total = time.perf_counter() - started
     docstore.close()
 

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
-from langchain_rse.cli.output import AsJson, console, print_error, print_json, print_text
-from langchain_rse.cli.selection import Config, Hybrid, Penalty, Preset, ScoreFloor, settings
+from langchain_rse.cli.knowledge_base import KnowledgeBase
+from langchain_rse.cli.options import (
+    AsJson,
+    Config,
+    Folder,
+    Hybrid,
+    Penalty,
+    Preset,
+    ScoreFloor,
+    settings,
+)
+from langchain_rse.cli.output import print_error, print_json, print_text, visible_lines
 
 if TYPE_CHECKING:
-    from langchain_rse.evaluation import Question, RecallGuarantee, Report, Tuning
-
-
-TargetRecall = Annotated[
-    float | None,
-    typer.Option(help="Instead of --tune: promise this recall, such as 0.9, with little text."),
-]
-_BUDGETS = "Measure within this many characters; repeatable. Default: 4000, 8000 and 16000."
-_SAVED = "Write what --tune or --target-recall finds, for --config."
-SaveConfig = Annotated[Path | None, typer.Option(dir_okay=False, writable=True, help=_SAVED)]
+    from langchain_rse.evaluation import Question
 
 
 def evaluate(
@@ -40,12 +39,29 @@ def evaluate(
         ),
     ],
     *,
-    budgets: Annotated[list[int] | None, typer.Option("--budget", min=1, help=_BUDGETS)] = None,
+    budgets: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--budget",
+            min=1,
+            help="Measure within this many characters; repeatable. Default: 4000, 8000 and 16000.",
+        ),
+    ] = None,
     trials: Annotated[
         int, typer.Option("--tune", min=0, help="Also search this many sets of parameters.")
     ] = 0,
-    target_recall: TargetRecall = None,
-    save_config: SaveConfig = None,
+    target_recall: Annotated[
+        float | None,
+        typer.Option(help="Instead of --tune: promise this recall, such as 0.9, with little text."),
+    ] = None,
+    save_config: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False,
+            writable=True,
+            help="Write what --tune or --target-recall finds, for --config.",
+        ),
+    ] = None,
     preset: Preset = None,
     irrelevant_chunk_penalty: Penalty = None,
     hybrid: Hybrid = None,
@@ -59,18 +75,39 @@ def evaluate(
 
     Example: langchain-rse evaluate --questions questions.jsonl --kb library --tune 100
     """
-    _check_options(trials, target_recall, save_config)
+    from langchain_rse.evaluation import evaluate as measure
+    from langchain_rse.evaluation import tune
+
+    if trials and target_recall is not None:
+        raise ValueError("--tune and --target-recall both choose settings: give one of them")
+    if save_config and not trials and target_recall is None:
+        raise ValueError(
+            "--save-config writes what --tune or --target-recall finds: give --tune N or "
+            "--target-recall as well"
+        )
     fields = settings(config, preset, irrelevant_chunk_penalty, hybrid, score_floor)
     opened = KnowledgeBase.existing(kb, **fields)
     loaded = _load_questions(questions, opened)
+    retriever = opened.retriever
     options: dict[str, Any] = {"show_progress": sys.stderr.isatty()}
+    tuning: Any = None
+    if target_recall is not None:
+        tuning = tune(retriever, loaded, target_recall=target_recall, **options)
     if budgets:
         options["budgets"] = budgets
-    tuning = _tune(opened, loaded, trials, target_recall, options)
-    if tuning is not None and save_config:
+    if trials:
+        tuning = tune(retriever, loaded, trials=trials, **options)
+    if save_config:
         tuning.to_file(save_config)
         print_error(f"Written to {save_config}", "")
-    segments, filled, chunks = _measure(opened, loaded, options)
+
+    segments = measure(retriever, loaded, name="segments", **options)
+    located = segments.questions  # with the places of quotations
+    # Chunks fill the budget, so they are compared with segments that fill it.
+    name = "segments, filling the budget"
+    filled = measure(retriever, located, name=name, irrelevant_chunk_penalty=0, **options)
+    plain = opened.vectorstore.as_retriever(search_kwargs={"k": retriever.fetch_k})
+    chunks = measure(plain, located, name="chunks", **options)
     comparison = filled.compare(chunks)
     if as_json:
         print_json(
@@ -83,40 +120,8 @@ def evaluate(
         return
     for table in (segments, filled, chunks, comparison, tuning):
         if table is not None:
-            text = table.to_text(console.width) if console.is_terminal else str(table)
-            print_text(f"\n{text}", lines=True)
-
-
-def _check_options(trials: int, target_recall: float | None, save_config: Path | None) -> None:
-    """Raise a ValueError for options that exclude or need each other."""
-    if trials and target_recall is not None:
-        raise ValueError("--tune and --target-recall both choose settings: give one of them")
-    if save_config and not trials and target_recall is None:
-        raise ValueError(
-            "--save-config writes what --tune or --target-recall finds: give --tune N or "
-            "--target-recall as well"
-        )
-
-
-def _tune(
-    opened: KnowledgeBase,
-    questions: Sequence[Question],
-    trials: int,
-    target_recall: float | None,
-    options: Mapping[str, Any],
-) -> Tuning | RecallGuarantee | None:
-    """Search for settings, or promise a recall; None if neither is asked for."""
-    from langchain_rse.evaluation import tune
-
-    if target_recall is not None:
-        show_progress = options["show_progress"]
-        return tune(
-            opened.retriever, questions, target_recall=target_recall, show_progress=show_progress
-        )
-    if trials:
-        tuning: Tuning = tune(opened.retriever, questions, trials=trials, **options)
-        return tuning
-    return None
+            print_text("")
+            print_text(visible_lines(str(table)))
 
 
 def _load_questions(path: Path, opened: KnowledgeBase) -> list[Question]:
@@ -130,20 +135,3 @@ def _load_questions(path: Path, opened: KnowledgeBase) -> list[Question]:
         ]
         questions.append(replace(question, evidence=evidence))
     return questions
-
-
-def _measure(
-    opened: KnowledgeBase, questions: Sequence[Question], options: Mapping[str, Any]
-) -> tuple[Report, Report, Report]:
-    """Measure segments, segments that fill the budget, and chunks."""
-    from langchain_rse.evaluation import evaluate as measure
-
-    retriever = opened.retriever
-    plain = opened.vectorstore.as_retriever(search_kwargs={"k": retriever.fetch_k})
-    segments = measure(retriever, questions, name="segments", **options)
-    located = segments.questions  # with the places of quotations
-    # Chunks fill the budget, so they are compared with segments that fill it.
-    name = "segments, filling the budget"
-    filled = measure(retriever, located, name=name, irrelevant_chunk_penalty=0, **options)
-    chunks = measure(plain, located, name="chunks", **options)
-    return segments, filled, chunks

@@ -62,8 +62,7 @@ class Files:
     encoding: str | None = None  # of text files and HTML; None to guess it for each
     failures: dict[Path, str] = field(default_factory=dict)  # reasons why files cannot be read
     guessed: dict[Path, str] = field(default_factory=dict)  # encodings that were guessed
-    skipped: Counter[str] = field(default_factory=Counter)  # files in folders, by suffix
-    left_out: Counter[str] = field(default_factory=Counter)  # by the reason why
+    skipped: Counter[str] = field(default_factory=Counter)  # in folders, by suffix or reason
 
     def find(self, paths: Iterable[Path], without: Path) -> list[Path]:
         """List the given files, and those in given folders except ``without``, each once."""
@@ -97,9 +96,9 @@ class Files:
                 path = Path(parent, name)
                 suffix = path.suffix.lower()
                 if not Path(os.path.realpath(path)).is_relative_to(folder.resolve()):
-                    self.skipped["links out of the folder"] += 1
+                    self.skipped["link out of the folder"] += 1
                 elif ignored.has(Path(parent).resolve() / name):
-                    self.left_out["ignored by .gitignore"] += 1
+                    self.skipped["ignored by .gitignore"] += 1
                 elif suffix in SUFFIXES or _is_text_without_suffix(path):
                     files.append(path)
                 else:
@@ -120,7 +119,7 @@ class Files:
             reason = "ignored by .gitignore"
         else:
             return True
-        self.left_out[reason] += 1
+        self.skipped[reason] += 1
         return False
 
     def read(self, files: Iterable[Path]) -> Iterator[Document]:

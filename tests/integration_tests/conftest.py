@@ -26,7 +26,7 @@ import pytest
 
 # Files whose tests are all slow: they start programs, or run everything on every store.
 SLOW_FILES = {
-    *("test_adopting.py", "test_cli.py", "test_cli_documents.py", "test_cli_terminal.py"),
+    *("test_adopting.py", "test_cli.py", "test_cli_terminal.py"),
     *("test_namespaces.py", "test_vectorstores.py", "test_voyage.py"),
 }
 SLOW_FIXTURES = {"chroma_url", "postgres_url", "ray_data", "redis_url"}
