@@ -21,8 +21,6 @@ _MOST_FENCED_SHARE = 0.5
 LINKS_ONLY = 0.9
 # A paragraph outside the content with this share of its text in links is navigation.
 MOSTLY_LINKS = 0.5
-# Longer cells have paragraphs of their own.
-_LONGEST_CELL = 1000
 _NO_LETTERS_OR_DIGITS = re.compile(r"[\W_]+")
 _DIGITS = "0123456789"
 _BACKTICKS = re.compile("`{3,}")
@@ -49,7 +47,6 @@ class Kind(IntEnum):
     TERM = 1  # of a definition list
     HEADING = 2
     CODE = 3
-    TABLE = 4
 
 
 @dataclass(slots=True)
@@ -188,72 +185,3 @@ def fenced(code: str, language: str = "") -> str:
     longest = max((len(match[0]) for match in _BACKTICKS.finditer(code)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{code}\n{fence}"
-
-
-@dataclass
-class Cell:
-    """A cell of a table."""
-
-    first: int  # its first block
-    end: int  # the block after its last one
-    names_column: bool
-
-
-@dataclass
-class PageTable:
-    """A table whose cells are being read."""
-
-    first: int  # its first block
-    rows: list[list[Cell]]
-    has_tables: bool = False  # in its cells
-
-
-def replace_by_rows(blocks: list[Block], table: PageTable, place: Place) -> None:
-    """Replace the blocks of a table by its rows, one line each, after its caption.
-
-    Tables that arrange the page stay as they are: those with headings, code, tables, navigation or
-    long texts in cells, and those without two rows of at least two filled cells.
-    """
-    rows = _rows_of(blocks, table)
-    full_rows = sum(sum(map(bool, row)) > 1 for row in rows)
-    if full_rows <= 1:
-        return
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    first_cells = next(cells for cells in table.rows if cells)
-    if all(cell.names_column for cell in first_cells):
-        lines.insert(1, f"|{'---|' * len(first_cells)}")
-    in_cells: set[int] = set()
-    for row in table.rows:
-        for cell in row:
-            in_cells.update(range(cell.first, cell.end))
-    outside_cells: list[Block] = []
-    linked = 0
-    for number in range(table.first, len(blocks)):
-        block = blocks[number]
-        if number in in_cells:
-            linked += block.linked
-        else:
-            outside_cells.append(block)
-    text = "\n".join(lines)
-    rendered = Block(text, place, Kind.TABLE, "", 2, linked)
-    blocks[table.first :] = [*outside_cells, rendered]
-
-
-def _rows_of(blocks: Sequence[Block], table: PageTable) -> list[list[str]]:
-    """The texts of the cells of each row; nothing if the table arranges the page."""
-    if table.has_tables:
-        return []
-    rows: list[list[str]] = []
-    for cells in filter(None, table.rows):
-        row: list[str] = []
-        for cell in cells:
-            blocks_of_cell = blocks[cell.first : cell.end]
-            for block in blocks_of_cell:
-                if block.kind in {Kind.HEADING, Kind.CODE} or block.place == Place.BOILERPLATE:
-                    return []
-            text = " ".join(block.text for block in blocks_of_cell)
-            if len(text) > _LONGEST_CELL:
-                return []
-            row.append(text)
-        rows.append(row)
-    return rows
