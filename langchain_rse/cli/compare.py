@@ -19,7 +19,6 @@ from langchain_rse.cli.options import (
     Preset,
     Question,
     ScoreFloor,
-    check_question,
     settings,
 )
 from langchain_rse.cli.output import print_text, width_of_lines
@@ -63,7 +62,6 @@ def compare(
 
     Example: langchain-rse compare "What drove gross margin?" --kb library --html both.html
     """
-    check_question(question)
     fields = settings(config, preset, irrelevant_chunk_penalty, hybrid, score_floor)
     comparison = compared(KnowledgeBase.existing(kb, **fields), question, max_context_length)
     print_lines(list(comparison.lines(width_of_lines())))

@@ -31,19 +31,14 @@ def list_documents(kb: Folder, *, as_json: AsJson = False) -> None:
     if as_json:
         print_json(documents)
         return
-    rows = [("document", "characters", "chunks")]
+    titles = ["document"]
     for document in documents:
         note = " (unfinished: index or remove it again)" if document["unfinished"] else ""
-        rows.append(
-            (
-                f"{document['name']}{note}",
-                f"{document['characters']:,}",
-                f"{document['chunks']:,}",
-            )
-        )
-    width = max(len(title) for title, _, _ in rows)
-    for title, characters, chunks in rows:
-        print_text(f"{title:{width}}  {characters:>13}  {chunks:>9}")
+        titles.append(f"{document['name']}{note}")
+    width = max(map(len, titles))
+    print_text(f"{titles[0]:{width}}  {'characters':>13}  {'chunks':>9}")
+    for title, document in zip(titles[1:], documents, strict=True):
+        print_text(f"{title:{width}}  {document['characters']:13,}  {document['chunks']:9,}")
     headers = "with" if opened.settings.headers else "without"
     print_text(
         f"{len(documents):,} documents in {opened.chunks:,} chunks, embedded by "

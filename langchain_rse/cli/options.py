@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from langchain_rse.config import PRESETS, QuerySettings, RSEConfig, read_settings
-from langchain_rse.text.words import MAX_QUERY_LENGTH
 
 # Not between the values of a field.
 _END_OF_STATEMENT = re.compile(r"\. |; (?!\")")
@@ -66,15 +65,12 @@ def settings(
     """Make the fields of a retriever: those of a file, replaced by options that are given."""
     if config and preset:
         raise ValueError("--config and --preset both say how segments are chosen: give one of them")
-    fields: dict[str, Any] = {}
-    if config:
-        fields = read_settings(config)
+    fields = read_settings(config) if config else {}
     if preset:
         fields["config"] = RSEConfig.of(preset)
-    if penalty is not None:
-        fields["irrelevant_chunk_penalty"] = penalty
-    if hybrid is not None:
-        fields["hybrid"] = hybrid
+    for name, value in (("irrelevant_chunk_penalty", penalty), ("hybrid", hybrid)):
+        if value is not None:
+            fields[name] = value
     if score_floor is not None:
         fields["score_floor"] = _floor_of(score_floor)
     return fields
@@ -118,15 +114,3 @@ def _value_of(text: str) -> str | float | bool:
     except ValueError:
         return text
     return value if isinstance(value, (str, int, float)) else text
-
-
-def check_question(question: str) -> None:
-    """Refuse a question without words, and one of which not all words would count."""
-    if not question.strip():
-        raise typer.BadParameter("it is empty", param_hint="QUESTION")
-    if len(question) > MAX_QUERY_LENGTH:
-        raise typer.BadParameter(
-            f"it has {len(question):,} characters, and at most {MAX_QUERY_LENGTH:,} are allowed; "
-            "ask a shorter question",
-            param_hint="QUESTION",
-        )

@@ -22,7 +22,6 @@ from langchain_rse.cli.options import (
     Preset,
     Question,
     ScoreFloor,
-    check_question,
     filter_of,
     settings,
 )
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
 
 _FOUND = "  found    "
 _RETURNED = "  returned "
+_FIELDS = {"id", "page_content", "metadata"}  # of a segment in JSON
 _LEGEND = (
     "found = chunks matched by the search (taller = more relevant). "
     "value = amount of relevant text in the passage (see --help)."
@@ -87,10 +87,10 @@ def query(
     Example: langchain-rse query "What drove gross margin?" --kb library --k 3
     """
     from langchain_rse import TraceCollector
+    from langchain_rse.explaining import load_report
 
-    check_question(question)
     if report:
-        _check_report(report)
+        load_report()  # before the query, in case a package is missing
     fields = settings(config, preset, irrelevant_chunk_penalty, hybrid, score_floor)
     opened = KnowledgeBase.existing(kb, **fields)
     collector = TraceCollector()
@@ -120,18 +120,6 @@ def query(
         raise typer.Exit(1)
 
 
-_FIELDS = {"id", "page_content", "metadata"}
-
-
-def _check_report(report: Path) -> None:
-    """Raise an error before the query if the report cannot be written after it."""
-    from langchain_rse.explaining import load_report
-
-    load_report()
-    if not report.parent.is_dir():
-        raise typer.BadParameter(f"there is no folder {report.parent}", param_hint="--report")
-
-
 def print_answer(trace: RSETrace, segments: Sequence[Document], names: Mapping[str, str]) -> None:
     """Print passages in their order, and above those of a document strips of what is where."""
     from langchain_rse.explaining import query_words
@@ -142,15 +130,14 @@ def print_answer(trace: RSETrace, segments: Sequence[Document], names: Mapping[s
     print_text(f"{passages}, {trace.spent:,.0f} of at most {limit:,.0f} characters")
     words = query_words(trace.queries)
     documents = {document.doc_id: document for document in trace.documents}
-    printed: list[str] = []
+    printed = None
     for segment in segments:
         doc_id = segment.metadata["doc_id"]
         print_text("")
-        if not printed or doc_id != printed[-1]:
+        if doc_id != printed:
             print_text(names[doc_id], "bold")
-            if doc_id not in printed:
-                _print_strips(documents[doc_id])
-            printed.append(doc_id)
+            _print_strips(documents[doc_id])
+            printed = doc_id
         place = place_of(segment.metadata)
         value = f"value {segment.metadata['relevance_score']:.2f}"
         print_text(f"--- {place}, {value}" if place else f"--- {value}", "bold")

@@ -5,7 +5,7 @@ The tree is walked without recursion, so that nested tags may be as deep as they
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from langchain_rse.cli.page_blocks import (
@@ -39,25 +39,26 @@ _BOILERPLATE_NAMES = frozenset({"nav", "navbar", "navigation", "navheader", "nav
 _BOILERPLATE_NAMES |= {"nav-panel", "breadcrumb", "breadcrumbs", "sphinxsidebar"}
 _NEVER_BOILERPLATE = frozenset({"html", "body", "main", "article"})
 # What elements are, by their tags.
-_KINDS = {
-    "a": {"link"},
-    "article": {"article", "section"},
-    "aside": {"edge"},
-    "dt": {"term"},
-    "footer": {"edge"},
-    "header": {"edge"},
-    "li": {"item"},
-    "main": {"main", "section"},
-    "nav": {"boilerplate"},
-    "section": {"section"},
-    **dict.fromkeys(_CODE, {"code"}),
-    **dict.fromkeys(_HEADINGS, {"heading"}),
-    **dict.fromkeys(_LISTS, {"list"}),
+_KINDS: dict[str, frozenset[str]] = {
+    "a": frozenset({"link"}),
+    "article": frozenset({"article", "section"}),
+    "aside": frozenset({"edge"}),
+    "footer": frozenset({"edge"}),
+    "header": frozenset({"edge"}),
+    "li": frozenset({"item"}),
+    "main": frozenset({"main", "section"}),
+    "nav": frozenset({"boilerplate"}),
+    "section": frozenset({"section"}),
+    **dict.fromkeys(_CODE, frozenset({"code"})),
+    **dict.fromkeys(_HEADINGS, frozenset({"heading"})),
+    **dict.fromkeys(_LISTS, frozenset({"list"})),
 }
+_HIDDEN_KIND = frozenset({"hidden"})
+_NOTHING: frozenset[str] = frozenset()
 # Kinds that say where text stands, also of elements with any tag; and those whose text has a mark
-# in front or is found by its kind.
+# in front.
 _PLACES = frozenset({"boilerplate", "main", "article", "edge"})
-_MARKED = frozenset({"heading", "item", "term"})
+_MARKED = frozenset({"heading", "item"})
 # A table with one of these, or with a longer cell, arranges the page.
 _NOT_IN_TABLES = ("table", "nav", *_HEADINGS, *_CODE)
 _LONGEST_CELL = 1000
@@ -98,9 +99,10 @@ def read_html(source: str) -> WebPage:
     title = ""
     if title_element is not None:
         title = " ".join("".join(title_element.itertext()).split())
-    reader = _Reader(title_element)
+    anchors = {""}.union(root.xpath("//@id | //@name"))
+    reader = _Reader(title_element, anchors)
     reader.read(root)
-    leave_out_links(reader.blocks, reader.link_lists)
+    leave_out_links(reader.blocks)
     return WebPage(as_markdown(with_title(title, content_of(reader.blocks))), title)
 
 
@@ -116,10 +118,10 @@ class _List:
 class _Reader:
     """Collects the text of elements in blocks."""
 
-    def __init__(self, title: Any = None) -> None:  # noqa: ANN401 - an element
+    def __init__(self, title: Any = None, anchors: Collection[str] = ()) -> None:  # noqa: ANN401
         self.blocks: list[Block] = []
-        self.link_lists: list[list[Block]] = []
-        self._title = title
+        self._title = title  # the element
+        self._anchors = set(anchors)  # what links within the page lead to
         self._open: Counter[str] = Counter()  # the kinds of the elements that are open
         self._texts: list[str] = []  # of the block that is being read
         self._prefix = ""
@@ -132,7 +134,7 @@ class _Reader:
         """Read an element with all that is in it."""
         from lxml import etree
 
-        open_elements: list[set[str]] = []  # their kinds
+        open_elements: list[frozenset[str]] = []  # their kinds
         walk = etree.iterwalk(root, events=("start", "end"))
         for event, element in walk:
             if event == "start":
@@ -145,7 +147,7 @@ class _Reader:
                     self._begin(element.tag, kinds)
                     self._add(element.text)
             else:
-                self._end(element.tag, open_elements.pop())
+                self._end(element, open_elements.pop())
                 if element is not root:
                     self._add(element.tail)
         self._end_block()
@@ -156,24 +158,22 @@ class _Reader:
             if self._open["link"]:
                 self._linked += len(text.strip())
 
-    def _begin(self, tag: str, kinds: set[str]) -> None:
+    def _begin(self, tag: str, kinds: frozenset[str]) -> None:
         if kinds & _PLACES:
             self._end_block()
         self._open.update(kinds)
         if "heading" in kinds:
             self._prefix = f"{'#' * int(tag[1])} "
             self._kind = Kind.HEADING
-        elif "term" in kinds:
-            self._kind = Kind.TERM
         elif "list" in kinds:
             self._lists.append(_List(tag, len(self.blocks)))
         elif "item" in kinds:
             self._prefix = self._mark_of_item()
 
-    def _end(self, tag: str, kinds: set[str]) -> None:
+    def _end(self, element: Any, kinds: frozenset[str]) -> None:  # noqa: ANN401
         if kinds & _PLACES or "code" in kinds:
             self._end_block()
-        self._break(tag)
+        self._break(element.tag)
         if "hidden" in kinds:
             return
         self._open.subtract(kinds)
@@ -181,26 +181,26 @@ class _Reader:
             self._prefix = ""
             self._kind = Kind.TEXT
         elif "list" in kinds:
-            self._end_list()
+            self._end_list(element)
 
-    def _kinds_of(self, element: Any) -> set[str]:  # noqa: ANN401
+    def _kinds_of(self, element: Any) -> frozenset[str]:  # noqa: ANN401
         """What an element is, for the text in it."""
         tag = element.tag
         role = element.get("role", "")
         is_button = tag == "button" and role != "tab" and not self._open["heading"]
         if tag in _HIDDEN or role in _HIDDEN_ROLES or is_button or element is self._title:
-            return {"hidden"}
+            return _HIDDEN_KIND
         if self._open["code"]:
-            return set()
+            return _NOTHING
         if tag == "a" and _is_permalink(element):
-            return {"hidden"}
+            return _HIDDEN_KIND
         names = {element.get("id", "").lower(), *element.get("class", "").lower().split()}
         is_boilerplate = role in _BOILERPLATE_ROLES
         if tag not in _NEVER_BOILERPLATE and not names.isdisjoint(_BOILERPLATE_NAMES):
             is_boilerplate = True
         if (tag == "footer" or "footer" in names) and not self._open["section"]:
             is_boilerplate = True
-        kinds = _KINDS.get(tag, set())
+        kinds = _KINDS.get(tag, _NOTHING)
         if role == "main":
             return kinds | {"main", "section"}
         return kinds | {"boilerplate"} if is_boilerplate else kinds
@@ -266,15 +266,20 @@ class _Reader:
         depth = min(len(self._lists) - 1, _DEEPEST_INDENTATION)
         return f"{'  ' * depth}{mark} "
 
-    def _end_list(self) -> None:
-        """Note an outermost list if it has nothing but links."""
+    def _end_list(self, element: Any) -> None:  # noqa: ANN401
+        """Make boilerplate of an outermost list that has only links within the page."""
         ended = self._lists.pop()
         if self._lists:
             return
         blocks = self.blocks[ended.first :]
         size = sum(len(block.text) for block in blocks)
-        if sum(block.linked for block in blocks) >= LINKS_ONLY * size:
-            self.link_lists.append(blocks)
+        if sum(block.linked for block in blocks) < LINKS_ONLY * size:
+            return
+        targets = {link.get("href", "").rpartition("#")[2] for link in element.iter("a")}
+        if targets <= self._anchors:
+            for block in blocks:
+                block.kind = Kind.CONTENTS
+                block.place = Place.BOILERPLATE
 
     def _add_table(self, table: Any) -> bool:  # noqa: ANN401
         """Add a table as rows, one line each, after its caption; False if it arranges the page.

@@ -441,8 +441,6 @@ def test_an_empty_answer_says_why(ask: Run, options: list[object], reason: str) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["query", " "], "QUESTION: it is empty"),
-        (["compare", ""], "QUESTION: it is empty"),
         (["query", "cats", "--preset", "exact"], "balanced, precision"),
         (["query", "cats", "--order", "best"], "order: Input should be 'document'"),
         (["query", "cats", "--penalty", 2], "irrelevant_chunk_penalty: "),
@@ -450,7 +448,6 @@ def test_an_empty_answer_says_why(ask: Run, options: list[object], reason: str) 
         (["query", "cats", "--score-floor", "nan"], "score_floor"),
         (["query", "cats", "--filter", "source"], "'source' is not NAME=VALUE"),
         (["query", "cats", "--filter", "source=fish.txt"], "may be any of new/fish.txt"),
-        (["query", "cats", "--report", "missing/report.html"], "there is no folder missing"),
         (["query", "cats", "--config", "saved.json"], "saved.json is not a JSON object"),
         (["query", "cats", "--config", "saved.json", "--preset", "kadane"], "give one of them"),
     ],

@@ -360,23 +360,6 @@ def test_files_that_cannot_be_read_have_a_reason_and_the_others_are_read(tmp_pat
         assert reason in failures["nothing.txt" if name == "dangling.txt" else name]
 
 
-def test_a_file_that_changes_while_it_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "log.txt"
-    path.write_text("one", encoding="utf-8")
-
-    def read_bytes(file: Path) -> bytes:
-        with file.open("a", encoding="utf-8") as log:
-            log.write(" and more")
-        return b"one"
-
-    monkeypatch.setattr(Path, "read_bytes", read_bytes)
-    documents, files = read(path)
-    assert not documents
-    assert files.failures == {path: "it changed while it was read; index it again"}
-
-
 def test_a_folder_without_known_files(tmp_path: Path) -> None:
     documents, files = read(tmp_path)
     assert not documents
