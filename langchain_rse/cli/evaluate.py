@@ -50,16 +50,12 @@ def evaluate(
     trials: Annotated[
         int, typer.Option("--tune", min=0, help="Also search this many sets of parameters.")
     ] = 0,
-    target_recall: Annotated[
-        float | None,
-        typer.Option(help="Instead of --tune: promise this recall, such as 0.9, with little text."),
-    ] = None,
     save_config: Annotated[
         Path | None,
         typer.Option(
             dir_okay=False,
             writable=True,
-            help="Write what --tune or --target-recall finds, for --config.",
+            help="Write what --tune finds, for --config.",
         ),
     ] = None,
     preset: Preset = None,
@@ -78,26 +74,17 @@ def evaluate(
     from langchain_rse.evaluation import evaluate as measure
     from langchain_rse.evaluation import tune
 
-    if trials and target_recall is not None:
-        raise ValueError("--tune and --target-recall both choose settings: give one of them")
-    if save_config and not trials and target_recall is None:
-        raise ValueError(
-            "--save-config writes what --tune or --target-recall finds: give --tune N or "
-            "--target-recall as well"
-        )
+    if save_config and not trials:
+        raise ValueError("--save-config writes what --tune finds: give --tune N as well")
     fields = settings(config, preset, irrelevant_chunk_penalty, hybrid, score_floor)
     opened = KnowledgeBase.existing(kb, **fields)
     loaded = _load_questions(questions, opened)
     retriever = opened.retriever
     options: dict[str, Any] = {"show_progress": sys.stderr.isatty()}
-    tuning: Any = None
-    if target_recall is not None:
-        tuning = tune(retriever, loaded, target_recall=target_recall, **options)
     if budgets:
         options["budgets"] = budgets
-    if trials:
-        tuning = tune(retriever, loaded, trials=trials, **options)
-    if save_config:
+    tuning = tune(retriever, loaded, trials=trials, **options) if trials else None
+    if tuning is not None and save_config:
         tuning.to_file(save_config)
         print_error(f"Written to {save_config}", "")
 

@@ -569,18 +569,6 @@ def test_evaluate_saves_settings_for_queries(ask: Run) -> None:
     )
 
 
-def test_evaluate_promises_a_recall(ask: Run) -> None:
-    arguments = ["evaluate", "--questions", json_lines(5 * QUESTIONS), "--budget", 1000]
-    result = ask(*arguments, "--target-recall", 0.5, "--save-config", "promised.json")
-    assert result.exit_code == 0, result.stderr
-    assert "A recall of at least 0.5 is promised" in result.stdout
-    assert "irrelevant_chunk_penalty" in json.loads(Path("promised.json").read_text("utf-8"))
-    few = ask(*arguments, "--target-recall", 0.99)
-    assert (few.exit_code, few.stdout) == (2, "")
-    assert "questions with evidence are needed; got 15" in few.stderr
-    assert "one of them" in ask(*arguments, "--target-recall", 0.5, "--tune", 5).stderr
-
-
 def test_evaluate_reads_quotations_from_csv(ask: Run) -> None:
     text = "question,doc_id,text\ndo fish swim,old/fish.txt,Fish  swim in\ndo fish swim,dogs,Dogs\n"
     Path("questions.csv").write_text(text, encoding="utf-8")
