@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from langchain_rse.cli.models import DEFAULT, CountingEmbeddings, load_embeddings
 from langchain_rse.cli.output import command_line, errors, print_text
 from langchain_rse.stores.document_names import find_document, names_of
+from langchain_rse.text.titles import short_names
 
 if TYPE_CHECKING:
     from chromadb.api.collection_configuration import CreateCollectionConfiguration
@@ -168,14 +168,12 @@ class KnowledgeBase:
 
     def find(self, name: str) -> str:
         """Find a document's id by its name, path or id; a ValueError if there is none."""
-        doc_ids = {short_name: doc_id for doc_id, short_name in self.names.items()}
-        known = {}
-        for any_name, documents in names_of(self.manifests.values()).items():
-            known[any_name] = [self.names[doc_id] for doc_id in documents]
-        for short_name in doc_ids:
-            known[short_name] = [short_name]
         path = str(Path(name).resolve())
-        return doc_ids[find_document(path if path in known else name, known)]
+        return path if path in self.manifests else find_document(name, self._all_names)
+
+    @cached_property
+    def _all_names(self) -> dict[str, list[str]]:
+        return names_of(self.manifests.values())
 
     def remove(self, doc_ids: Sequence[str]) -> None:
         """Remove documents, and print which."""
@@ -214,24 +212,6 @@ class KnowledgeBase:
                 return
         write_floor(self.docstore, floor_name(searcher, None), None)
         print_text(f"Every question gets an answer, related or not, as {reason}")
-
-
-def short_names(doc_ids: Iterable[str]) -> dict[str, str]:
-    """Name documents by the shortest ends of their paths that no other one has."""
-    names = {}
-    unnamed = list(doc_ids)
-    depth = 0
-    while unnamed:
-        depth += 1
-        ends = {doc_id: str(Path(*Path(doc_id).parts[-depth:])) for doc_id in unnamed}
-        documents_of_end = Counter(ends.values())
-        unnamed = []
-        for doc_id, end in ends.items():
-            if documents_of_end[end] == 1 or depth >= len(Path(doc_id).parts):
-                names[doc_id] = end
-            else:
-                unnamed.append(doc_id)
-    return names
 
 
 @contextlib.contextmanager

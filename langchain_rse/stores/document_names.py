@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from langchain_rse.text.quoting import first_few, shortened
+from langchain_rse.text.titles import short_names
 
 if TYPE_CHECKING:
     from langchain_rse.stores.records import Manifest
@@ -33,28 +34,21 @@ def names_of(manifests: Iterable[Manifest]) -> dict[str, list[str]]:
 
 
 def find_document(name: str, names: Mapping[str, Sequence[str]]) -> str:
-    """Find the id of a document by its id, source or file name, see `names_of`."""
+    """Find the id of a document by its id, source or file name, or by an end of its path.
+
+    ``names`` are those of `names_of`.
+    """
     for doc_id in (name, os.path.normpath(name)):
         if doc_id in names.get(doc_id, ()):
             return doc_id
-    doc_ids = names.get(name, ())
+    end = os.sep + name
+    doc_ids = names.get(name) or [
+        path for path in names if path.endswith(end) and path in names[path]
+    ]
     if not doc_ids:
         raise ValueError(f"there is no document {name!r:.{_LONGEST_NAME}}")
     if len(doc_ids) > 1:
-        possible = first_few(shortened(doc_id, _LONGEST_NAME) for doc_id in sorted(doc_ids))
-        raise ValueError(f"{name!r:.{_LONGEST_NAME}} may be any of {possible}: give the whole path")
+        short = short_names(sorted(doc_ids)).values()
+        possible = first_few(shortened(doc_id, _LONGEST_NAME) for doc_id in short)
+        raise ValueError(f"{name!r:.{_LONGEST_NAME}} may be any of {possible}: give one of these")
     return doc_ids[0]
-
-
-def find_source(name: str, manifests: Iterable[Manifest]) -> str:
-    """Find the source of documents by the id or name of one, or by the name of their file.
-
-    Documents may share a source, such as the rows of a table.
-    """
-    sources: dict[str, set[str]] = {}
-    for manifest in manifests:
-        source = source_of(manifest)
-        path = Path(source)
-        for known in {manifest.doc_id, source, path.name, path.stem}:
-            sources.setdefault(known, set()).add(source)
-    return find_document(name, {known: sorted(found) for known, found in sources.items()})

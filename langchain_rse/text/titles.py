@@ -3,6 +3,9 @@
 import html
 import os
 import re
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
 from urllib.parse import unquote
 
 from langchain_rse.text.fences import outside_fences
@@ -13,6 +16,8 @@ from langchain_rse.text.quoting import one_line
 _HEADING_WITHIN = 4_000
 _LONGEST_HEADING = 100
 _READ = 10 * _HEADING_WITHIN  # with the comments
+
+_DEEPEST = 10  # the most folders of a short name
 
 _SUFFIX = re.compile(r"(?<=.)\.[a-zA-Z][a-zA-Z0-9]{0,4}$")
 # Scheme and host of an address, or what follows its path.
@@ -44,6 +49,19 @@ def shown_name(doc_id: str, source: str | None) -> str:
     if source is None or doc_id.startswith(f"{source}, "):
         return doc_id
     return source
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Shorten absolute paths to their shortest ends that tell them apart; other names stay."""
+    short = {name: name for name in names}
+    parts_of = {name: Path(name).parts for name in short if Path(name).is_absolute()}
+    pending = list(parts_of)
+    for depth in range(1, _DEEPEST + 1):
+        for path in pending:
+            short[path] = str(Path(*parts_of[path][-depth:]))
+        count_of = Counter(short.values())
+        pending = [path for path in pending if count_of[short[path]] > 1]
+    return short | {path: path for path in pending}
 
 
 def title_of_source(source: object) -> str:

@@ -1,4 +1,4 @@
-"""The folder of a knowledge base: its settings, its lock, the names of documents."""
+"""The folder of a knowledge base: its settings and its lock."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from langchain_rse.cli.knowledge_base import StoredSettings, only_writer, short_names
+from langchain_rse.cli.knowledge_base import StoredSettings, only_writer
 
 
 def test_settings_come_back(tmp_path: Path) -> None:
@@ -26,16 +26,6 @@ def test_unreadable_settings(tmp_path: Path, content: str) -> None:
     (tmp_path / "settings.json").write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=r"no readable settings\.json"):
         StoredSettings.read(tmp_path)
-
-
-def test_names_are_the_shortest_that_tell_documents_apart() -> None:
-    assert short_names(["/docs/a.md", "/docs/old/b.md", "/docs/new/b.md", "b.md", "/b.md"]) == {
-        "/docs/a.md": "a.md",
-        "/docs/old/b.md": "old/b.md",
-        "/docs/new/b.md": "new/b.md",
-        "b.md": "b.md",
-        "/b.md": "/b.md",
-    }
 
 
 def test_a_command_that_writes_waits_for_another_one(
