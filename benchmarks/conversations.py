@@ -22,7 +22,7 @@ from pydantic import Field
 
 from langchain_rse import RSERetriever, SQLDocStore, create_rse_tool
 from langchain_rse.embeddings import WordLlamaEmbeddings
-from langchain_rse.tools.middleware import RSEMiddleware
+from langchain_rse.tools import RSEMiddleware
 
 ANSWER_LENGTH = 4_000
 BUDGETS = (None, 12_000, 8_000)

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from langchain_rse.config import PRESETS as PRESETS
     from langchain_rse.config import RSEConfig as RSEConfig
     from langchain_rse.errors import RSEError as RSEError
-    from langchain_rse.evaluation import Question as Question
     from langchain_rse.evaluation import evaluate as evaluate
     from langchain_rse.headers import DocumentHeaders as DocumentHeaders
     from langchain_rse.headers import LMBasedHeaders as LMBasedHeaders
     from langchain_rse.indexer import RSEIndexer as RSEIndexer
     from langchain_rse.query.trace import RSETrace as RSETrace
     from langchain_rse.query.trace import TraceCollector as TraceCollector
+    from langchain_rse.questions import Question as Question
     from langchain_rse.retriever import RSERetriever as RSERetriever
     from langchain_rse.stores.redis import RedisDocStore as RedisDocStore
     from langchain_rse.stores.sql import SQLDocStore as SQLDocStore
@@ -33,10 +33,11 @@ _MODULES = {
     "adopting": ("ExistingIndex",),
     "config": ("PRESETS", "RSEConfig"),
     "errors": ("RSEError",),
-    "evaluation": ("Question", "evaluate"),
+    "evaluation": ("evaluate",),
     "headers": ("DocumentHeaders", "LMBasedHeaders"),
     "indexer": ("RSEIndexer",),
     "query.trace": ("RSETrace", "TraceCollector"),
+    "questions": ("Question",),
     "retriever": ("RSERetriever",),
     "stores.redis": ("RedisDocStore",),
     "stores.sql": ("SQLDocStore",),

@@ -5,7 +5,7 @@ import io
 import sys
 
 # For streams that lack these characters: of ranges, and of strips.
-_IN_ASCII = dict(zip("–·▁▂▃▄▅▆▇█", "-..--==+##", strict=True))  # noqa: RUF001
+_IN_ASCII = dict(zip("–·▁▂▃▄▅▆▇█", "-..--==+##", strict=True))
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import (
     Awaitable,
     Callable,
+    Coroutine,
     Generator,
     Iterable,
     Iterator,
@@ -20,7 +21,7 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from threading import Thread
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
@@ -82,6 +83,18 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
         raise
     finally:
         held.warn()
+
+
+def as_async(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """The async twin of a function: it has the same arguments, and runs it in a thread."""
+
+    @wraps(function)
+    async def twin(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await in_thread(function, *args, **kwargs)
+
+    twin.__name__ = twin.__qualname__ = f"a{function.__name__}"
+    twin.__doc__ = f"Like `{function.__name__}`, async."
+    return twin
 
 
 def _start(function: Callable[[], T]) -> Future[T]:

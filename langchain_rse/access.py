@@ -5,7 +5,7 @@ through here, so that the filters of the search hold for that as well.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -118,6 +118,12 @@ class DocumentAccess:
             if self._is_there(manifest):
                 by_key[manifest_key(manifest.key)] = manifest
         return DocumentPage(len(keys), [by_key.get(key) for key in on_page])
+
+    def manifests_of(self, doc_ids: Iterable[str]) -> dict[str, Manifest]:
+        """The manifests of documents by their ids, without those that cannot be read."""
+        keys = [manifest_key(document_key(doc_id)) for doc_id in dict.fromkeys(doc_ids)]
+        manifests = manifests_at(self.docstore, keys)
+        return {each.doc_id: each for each in manifests if self._is_there(each)}
 
     def documents(self) -> list[StoredDocument]:
         """The documents that may be read, ordered by their ids."""

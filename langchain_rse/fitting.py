@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from langchain_core.documents import Document
 
 from langchain_rse._messages import warn
 from langchain_rse._progress import progress_bar
-from langchain_rse._sync import Steps, concurrently, during, run
+from langchain_rse._sync import Steps, batches, concurrently, during, run
+from langchain_rse.access import DocumentAccess
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CalibrationError
-from langchain_rse.ingest.alignment import quotation_pattern
 from langchain_rse.query.candidates import Candidate, Candidates, Sources
 from langchain_rse.query.filters import filters_of
 from langchain_rse.query.floor import (
@@ -32,13 +33,14 @@ from langchain_rse.query.floor import (
     share_of_words,
     write_floor,
 )
+from langchain_rse.query.pipeline import answer
 from langchain_rse.query.reranking import find_candidates, is_reranker
 from langchain_rse.query.searching import AT_ONCE, queries_of
+from langchain_rse.questions import Evidence, Question, locate_evidence
 from langchain_rse.stores.compare_and_set import read_records
 from langchain_rse.stores.layouts import readable
 from langchain_rse.stores.pairing import Model
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX, Manifest, chunk_key
-from langchain_rse.stores.whole_documents import read_text
 from langchain_rse.text.general_questions import GENERAL_QUESTIONS
 from langchain_rse.text.quoting import as_unicode, counted
 from langchain_rse.text.sentences import split_sentences
@@ -72,43 +74,13 @@ class FitArguments(NamedTuple):
     """What a floor is fitted with."""
 
     sources: Sources
-    settings: QuerySettings
+    settings: QuerySettings  # without a floor
     manifests: Sequence[Manifest]  # of the documents that may be found
     model: Model
-    # Answers a question without a floor, given its candidates.
-    answer: Callable[[str, Candidates], Steps[Sequence[Document]]]
-    questions: Sequence[AnsweredQuestion] | None
+    questions: Sequence[Question] | None
     lost: float
     seed: int
     show_progress: bool
-
-
-class AnsweredEvidence(Protocol):
-    """A part of a document that answers a question, see `langchain_rse.evaluation.Evidence`."""
-
-    @property
-    def doc_id(self) -> str:  # noqa: D102 - as in `evaluation`
-        ...
-    @property
-    def start(self) -> int:  # noqa: D102 - as in `evaluation`
-        ...
-    @property
-    def end(self) -> int:  # noqa: D102 - as in `evaluation`
-        ...
-    @property
-    def text(self) -> str:  # noqa: D102 - as in `evaluation`
-        ...
-
-
-class AnsweredQuestion(Protocol):
-    """A question with its evidence, see `langchain_rse.evaluation.Question`."""
-
-    @property
-    def question(self) -> str:  # noqa: D102 - as in `evaluation`
-        ...
-    @property
-    def evidence(self) -> Sequence[AnsweredEvidence]:  # noqa: D102 - as in `evaluation`
-        ...
 
 
 class Asked(NamedTuple):
@@ -119,14 +91,6 @@ class Asked(NamedTuple):
     higher_is_better: bool | None
     own_score: float | None = None  # of the chunk that a sentence is from, if it was found
     is_quotation: bool = False  # True if the candidate contains the question word for word
-
-
-class _Sentence(NamedTuple):
-    """A sentence of a chunk."""
-
-    text: str
-    key: str  # the document's
-    chunk_index: int
 
 
 def fit_floor(arguments: FitArguments) -> ScoreFloor:
@@ -167,9 +131,13 @@ def _find_floor(arguments: FitArguments) -> ScoreFloor:
         return direction * asked.score + bonus * asked.word_share
 
     if arguments.questions is None:
-        floor = _floor_by_sentences(
-            unrelated, answered, lost, bonus, direction, is_reranked=is_reranked
-        )
+        general, own = _reach_of_sentences(unrelated, answered, direction)
+        if is_reranked:
+            quantile = np.quantile(own, min(_RERANKED_QUANTILE * lost, 0.5))
+            floor = general + _RERANKED_WAY_TO_OWN * float(quantile - general)
+        else:
+            quantile = np.quantile(own, lost)
+            floor = general + _WAY_TO_OWN * float(quantile - general) + _USUAL_WORD_SHARE * bonus
     else:
         quotations = [asked for asked in answered if asked.is_quotation]
         if 2 * len(quotations) > len(answered):
@@ -224,16 +192,10 @@ def _direction(asked: Sequence[Asked], searcher: str) -> float:
     return 1.0 if 2 * sum(known) > len(known) else -1.0
 
 
-def _floor_by_sentences(
-    unrelated: Sequence[Asked],
-    answered: Sequence[Asked],
-    lost: float,
-    bonus: float,
-    direction: float,
-    *,
-    is_reranked: bool,
-) -> float:
-    """The floor by sentences of the documents, the greater the better."""
+def _reach_of_sentences(
+    unrelated: Sequence[Asked], answered: Sequence[Asked], direction: float
+) -> tuple[float, list[float]]:
+    """What a usual general question and each sentence reach, the greater the better."""
     copied = []
     for asked in answered:
         if asked.own_score is not None and direction * (asked.score - asked.own_score) >= 0:
@@ -251,11 +213,7 @@ def _floor_by_sentences(
             "so that scores do not tell whether there is an answer. Is the embedding model right "
             "for the language of the documents?"
         )
-    if is_reranked:
-        quantile = min(_RERANKED_QUANTILE * lost, 0.5)
-        return general + _RERANKED_WAY_TO_OWN * (float(np.quantile(scores, quantile)) - general)
-    own = float(np.quantile(scores, lost))
-    return general + _WAY_TO_OWN * (own - general) + _USUAL_WORD_SHARE * bonus
+    return general, scores
 
 
 # Asking
@@ -266,36 +224,38 @@ def _ask_all(arguments: FitArguments) -> tuple[list[Asked], list[Asked], int]:
 
     Returns what both found, and how many answered questions were asked.
     """
-    settings = arguments.settings
-    few_candidates = settings
+    sources, settings = arguments.sources, arguments.settings
     rng = np.random.default_rng(arguments.seed)
     general = list(GENERAL_QUESTIONS)
+    asker = few = _Asker(sources, settings)
     if settings.reranker is not None:
         fewer = min(settings.fetch_k, _RERANKED_CANDIDATES)
-        few_candidates = settings.model_copy(update={"fetch_k": fewer})
+        few = _Asker(sources, settings.model_copy(update={"fetch_k": fewer}))
         general = [str(each) for each in rng.permutation(general)[:_RERANKED_QUESTIONS]]
     tasks: list[Steps[Asked | None]] = []
     if arguments.questions is None:
-        kind = "sentence"
-        for sentence in _draw_sentences(arguments, rng):
-            tasks.append(_ask_sentence(sentence, arguments.sources, few_candidates))
+        kind, depth = "sentence", few.settings.fetch_k
+        for sentence, chunk in _draw_sentences(arguments, rng):
+            tasks.append(few.ask(sentence, chunk))
     else:
-        kind = "question"
-        with_evidence = [question for question in arguments.questions if question.evidence]
+        kind, depth = "question", settings.fetch_k
+        lengths = {each.doc_id: each.length for each in arguments.manifests}
+        # Documents with the same text have the same evidence, since only one of them is returned.
+        text_of = {each.doc_id: each.text_digest or each.doc_id for each in arguments.manifests}
+        with_evidence = [each for each in arguments.questions if each.evidence]
         _check_enough(len(with_evidence), arguments.lost)
-        for question in with_evidence:
-            evidence = _locate(question, arguments)
-            tasks.append(_ask_question(question.question, evidence, arguments))
+        read_text = DocumentAccess(sources.docstore).text
+        for question in locate_evidence(arguments.questions, lengths, read_text):
+            if question.evidence:
+                tasks.append(asker.ask_question(question, text_of))
     message = (
         f"Fitting the score floor asks {counted(len(general), 'general question')} and "
-        f"{counted(len(tasks), kind)}: {counted(len(general) + len(tasks), 'embedding')}"
+        f"{counted(len(tasks), kind)}"
     )
     if settings.reranker is not None:
-        depth = few_candidates.fetch_k if arguments.questions is None else settings.fetch_k
-        rerankings = len(general) * few_candidates.fetch_k + len(tasks) * depth
-        message += f" and {rerankings:,} rerankings by {type(settings.reranker).__name__}"
+        message += f"; {type(settings.reranker).__name__} reads up to {depth} candidates of each"
     logger.info("%s", message)
-    all_tasks = [_ask(query, arguments.sources, few_candidates) for query in general] + tasks
+    all_tasks = [few.ask(query) for query in general] + tasks
     with progress_bar(
         len(all_tasks), unit="questions", title="Fitting", show=arguments.show_progress
     ) as advance:
@@ -310,7 +270,7 @@ def _ask_all(arguments: FitArguments) -> tuple[list[Asked], list[Asked], int]:
     answered = [asked for asked in results[len(general) :] if asked is not None]
     if not unrelated or not answered:
         raise CalibrationError(
-            f"{arguments.sources.name} found too little: candidates for {len(unrelated)} of "
+            f"{sources.name} found too little: candidates for {len(unrelated)} of "
             f"{len(general)} general questions and evidence for {len(answered)} of "
             f"{len(tasks)} others. Are there documents, or does a filter exclude them?"
         )
@@ -328,27 +288,27 @@ def _check_enough(count: int, lost: float) -> None:
         )
 
 
-def _draw_sentences(arguments: FitArguments, rng: np.random.Generator) -> list[_Sentence]:
-    """Draw sentences of chunks at random, at most one of a chunk."""
-    manifests = arguments.manifests
+def _draw_sentences(
+    arguments: FitArguments, rng: np.random.Generator
+) -> list[tuple[str, tuple[str, int]]]:
+    """Draw sentences at random, at most one of a chunk; each with its document's key and chunk."""
     most = _SENTENCES if arguments.settings.reranker is None else _RERANKED_QUESTIONS
-    first_numbers = np.cumsum([0, *map(_chunk_count, manifests)])
-    total = int(first_numbers[-1])
-    sentences: list[_Sentence] = []
+    ends = np.cumsum([_chunk_count(manifest) for manifest in arguments.manifests])
+    total = int(ends[-1]) if ends.size else 0
     drawn = rng.permutation(total)[: _DRAWN_CHUNKS * most]
-    for start in range(0, drawn.size, 2 * most):
+    sentences: list[tuple[str, tuple[str, int]]] = []
+    for numbers in batches(drawn.tolist(), 2 * most):
         if len(sentences) >= most:
             break
-        chunks = []
-        keys = []
-        for number in drawn[start : start + 2 * most].tolist():
-            document = int(np.searchsorted(first_numbers, number, side="right")) - 1
-            manifest, index = manifests[document], number - int(first_numbers[document])
+        chunks: dict[str, tuple[str, int]] = {}  # by the keys of their records
+        for number in numbers:
+            position = int(np.searchsorted(ends, number, side="right"))
+            manifest = arguments.manifests[position]
+            index = number - int(ends[position]) + _chunk_count(manifest)
             version = manifest.current.name if manifest.current else ""
-            chunks.append((manifest, index))
-            keys.append(chunk_key(manifest.key, version, index))
-        records = read_records(arguments.sources.docstore, keys)
-        for (manifest, index), key in zip(chunks, keys, strict=True):
+            chunks[chunk_key(manifest.key, version, index)] = manifest.key, index
+        records = read_records(arguments.sources.docstore, list(chunks))
+        for key, chunk in chunks.items():
             record = readable(records[key])
             long_enough = []
             for sentence in split_sentences("" if record is None else record.page_content):
@@ -356,7 +316,7 @@ def _draw_sentences(arguments: FitArguments, rng: np.random.Generator) -> list[_
                     long_enough.append(as_unicode(sentence[:_SENTENCE_LENGTH]))
             if long_enough:
                 text = long_enough[int(rng.integers(len(long_enough)))]
-                sentences.append(_Sentence(text, manifest.key, index))
+                sentences.append((text, chunk))
     if total < FEWEST_CHUNKS or len(sentences) < _FEWEST_SENTENCES:
         raise CalibrationError(
             f"there is too little text to fit a score floor: {counted(total, 'chunk')} with "
@@ -366,118 +326,87 @@ def _draw_sentences(arguments: FitArguments, rng: np.random.Generator) -> list[_
     return sentences[:most]
 
 
-def _ask(query: str, sources: Sources, settings: QuerySettings) -> Steps[Asked | None]:
-    """Ask a general question."""
-    candidates = yield from _find(query, sources, settings)
-    return _measure(query, candidates, sources, settings)
+@dataclass(frozen=True)
+class _Asker:
+    """Asks the retriever's own search and reranker."""
 
+    sources: Sources
+    settings: QuerySettings
 
-def _ask_sentence(
-    sentence: _Sentence, sources: Sources, settings: QuerySettings
-) -> Steps[Asked | None]:
-    """Ask a sentence of all chunks but its own."""
-    candidates = yield from _find(sentence.text, sources, settings)
-    others = []
-    own_score = None
-    for candidate in candidates:
-        if (candidate.key, candidate.chunk_index) == (sentence.key, sentence.chunk_index):
-            own_score = None if candidate.hit is None else candidate.hit.score
-        else:
-            others.append(candidate)
-    asked = _measure(sentence.text, others, sources, settings)
-    return None if asked is None else asked._replace(own_score=own_score)
+    def ask(self, query: str, own: tuple[str, int] | None = None) -> Steps[Asked | None]:
+        """Ask a general question; or a sentence, of all chunks but its own."""
+        candidates = yield from self._find([query])
+        others = []
+        own_score = None
+        for candidate in candidates[query]:
+            if (candidate.key, candidate.chunk_index) == own:
+                own_score = None if candidate.hit is None else candidate.hit.score
+            else:
+                others.append(candidate)
+        asked = self._measure(query, others)
+        return None if asked is None else asked._replace(own_score=own_score)
 
+    def ask_question(self, question: Question, text_of: Mapping[str, str]) -> Steps[Asked | None]:
+        """Ask a question with evidence; None if none of that is returned without a floor.
 
-def _ask_question(
-    question: str, evidence: Mapping[str, Sequence[range]], arguments: FitArguments
-) -> Steps[Asked | None]:
-    """Ask a question with evidence; None if none of the evidence is returned without a floor.
+        Of several queries, the one that comes nearest counts. ``text_of`` has the digest of each
+        document's text.
+        """
+        queries = yield from queries_of(question.question, self.settings, None)
+        candidates = yield from self._find(queries)
+        trace = yield from answer(
+            question.question, self.sources, self.settings, candidates=candidates
+        )
+        if not _contains_evidence(trace.documents_returned, question.evidence, text_of):
+            return None
+        measured = [self._measure(query, found) for query, found in candidates.items()]
+        known = [asked for asked in measured if asked is not None]
+        if not known:
+            return None
+        direction = -1.0 if known[0].higher_is_better is False else 1.0
+        return max(known, key=lambda asked: (direction * asked.score, asked.word_share))
 
-    Of several queries, the one that comes nearest counts.
-    """
-    sources, settings = arguments.sources, arguments.settings
-    queries = yield from queries_of(question, settings, None)
-    filters = filters_of(settings.search_kwargs, sources.base_retriever)
-    with during("asking a question to fit the score floor"):
-        _, by_query = yield from find_candidates(sources, queries, settings, filters)
-    answer = yield from arguments.answer(question, by_query)
-    if not _contains_evidence(answer, evidence):
-        return None
-    measured = [_measure(query, found, sources, settings) for query, found in by_query.items()]
-    known = [asked for asked in measured if asked is not None]
-    if not known:
-        return None
-    direction = -1.0 if known[0].higher_is_better is False else 1.0
-    return max(known, key=lambda asked: (direction * asked.score, asked.word_share))
-
-
-def _locate(question: AnsweredQuestion, arguments: FitArguments) -> dict[str, list[range]]:
-    """The characters of a question's evidence, by document; a ValueError if they are not there.
-
-    Documents with the same text have it too, since only one of them is returned.
-    """
-    manifest_of = {manifest.doc_id: manifest for manifest in arguments.manifests}
-    located: dict[str, list[range]] = {}
-    for evidence in question.evidence:
-        manifest = manifest_of.get(evidence.doc_id)
-        characters = range(evidence.start, evidence.end)
-        if manifest is not None and not characters and evidence.text:
-            stored = read_text(arguments.sources.docstore, manifest)
-            match = quotation_pattern(evidence.text).search(stored.text if stored else "")
-            characters = range(*match.span()) if match else characters
-        if manifest is None or not characters or characters.stop > manifest.length:
-            shown = evidence.text or f"characters {evidence.start:,} to {evidence.end:,}"
-            raise ValueError(
-                f"the evidence of {question.question!r:.80} is not in the documents: {shown!r:.80} "
-                f"of {evidence.doc_id!r}. Have documents moved? Give their present ids"
+    def _find(self, queries: Sequence[str]) -> Steps[Candidates]:
+        """Search and rerank."""
+        filters = filters_of(self.settings.search_kwargs, self.sources.base_retriever)
+        with during("asking a question to fit the score floor"):
+            _, candidates = yield from find_candidates(
+                self.sources, queries, self.settings, filters
             )
-        for other in arguments.manifests:
-            has_same_text = manifest.text_digest and other.text_digest == manifest.text_digest
-            if other is manifest or has_same_text:
-                located.setdefault(other.doc_id, []).append(characters)
-    return located
+        return candidates
+
+    def _measure(self, query: str, candidates: Sequence[Candidate]) -> Asked | None:
+        """Measure the best candidate of a query; None if there is none."""
+        by_rank = best_first(candidates)
+        if not by_rank:
+            return None
+        score = best_score(by_rank)
+        if score is None:
+            reranker = self.settings.reranker
+            scorer = self.sources.name if reranker is None else type(reranker).__name__
+            raise CalibrationError(
+                f"{scorer} gives no scores, so that it is not known when nothing is there, and no "
+                "question is refused. Use a vector store or a reranker with scores"
+            )
+        words = " ".join(find_words(query))
+        best_words = " ".join(find_words(by_rank[0].document.page_content))
+        return Asked(
+            score,
+            share_of_words(query, by_rank[:BEST_WITH_WORDS]),
+            direction_of(by_rank),
+            is_quotation=bool(words) and words in best_words,
+        )
 
 
 def _contains_evidence(
-    documents: Iterable[Document], evidence: Mapping[str, Sequence[range]]
+    documents: Iterable[Document], evidence: Sequence[Evidence], text_of: Mapping[str, str]
 ) -> bool:
     """True if some character of the evidence is in one of the segments."""
     for document in documents:
         metadata = document.metadata
-        for characters in evidence.get(metadata[DOC_ID], ()):
-            overlaps_start = characters.start < metadata[END_INDEX]
-            if overlaps_start and metadata[START_INDEX] < characters.stop:
+        text = text_of.get(metadata[DOC_ID])
+        for part in evidence:
+            overlaps = part.start < metadata[END_INDEX] and metadata[START_INDEX] < part.end
+            if overlaps and text == text_of[part.doc_id]:
                 return True
     return False
-
-
-def _find(query: str, sources: Sources, settings: QuerySettings) -> Steps[list[Candidate]]:
-    """Search and rerank for one query."""
-    filters = filters_of(settings.search_kwargs, sources.base_retriever)
-    with during("asking a question to fit the score floor"):
-        _, by_query = yield from find_candidates(sources, [query], settings, filters)
-    return list(by_query[query])
-
-
-def _measure(
-    query: str, candidates: Sequence[Candidate], sources: Sources, settings: QuerySettings
-) -> Asked | None:
-    """Measure the best candidate of a query; None if there is none."""
-    by_rank = best_first(candidates)
-    if not by_rank:
-        return None
-    score = best_score(by_rank)
-    if score is None:
-        scorer = sources.name if settings.reranker is None else type(settings.reranker).__name__
-        raise CalibrationError(
-            f"{scorer} gives no scores, so that it is not known when nothing is there, and no "
-            "question is refused. Use a vector store or a reranker with scores"
-        )
-    words = " ".join(find_words(query))
-    best_words = " ".join(find_words(by_rank[0].document.page_content))
-    return Asked(
-        score,
-        share_of_words(query, by_rank[:BEST_WITH_WORDS]),
-        direction_of(by_rank),
-        is_quotation=bool(words) and words in best_words,
-    )

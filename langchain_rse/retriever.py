@@ -24,16 +24,17 @@ from langchain_rse._messages import warn
 from langchain_rse._sync import Steps, arun, in_thread, run
 from langchain_rse.access import DocumentAccess, StoredDocument, document_access
 from langchain_rse.config import QuerySettings, RSEConfig, settings_of_call
-from langchain_rse.fitting import AnsweredQuestion, FitArguments, fit_floor
+from langchain_rse.fitting import FitArguments, fit_floor
 from langchain_rse.indexer import RSEIndexer, default_text_splitter
 from langchain_rse.ingest.source_documents import HeaderMaker, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.ingest.syncing import SyncResult
-from langchain_rse.query.candidates import Candidates, Sources
+from langchain_rse.query.candidates import Sources
 from langchain_rse.query.floor import ScoreFloor
 from langchain_rse.query.pipeline import answer
 from langchain_rse.query.searching import check_search
 from langchain_rse.query.trace import RSETrace, TraceCollector
+from langchain_rse.questions import Question
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.layouts import read_manifests
 from langchain_rse.stores.namespaces import in_namespace
@@ -269,7 +270,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
 
     def fit_score_floor(
         self,
-        questions: Iterable[AnsweredQuestion] | None = None,
+        questions: Iterable[Question] | None = None,
         *,
         lost: float = 0.02,
         seed: int = 0,
@@ -296,8 +297,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         deviations of general questions.
 
         Args:
-            questions: Questions with their evidence, see `langchain_rse.evaluation.Question`. None
-                to ask sentences of the documents.
+            questions: Questions with their evidence. None to ask sentences of the documents.
             lost: The share of answered questions that may be refused, between 0 and 1.
             seed: Seed of the sentences: the same seed asks the same.
             show_progress: Show a progress bar; needs tqdm.
@@ -325,16 +325,11 @@ class RSERetriever(QuerySettings, BaseRetriever):
         may_read = self.document_access().may_read
         manifests = read_manifests(sources.docstore)
 
-        def answer_without_floor(question: str, candidates: Candidates) -> Steps[list[Document]]:
-            trace = yield from answer(question, sources, settings, candidates=candidates)
-            return list(trace.documents_returned)
-
         arguments = FitArguments(
             sources=sources,
             settings=settings,
             manifests=[each for each in manifests if each.current and may_read(each)],
             model=model,
-            answer=answer_without_floor,
             questions=None if questions is None else list(questions),
             lost=lost,
             seed=seed,
@@ -344,7 +339,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
 
     async def afit_score_floor(
         self,
-        questions: Iterable[AnsweredQuestion] | None = None,
+        questions: Iterable[Question] | None = None,
         *,
         lost: float = 0.02,
         seed: int = 0,

@@ -10,16 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from langchain_core.documents import Document
-from langchain_core.runnables import RunnableLambda
-from pydantic import BaseModel
 
-from langchain_rse._asking import LanguageModelSettings, Prompt, ask, quote
-from langchain_rse._sync import run
+from langchain_rse._asking import quote
 from langchain_rse.cli.webpages import read_html
 from langchain_rse.errors import SplittingError
 from langchain_rse.explaining.highlighting import query_words
-from langchain_rse.headers.answers import read_line
-from langchain_rse.headers.sections import cut_windows, numbered_lines
 from langchain_rse.ingest.default_splitter import default_text_splitter
 from langchain_rse.ingest.rejoining import rejoin
 from langchain_rse.ingest.replacing import is_unrelated
@@ -315,24 +310,12 @@ def _make_headers(text: str) -> Call:
             first_heading(text[start : start + 4_000])
         title_of_source(text)
         title_of_source(f"https://{text}")
-        for window in cut_windows(text, 4_000):
-            numbered_lines(text, window)
 
     return make
 
 
-def _read_answer(text: str) -> Call:
-    class Form(BaseModel):
-        value: int
-
-    settings = LanguageModelSettings(llm=RunnableLambda(lambda _: text), max_retries=0)
-
-    def read() -> None:
-        run(ask(settings, Prompt("a", "b", str, form=Form)))
-        run(ask(settings, Prompt("a", "b", read_line)))
-        quote("text", text)
-
-    return read
+def _quote(text: str) -> Call:
+    return lambda: quote("text", text)
 
 
 def _highlight(text: str) -> Call:
@@ -359,7 +342,7 @@ READERS: dict[str, Callable[[str], Call]] = {
     "chunks that are joined": _join_chunks,
     "long chunks that are joined": _join_long_chunks,
     "titles and sections": _make_headers,
-    "a model's answer": _read_answer,
+    "a text in a prompt": _quote,
     "words to highlight": _highlight,
 }
 """What reads text of strangers: each makes a call that reads a text."""

@@ -15,14 +15,17 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 RESOLUTIONS = {"lowest": "lowest-direct", "newest": "highest"}
 # About the source tree, and about the extra "ray", which "all" does not have.
 LEFT_OUT = ("test_architecture.py", "test_release.py", "test_ray.py")
+# Packages without wheels for a Python: they are compiled.
+COMPILED = {"3.14": ("--no-binary", "wordllama")}
 # With the lowest packages: what these deprecate in each other, and what their splitters did then.
 OF_LOWEST = (
-    "-W",
-    "default::DeprecationWarning",
+    *("-W", "default::DeprecationWarning"),
+    *("-W", "default::ResourceWarning", "-W", "default::pytest.PytestUnraisableExceptionWarning"),
+    *("-W", "default:Core Pydantic V1:UserWarning"),  # of an older langchain-core on Python 3.14
     "--ignore=tests/unit_tests/ingest/test_splitters.py",
 )
 VERSIONS = r"""
@@ -75,6 +78,7 @@ def run(python: str, choice: str, dist: Path, folder: Path, arguments: list[str]
     call(
         "the packages cannot be installed",
         *(*pip, "--resolution", RESOLUTIONS[choice], "--only-binary", ":all:"),
+        *COMPILED.get(python, ()),
         *("--requirements", ROOT / "pyproject.toml", "--extra", "all", "--group", "unit"),
     )
     call("the wheel cannot be installed", *pip, "--no-deps", wheel)
@@ -86,7 +90,7 @@ def run(python: str, choice: str, dist: Path, folder: Path, arguments: list[str]
     ignored += OF_LOWEST if choice == "lowest" else ()
     output = call(
         "the tests fail",
-        *(interpreter, "-m", "pytest", "-q", "-m", "not slow", "--hypothesis-profile", "few"),
+        *(interpreter, "-m", "pytest", "-q", "-m", "not nightly", "--hypothesis-profile", "few"),
         *("--disable-socket", "--allow-unix-socket", *ignored, "tests/unit_tests", *arguments),
         folder=tree,
     )

@@ -28,7 +28,7 @@ REFERENCE = {
     "Headers": ["headers."],
     "Rerankers": ["rerankers."],
     "Relevance filters": ["filters."],
-    "Evaluation": ["evaluation.", "query.floor.ScoreFloor", "fitting.AnsweredQuestion"],
+    "Evaluation": ["evaluation.", "query.floor.ScoreFloor"],
     "Traces": [
         "query.trace.RSETrace",
         "query.trace.TraceCollector",

@@ -84,8 +84,8 @@ def _checked_text(whole: object) -> Document:
         raise AdoptionError("texts has no text of it")
     if not isinstance(whole, Document):
         raise AdoptionError(
-            f"texts has {type(whole).__name__} instead of a Document. A byte store that a "
-            "ParentDocumentRetriever wrote: texts=langchain_classic.storage.create_kv_docstore(...)"
+            f"texts has {type(whole).__name__} instead of a Document. Of a byte store that a "
+            "ParentDocumentRetriever wrote, make a store of Documents: see docs/migrating.md"
         )
     return whole
 

@@ -123,7 +123,7 @@ def query(
 def print_answer(trace: RSETrace, segments: Sequence[Document], names: Mapping[str, str]) -> None:
     """Print passages in their order, and above those of a document strips of what is where."""
     from langchain_rse.explaining import query_words
-    from langchain_rse.tools.passages import place_of
+    from langchain_rse.tools import place_of
 
     limit = trace.settings.max_context_length
     passages = counted(len(segments), "passage")

@@ -95,7 +95,7 @@ def serve_mcp(
 
     # Only the protocol may be on stdout, whatever a model prints.
     with contextlib.redirect_stdout(sys.stderr):
-        from langchain_rse.tools.mcp import create_mcp_server
+        from langchain_rse.tools import create_mcp_server
 
         fields = settings(config, preset, irrelevant_chunk_penalty, hybrid, score_floor)
         retriever = KnowledgeBase.existing(kb, **fields).retriever

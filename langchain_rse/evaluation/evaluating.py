@@ -1,38 +1,20 @@
 """`evaluate`: asks a retriever many questions and measures what it returns."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.retrievers import RetrieverLike
-from pydantic import BaseModel, ConfigDict, Field, InstanceOf, PositiveInt
 
-from langchain_rse._progress import Advance, progress_bar
-from langchain_rse._sync import Steps, call, compute, concurrently, during, in_thread, run
-from langchain_rse.evaluation.evidence import find_evidence
-from langchain_rse.evaluation.measuring import Budgets, Figures, Locator, Meter, is_empty
-from langchain_rse.evaluation.questions import Question
+from langchain_rse._progress import progress_bar
+from langchain_rse._sync import Steps, as_async, call, compute, concurrently, during, run
+from langchain_rse.evaluation.evidence import access_of, find_evidence
+from langchain_rse.evaluation.measuring import Figures, Locator, Meter, check_budgets, is_empty
 from langchain_rse.evaluation.reports import Report
+from langchain_rse.questions import Question
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import DOC_ID, START_INDEX
-
-
-class _Arguments(BaseModel):
-    """The arguments of `evaluate`, checked."""
-
-    model_config = ConfigDict(title="arguments")
-
-    retriever: Any
-    questions: Annotated[tuple[InstanceOf[Question], ...], Field(min_length=1)]
-    budgets: Budgets
-    sources: Mapping[str, str] | None
-    name: str | None
-    doc_id_key: str
-    start_index_key: str
-    max_concurrency: PositiveInt
-    show_progress: bool
-    invoke_arguments: dict[str, Any]
 
 
 def evaluate(
@@ -44,6 +26,7 @@ def evaluate(
     name: str | None = None,
     doc_id_key: str = DOC_ID,
     start_index_key: str = START_INDEX,
+    max_concurrency: int = 1,
     show_progress: bool = False,
     **arguments: Any,  # noqa: ANN401 - the retriever's own
 ) -> Report:
@@ -68,6 +51,7 @@ def evaluate(
         name: The name of the retriever in tables; by default its own or its class.
         doc_id_key: The metadata key of a document's id. Not used for an RSERetriever.
         start_index_key: The metadata key of a text's first character in the document; likewise.
+        max_concurrency: How many questions to ask at once, at least 1.
         show_progress: Show a progress bar; needs tqdm.
         **arguments: Passed to each call, as in ``retriever.invoke(query, **arguments)``.
 
@@ -78,131 +62,64 @@ def evaluate(
         TypeError: If the retriever returns anything but Documents.
         Exception: Any error of the retriever, with the question's number as a note.
     """
-    checked = _Arguments.model_validate(
-        {
-            "retriever": retriever,
-            "questions": questions,
-            "budgets": budgets,
-            "sources": sources,
-            "name": name,
-            "doc_id_key": doc_id_key,
-            "start_index_key": start_index_key,
-            "max_concurrency": 1,
-            "show_progress": show_progress,
-            "invoke_arguments": arguments,
-        }
-    )
-    return _evaluate(checked)
-
-
-async def aevaluate(
-    retriever: RetrieverLike,
-    questions: Iterable[Question],
-    budgets: Iterable[int] = (4_000, 8_000, 16_000),
-    *,
-    sources: Mapping[str, str] | None = None,
-    name: str | None = None,
-    doc_id_key: str = DOC_ID,
-    start_index_key: str = START_INDEX,
-    max_concurrency: int = 8,
-    show_progress: bool = False,
-    **arguments: Any,  # noqa: ANN401 - the retriever's own
-) -> Report:
-    """Like `evaluate`, async, with up to ``max_concurrency`` questions at once."""
-    checked = _Arguments.model_validate(
-        {
-            "retriever": retriever,
-            "questions": questions,
-            "budgets": budgets,
-            "sources": sources,
-            "name": name,
-            "doc_id_key": doc_id_key,
-            "start_index_key": start_index_key,
-            "max_concurrency": max_concurrency,
-            "show_progress": show_progress,
-            "invoke_arguments": arguments,
-        }
-    )
-    return await in_thread(_evaluate, checked)
-
-
-def _evaluate(arguments: _Arguments) -> Report:
-    """Check the evidence, ask all questions, and report."""
-    retriever = arguments.retriever
-    questions = find_evidence(arguments.questions, retriever, arguments.sources)
-    locator = Locator(arguments.sources or {}, arguments.doc_id_key, arguments.start_index_key)
-    if isinstance(retriever, RSERetriever):  # its Documents have fixed keys
-        locator = Locator(arguments.sources or {})
-    meter = Meter(arguments.budgets, locator)
-    numbered = list(enumerate(questions, 1))
-    answerable = [each for each in numbered if not each[1].is_unanswerable]
-    unanswerable = [each for each in numbered if each[1].is_unanswerable]
-    if not answerable:
-        raise ValueError("at least one question must have evidence to measure by")
+    ascending = check_budgets(budgets)
+    if max_concurrency < 1:
+        raise ValueError(f"max_concurrency must be at least 1; got {max_concurrency!r}")
+    located = find_evidence(questions, retriever, sources)
+    if all(question.is_unanswerable for question in located):
+        raise ValueError("at least one of the questions must have evidence to measure by")
+    if isinstance(retriever, RSERetriever):
+        doc_id_key, start_index_key = DOC_ID, START_INDEX  # which its Documents always have
+    locator = Locator(sources or {}, doc_id_key, start_index_key)
+    meter = Meter(locator, access_of(retriever))
     with progress_bar(
-        len(questions), unit="questions", title="Evaluating", show=arguments.show_progress
+        len(located), unit="questions", title="Evaluating", show=show_progress
     ) as advance:
-        measuring = [
-            _evaluate_question(number, question, arguments, meter, advance)
-            for number, question in answerable
-        ]
-        figures = run(concurrently(measuring, arguments.max_concurrency))
-        asking = [
-            _ask_unanswerable(number, question, arguments, advance)
-            for number, question in unanswerable
-        ]
-        refusals = run(concurrently(asking, arguments.max_concurrency))
+
+        def measure(number: int, question: Question) -> Steps[Any]:
+            with during(f"evaluating question {number}"):
+                answers = yield from _ask(retriever, question.question, ascending, arguments)
+                if question.is_unanswerable:
+                    outcome: Any = [is_empty(answer) for answer in answers]
+                else:
+                    outcome = yield from compute(meter.measure, question, answers, ascending)
+            advance(1)
+            return outcome
+
+        tasks = [measure(number, question) for number, question in enumerate(located, 1)]
+        outcomes = run(concurrently(tasks, max_concurrency))
+    figures: list[list[Figures]] = []
+    refusals: list[list[bool]] = []
+    for question, outcome in zip(located, outcomes, strict=True):
+        if question.is_unanswerable:
+            refusals.append(outcome)
+        else:
+            figures.append(outcome)
     by_metric = np.moveaxis(np.array(figures), -1, 0)  # from (questions, budgets, metrics)
     return Report(
-        name=arguments.name or getattr(retriever, "name", None) or type(retriever).__name__,
-        budgets=arguments.budgets,
-        questions=questions,
+        name=name or getattr(retriever, "name", None) or type(retriever).__name__,
+        budgets=ascending,
+        questions=located,
         figures=dict(zip(Figures._fields, by_metric, strict=True)),
-        refusals=np.array(refusals, dtype=bool).reshape(len(refusals), len(arguments.budgets)),
+        refusals=np.array(refusals, dtype=np.bool_).reshape(len(refusals), len(ascending)),
     )
 
 
-def _evaluate_question(
-    number: int, question: Question, arguments: _Arguments, meter: Meter, advance: Advance
-) -> Steps[list[Figures]]:
-    """Measure the answers to a question, one for each budget."""
-    retriever = arguments.retriever
-    with during(f"evaluating question {number}"):
-        answers = yield from _ask(question.question, arguments)
-        if isinstance(retriever, RSERetriever):
-            yield from compute(meter.read_digests, retriever.docstore, question, answers)
-        figures = yield from compute(meter.measure, question, answers)
-    advance(1)
-    return figures
+aevaluate = as_async(evaluate)
+"""Like `evaluate`, async."""
 
 
-def _ask_unanswerable(
-    number: int, question: Question, arguments: _Arguments, advance: Advance
-) -> Steps[list[bool]]:
-    """Ask a question without an answer; True for each budget within which nothing was returned."""
-    with during(f"evaluating question {number}"):
-        answers = yield from _ask(question.question, arguments)
-        refusals = [is_empty(answer) for answer in answers]
-    advance(1)
-    return refusals
-
-
-def _ask(query: str, arguments: _Arguments) -> Steps[Sequence[list[Document]]]:
+def _ask(
+    retriever: RetrieverLike, query: str, budgets: Sequence[int], arguments: Mapping[str, Any]
+) -> Steps[Sequence[list[Document]]]:
     """Return the answer for each budget; only an RSERetriever is told the budget."""
-    invoke = arguments.retriever.invoke
-    ainvoke = arguments.retriever.ainvoke
-    if not isinstance(arguments.retriever, RSERetriever):
-        answer = yield from call(invoke, ainvoke, query, **arguments.invoke_arguments)
-        return [answer] * len(arguments.budgets)
+    invoke, ainvoke = retriever.invoke, retriever.ainvoke
+    if not isinstance(retriever, RSERetriever):
+        answer = yield from call(invoke, ainvoke, query, **arguments)
+        return [answer] * len(budgets)
     answers = []
-    for budget in arguments.budgets:
-        answer = yield from call(
-            invoke,
-            ainvoke,
-            query,
-            max_context_length=budget,
-            length_function=len,
-            **arguments.invoke_arguments,
-        )
+    for budget in budgets:
+        limits: dict[str, Any] = {"max_context_length": budget, "length_function": len}
+        answer = yield from call(invoke, ainvoke, query, **limits, **arguments)
         answers.append(answer)
     return answers

@@ -1,29 +1,14 @@
 """Finds the evidence of questions in the texts of its documents."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
 
-from langchain_rse.evaluation.questions import Evidence, Question
-from langchain_rse.ingest.alignment import quotation_pattern
+from langchain_rse.access import DocumentAccess
+from langchain_rse.questions import Evidence, Question, locate_evidence
 from langchain_rse.retriever import RSERetriever
-from langchain_rse.stores.compare_and_set import DocStore
-from langchain_rse.stores.layouts import Layout, VersionKey, read_layouts
-from langchain_rse.stores.records import Manifest, document_key
-from langchain_rse.stores.whole_documents import read_text
-from langchain_rse.text.quoting import first_few
-
-
-class _Documents(NamedTuple):
-    """The documents in which evidence must be."""
-
-    name: str  # what messages call them
-    lengths: Mapping[str, int]  # in characters, by document id
-    texts: Mapping[str, str]  # by document id; at least those with quoted evidence
 
 
 def find_evidence(
-    questions: tuple[Question, ...], retriever: object, sources: Mapping[str, str] | None
+    questions: Iterable[Question], retriever: object, sources: Mapping[str, str] | None = None
 ) -> tuple[Question, ...]:
     """Return the questions with the positions of quotations; check that all evidence exists.
 
@@ -31,111 +16,55 @@ def find_evidence(
     documents of other retrievers are unknown: evidence is not checked, and cannot be quoted.
 
     Raises:
-        ValueError: If a question has an answer but no evidence, evidence is not in its document, or
-            a quotation is not there exactly once.
+        ValueError: If there are no questions, one has an answer but no evidence, evidence is not in
+            its document, or a quotation is not there exactly once.
     """
-    for number, question in enumerate(questions, 1):
-        if not question.evidence and not question.is_unanswerable:
-            raise ValueError(
-                f"question {number} has no evidence to measure by, only an answer. If the "
-                "documents do not answer it, give evidence=[] and no answer"
-            )
+    checked = _checked(questions)
+    all_evidence: list[Evidence] = []
+    for question in checked:
+        all_evidence.extend(question.evidence)
+    access = access_of(retriever)
+    read_text: Callable[[str], str]
     if sources is not None:
+        name = "sources"
         lengths = {doc_id: len(text) for doc_id, text in sources.items()}
-        documents = _Documents("sources", lengths, sources)
-    elif isinstance(retriever, RSERetriever):
-        documents = _read_index(retriever.docstore, _evidence_of(questions))
-    elif any(evidence.is_quoted for evidence in _evidence_of(questions)):
+        read_text = sources.__getitem__
+    elif access is not None:
+        name = "the index"
+        manifests = access.manifests_of(evidence.doc_id for evidence in all_evidence)
+        lengths = {doc_id: manifest.length for doc_id, manifest in manifests.items()}
+        read_text = access.text
+    elif any(evidence.is_quoted for evidence in all_evidence):
         raise ValueError(
             "evidence is quoted: give sources, the documents' texts by id, to look it up, or the "
             "questions of an RSERetriever's report, report.questions"
         )
     else:
-        return questions
-    return _locate_all(questions, documents)
+        return checked
+    return locate_evidence(checked, lengths, read_text, name)
 
 
-def read_manifests_of(docstore: DocStore, doc_ids: Iterable[str]) -> list[Manifest]:
-    """Read the manifests of documents, without those that the index lacks."""
-    windows: dict[VersionKey, Sequence[range]] = {
-        (document_key(doc_id), ""): () for doc_id in doc_ids
-    }
-    layouts = read_layouts(docstore, windows)
-    return [
-        layout.manifest
-        for layout in layouts.values()
-        if isinstance(layout, Layout) and layout.version
-    ]
+def access_of(retriever: object) -> DocumentAccess | None:
+    """Access to all documents of an `RSERetriever`, whatever its filters; None for others."""
+    if isinstance(retriever, RSERetriever):
+        return DocumentAccess(retriever.docstore)
+    return None
 
 
-def _evidence_of(questions: Iterable[Question]) -> list[Evidence]:
-    evidence: list[Evidence] = []
-    for question in questions:
-        evidence.extend(question.evidence)
-    return evidence
-
-
-def _read_index(docstore: DocStore, evidence: Sequence[Evidence]) -> _Documents:
-    """Read the lengths of the documents with evidence, and the texts of those that are quoted."""
-    quoted_ids = {part.doc_id for part in evidence if part.is_quoted}
-    lengths = {}
-    texts = {}
-    for manifest in read_manifests_of(docstore, [part.doc_id for part in evidence]):
-        lengths[manifest.doc_id] = manifest.length
-        if manifest.doc_id not in quoted_ids:
-            continue
-        stored = read_text(docstore, manifest)
-        if stored is None:  # the document was adopted, or is damaged
-            raise ValueError(
-                f"{manifest.doc_id!r} is quoted, but its text is not kept: give sources"
+def _checked(questions: Iterable[Question]) -> tuple[Question, ...]:
+    """Return the questions, all of which must have evidence or no answer."""
+    checked = tuple(questions)
+    if not checked:
+        raise ValueError("questions must have at least one Question; got none")
+    for number, question in enumerate(checked, 1):
+        if not isinstance(question, Question):
+            raise TypeError(
+                f"questions must be of type Question; got {question!r:.80}. load_questions reads "
+                "them from a file"
             )
-        texts[manifest.doc_id] = stored.text
-    return _Documents("the index", lengths, texts)
-
-
-def _locate_all(questions: Iterable[Question], documents: _Documents) -> tuple[Question, ...]:
-    """Locate the evidence of all questions; one error lists all that is not in its document."""
-    evidence_of: list[tuple[Question, list[Evidence]]] = []
-    problems: list[str] = []
-    for number, question in enumerate(questions, 1):
-        located: list[Evidence] = []
-        for evidence in question.evidence:
-            try:
-                located.append(_locate(evidence, documents))
-            except ValueError as error:
-                problems.append(f"question {number}: {error}")
-        evidence_of.append((question, located))
-    if problems:
-        raise ValueError(
-            "evidence must be in its document, and a quotation in it once, whatever the white "
-            f"space; in {documents.name}, {first_few(problems)}. Copy it, quote more, or give "
-            "start and end"
-        )
-    return tuple(replace(question, evidence=evidence) for question, evidence in evidence_of)
-
-
-def _locate(evidence: Evidence, documents: _Documents) -> Evidence:
-    """Return the evidence with its position; a ValueError says why it has none."""
-    if evidence.is_quoted:
-        return _locate_quotation(evidence, documents.texts.get(evidence.doc_id, ""))
-    length = documents.lengths.get(evidence.doc_id, 0)
-    if evidence.end > length:
-        raise ValueError(
-            f"{evidence.start} to {evidence.end} is not in document {evidence.doc_id!r}, which has "
-            f"{length or 'no'} characters"
-        )
-    return evidence
-
-
-def _locate_quotation(evidence: Evidence, text: str) -> Evidence:
-    pattern = quotation_pattern(evidence.text)
-    match = pattern.search(text)
-    if match is None:
-        raise ValueError(f"{evidence.text!r:.80} is nowhere in document {evidence.doc_id!r}")
-    second = pattern.search(text, match.start() + 1)
-    if second is not None:
-        raise ValueError(
-            f"{evidence.text!r:.80} is at {match.start()} and at {second.start()} in document "
-            f"{evidence.doc_id!r}"
-        )
-    return replace(evidence, start=match.start(), end=match.end())
+        if not question.evidence and not question.is_unanswerable:
+            raise ValueError(
+                f"question {number} has no evidence to measure by, only an answer. If the "
+                "documents do not answer it, give evidence=[] and no answer"
+            )
+    return checked

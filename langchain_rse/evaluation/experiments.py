@@ -1,14 +1,14 @@
 """`evidence_evaluator`: measures evidence in the experiments of LangSmith."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from langchain_core.documents import Document
 
-from langchain_rse.evaluation.evidence import find_evidence
-from langchain_rse.evaluation.measuring import EVERYTHING, Figures, Locator, Meter, is_empty
-from langchain_rse.evaluation.questions import Question, parse_question
+from langchain_rse.evaluation.evidence import access_of, find_evidence
+from langchain_rse.evaluation.loading import parse_question
+from langchain_rse.evaluation.measuring import EVERYTHING, Locator, Meter, is_empty
+from langchain_rse.questions import Question
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import DOC_ID, START_INDEX
 
@@ -56,7 +56,7 @@ def evidence_evaluator(
     if budget is not None and budget < 1:
         raise ValueError(f"budget must be at least 1; got {budget!r}")
     locator = Locator(sources or {}, doc_id_key, start_index_key)
-    measurement = _Measurement(retriever, sources, budget or EVERYTHING, locator)
+    access = access_of(retriever)
 
     # LangSmith passes these by name, and reads the keys of the scores in this code.
     def evidence(
@@ -67,7 +67,9 @@ def evidence_evaluator(
         if question.is_unanswerable:
             refused = int(is_empty(documents))
             return {"results": [{"key": "refused", "score": refused}]}
-        figures = measurement.measure(question, documents)
+        (located,) = find_evidence([question], retriever, sources)
+        meter = Meter(locator, access)  # a new one: documents may be replaced meanwhile
+        (figures,) = meter.measure(located, [documents], [budget or EVERYTHING])
         return {
             "results": [
                 {"key": "evidence_recall", "score": figures.recall},
@@ -76,26 +78,6 @@ def evidence_evaluator(
         }
 
     return evidence
-
-
-@dataclass(frozen=True)
-class _Measurement:
-    """How evidence is looked up and measured."""
-
-    retriever: RSERetriever | None
-    sources: Mapping[str, str] | None
-    budget: int
-    locator: Locator
-
-    def measure(self, question: Question, documents: Sequence[Document]) -> Figures:
-        """Find the evidence of a question, and measure how much of it the Documents have."""
-        (located,) = find_evidence((question,), self.retriever, self.sources)
-        meter = Meter((self.budget,), self.locator)
-        if self.retriever is not None:
-            of_an_index = [each for each in documents if isinstance(each.metadata.get(DOC_ID), str)]
-            meter.read_digests(self.retriever.docstore, located, [of_an_index])
-        (figures,) = meter.measure(located, [documents])
-        return figures
 
 
 def _read_question(inputs: Mapping[str, Any], reference_outputs: Mapping[str, Any]) -> Question:

@@ -3,30 +3,28 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from langchain_core.documents import Document
-from pydantic import AfterValidator, Field, PositiveInt
+from typing_extensions import Self
 
-from langchain_rse.evaluation.evidence import read_manifests_of
-from langchain_rse.evaluation.questions import Question
-from langchain_rse.stores.compare_and_set import DocStore
+from langchain_rse.access import DocumentAccess
+from langchain_rse.questions import Question
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
 
 EVERYTHING = 10**12
 """A budget in characters that no answer reaches."""
 
-Answer = Sequence[Document]
-"""The Documents that a retriever returned for a question within one budget."""
 
-
-def _ascending(budgets: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(sorted(set(budgets)))
-
-
-Budgets = Annotated[tuple[PositiveInt, ...], Field(min_length=1), AfterValidator(_ascending)]
-"""The type of the argument ``budgets``: at least one number of characters; made ascending."""
+def check_budgets(budgets: Iterable[int]) -> tuple[int, ...]:
+    """Return the budgets, each once, in ascending order."""
+    ascending = tuple(sorted(set(budgets)))
+    if not ascending or ascending[0] < 1:
+        raise ValueError(
+            f"budgets must be numbers of characters, each at least 1; got {list(ascending)}"
+        )
+    return ascending
 
 
 class Figures(NamedTuple):
@@ -40,7 +38,7 @@ class Figures(NamedTuple):
     characters: float
 
 
-def is_empty(answer: Answer) -> bool:
+def is_empty(answer: Sequence[Document]) -> bool:
     """True if an answer has no text; a TypeError if it has anything but Documents."""
     return not any(_checked(document).page_content for document in answer)
 
@@ -57,6 +55,11 @@ class Slice(NamedTuple):
     doc_id: str
     start: int
     end: int  # the character after the last one
+
+    def is_in(self, other: Self) -> bool:
+        """True if another slice has all of this one."""
+        is_within = other.start <= self.start and self.end <= other.end
+        return self.doc_id == other.doc_id and is_within
 
 
 @dataclass(frozen=True)
@@ -169,38 +172,39 @@ class Locator:
 
 @dataclass(frozen=True)
 class Meter:
-    """Measures answers within each of the budgets."""
+    """Measures answers within budgets."""
 
-    budgets: tuple[int, ...]
     locator: Locator
+    access: DocumentAccess | None = None  # to the index of an RSERetriever
     digests: dict[str, str] = field(default_factory=dict)
     """Digests of texts by document id. An RSERetriever returns one of the documents that have the
     same text, so slices are compared by digest; without a digest, by document id."""
 
-    def read_digests(
-        self, docstore: DocStore, question: Question, answers: Iterable[Answer]
-    ) -> None:
-        """Read the digests of the documents that were returned or have evidence."""
-        doc_ids = {evidence.doc_id for evidence in question.evidence}
-        for answer in answers:
-            doc_ids.update(document.metadata[DOC_ID] for document in answer)
-        unknown_ids = doc_ids - self.digests.keys()
-        if not unknown_ids:
-            return
-        for manifest in read_manifests_of(docstore, unknown_ids):
-            self.digests[manifest.doc_id] = manifest.text_digest or manifest.doc_id
-
-    def measure(self, question: Question, answers: Sequence[Answer]) -> list[Figures]:
+    def measure(
+        self, question: Question, answers: Sequence[Sequence[Document]], budgets: Sequence[int]
+    ) -> list[Figures]:
         """Compute the figures of the answer for each budget."""
+        if self.access is not None:
+            self._read_digests(self.access, question, answers)
         return [
             self._measure(question, answer, budget)
-            for answer, budget in zip(answers, self.budgets, strict=True)
+            for answer, budget in zip(answers, budgets, strict=True)
         ]
 
-    def _measure(self, question: Question, answer: Answer, budget: int) -> Figures:
-        evidence = [
-            self._by_digest(Slice(part.doc_id, part.start, part.end)) for part in question.evidence
-        ]
+    def _read_digests(
+        self, access: DocumentAccess, question: Question, answers: Iterable[Sequence[Document]]
+    ) -> None:
+        """Read the digests of the documents that were returned or have evidence."""
+        doc_ids: set[object] = {evidence.doc_id for evidence in question.evidence}
+        for answer in answers:
+            doc_ids.update(document.metadata.get(DOC_ID) for document in answer)
+        unknown_ids = [each for each in doc_ids - self.digests.keys() if isinstance(each, str)]
+        for doc_id, manifest in access.manifests_of(unknown_ids).items():
+            self.digests[doc_id] = manifest.text_digest or doc_id
+
+    def _measure(self, question: Question, answer: Sequence[Document], budget: int) -> Figures:
+        parts = [Slice(part.doc_id, part.start, part.end) for part in question.evidence]
+        evidence = [self._by_digest(part) for part in parts]
         located: list[Slice] = []
         spent = 0
         for document in answer:
@@ -212,17 +216,16 @@ class Meter:
                 spent += length
         returned = [self._by_digest(position) for position in located]
         passages = [self._by_digest(passage) for passage in self.locator.passages(located)]
-        whole = []
-        for part in question.evidence:
-            visible_part = self.locator.visible(Slice(part.doc_id, part.start, part.end))
-            if _is_in_any(self._by_digest(visible_part), passages):
-                whole.append(part)
+        whole = 0
+        for part in parts:
+            visible_part = self._by_digest(self.locator.visible(part))
+            whole += any(visible_part.is_in(passage) for passage in passages)
         evidence_size = _count_characters(evidence)
         union_size = _count_characters([*evidence, *returned])
         common_size = evidence_size + _count_characters(returned) - union_size
         return Figures(
             recall=common_size / evidence_size,
-            whole=len(whole) / len(evidence),
+            whole=whole / len(evidence),
             precision=common_size / spent if spent else 0.0,
             iou=common_size / union_size,
             segments=float(len(returned)),
@@ -232,15 +235,6 @@ class Meter:
     def _by_digest(self, position: Slice) -> Slice:
         """Replace the document's id by the digest of its text."""
         return position._replace(doc_id=self.digests.get(position.doc_id, position.doc_id))
-
-
-def _is_in_any(part: Slice, passages: Iterable[Slice]) -> bool:
-    """True if a part of a document stands whole in one of some passages."""
-    for passage in passages:
-        is_same_document = passage.doc_id == part.doc_id
-        if is_same_document and passage.start <= part.start and part.end <= passage.end:
-            return True
-    return False
 
 
 def _read_position(value: object) -> int | None:

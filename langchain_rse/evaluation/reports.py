@@ -11,92 +11,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from langchain_rse.engine import Floats
-from langchain_rse.evaluation.questions import Question
 from langchain_rse.explaining import load_plots
-from langchain_rse.text.quoting import as_html
+from langchain_rse.questions import Question
+from langchain_rse.text.quoting import counted
 
 _FORMATS = {"segments": ".1f", "characters": ",.0f"}  # by metric; of the others .3f
 _WITHOUT_INTERVAL = ("precision", "segments", "characters")
 _RESAMPLES = 2_000
 
 
-class Table:
-    """A result that prints as a table with a title."""
-
-    def __str__(self) -> str:
-        return "\n".join([self._title(), *("  ".join(row) for row in self._rows())])
-
-    def to_text(self, width: int) -> str:
-        """Return the printed table; if it is wider than ``width``, with columns as lines.
-
-        If that is too wide as well, the last column is not aligned, so that lines are shorter.
-        """
-        rows = ["  ".join(row) for row in self._rows()]
-        columns = self._columns_as_lines()
-        if max(map(len, rows)) <= width:
-            lines = rows
-        elif max(map(len, columns)) <= width:
-            lines = columns
-        else:
-            lines = []
-            for *cells, last_cell in self._rows():
-                lines.append("  ".join([*cells, last_cell.strip()]))
-        return "\n".join([self._title(), *lines])
-
-    def _columns_as_lines(self) -> list[str]:
-        """A line for each column: its head, and the cells of each row in a column."""
-        columns = [(head, *cells) for head, cells in self._columns().items()]
-        widths = [max(map(len, cells)) for cells in zip(*columns, strict=True)]
-        lines = []
-        for head, *cells in columns:
-            aligned = [head.ljust(widths[0])]
-            for cell, cell_width in zip(cells, widths[1:], strict=True):
-                aligned.append(cell.rjust(cell_width))
-            lines.append("  ".join(aligned))
-        return lines
-
-    def _repr_html_(self) -> str:
-        head, *rows = self._rows()
-        lines = [f"<p>{as_html(self._title())}</p><table>"]
-        for tag, cells in [("th", head), *(("td", cells) for cells in rows)]:
-            texts = [as_html(cell.strip()) for cell in cells]
-            row = "".join(f"<{tag}>{text}</{tag}>" for text in texts)
-            lines.append(f"<tr>{row}</tr>")
-        return "".join([*lines, "</table>"])
-
-    def to_markdown(self) -> str:
-        """Return the table in Markdown."""
-        head, *rows = self._rows()
-        rule = ["-" * (len(cell) - 1) + ":" for cell in head]
-        lines = [f"| {' | '.join(row)} |" for row in (head, rule, *rows)]
-        return "\n".join([self._title(), "", *lines])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all fields as values that JSON has."""
-        values = dict(vars(self))
-        for name, value in values.items():
-            if isinstance(value, np.ndarray):
-                values[name] = value.tolist()
-        return values
-
-    def _rows(self) -> list[tuple[str, ...]]:
-        """Return the header row and the rows; all cells of a column have one width."""
-        columns = []
-        for head, cells in self._columns().items():
-            width = max(len(cell) for cell in (head, *cells))
-            columns.append([cell.rjust(width) for cell in (head, *cells)])
-        return list(zip(*columns, strict=True))
-
-    def _title(self) -> str:
-        raise NotImplementedError
-
-    def _columns(self) -> dict[str, list[str]]:
-        """Return the cells of each column, by its head."""
-        raise NotImplementedError
+def as_text(title: str, rows: Mapping[str, Iterable[str]]) -> str:
+    """Lay out a table: a line for each row, with its name in front and its cells aligned."""
+    table = [[name, *cells] for name, cells in rows.items()]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = [title]
+    for name, *cells in table:
+        aligned = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
+        lines.append("  ".join([name.ljust(widths[0]), *aligned]))
+    return "\n".join(lines)
 
 
-@dataclass(frozen=True, eq=False)
-class Report(Table):
+def as_values(result: object) -> dict[str, Any]:
+    """Return all fields of a result as values that JSON has."""
+    values = dict(vars(result))
+    for name, value in values.items():
+        if isinstance(value, np.ndarray):
+            values[name] = value.tolist()
+    return values
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Report:
     """Figures of a retriever for each question and budget; printed, a table of means.
 
     The metrics of questions with evidence, all 0 if nothing was returned:
@@ -114,7 +59,7 @@ class Report(Table):
     Attributes:
         name: The retriever's name.
         budgets: The budgets in characters, ascending.
-        questions: All questions, with the places of quotations.
+        questions: All questions, with the positions of quotations.
         figures: For each metric an array of shape ``(questions, budgets)``, of the questions that
             are `answerable`.
         refusals: True where nothing was returned for a question without an answer; shape
@@ -160,21 +105,20 @@ class Report(Table):
         """Return the ends of the mean's 95 % bootstrap interval; shape ``(budgets, 2)``."""
         return bootstrap(self.figures[metric])
 
-    def compare(self, other: Report, metric: str | None = None) -> Comparison:
-        """Compare one of the ``metrics``, by default the first, question by question.
+    def compare(self, other: Report, metric: str = "recall") -> Comparison:
+        """Compare one of the ``metrics``, question by question.
 
         Raises:
-            ValueError: If ``other`` is not about the same questions, budgets and metrics.
+            ValueError: If ``other`` is not about the same questions and budgets, or one of the
+                reports has not this metric.
         """
-        for attribute in ("metrics", "budgets", "questions"):
+        for attribute in ("budgets", "questions"):
             if getattr(self, attribute) != getattr(other, attribute):
                 raise ValueError(
                     f"{self.name} and {other.name} have different {attribute}, or the same in "
                     "another order"
                 )
-        if metric is None:
-            metric = self.metrics[0]
-        differences = self.figures[metric] - other.figures[metric]
+        differences = _figures_of(self, metric) - _figures_of(other, metric)
         return Comparison(
             name=self.name,
             other=other.name,
@@ -195,10 +139,8 @@ class Report(Table):
         """
         metrics = {}
         for metric in self.metrics:
-            metrics[metric] = {
-                "mean": self.mean(metric).tolist(),
-                "interval": self.interval(metric).tolist(),
-            }
+            mean, interval = self.mean(metric), self.interval(metric)
+            metrics[metric] = {"mean": mean.tolist(), "interval": interval.tolist()}
         values = {
             "name": self.name,
             "questions": len(self.answerable),
@@ -215,74 +157,58 @@ class Report(Table):
 
         Rows of questions without an answer have a value in the column ``refused`` and no metrics.
         """
-        measured = iter(
-            {metric: figures[index] for metric, figures in self.figures.items()}
-            for index in range(len(self.answerable))
-        )
-        refused = iter({"refused": refusals} for refusals in self.refusals)
+        measured = refused = 0
         rows = []
         for number, question in enumerate(self.questions, 1):
-            columns: Mapping[str, Any] = next(refused if question.is_unanswerable else measured)
-            for budget_index, budget in enumerate(self.budgets):
-                row: dict[str, Any] = {
-                    "name": self.name,
-                    "number": number,
-                    "question": question.question,
-                    "budget": budget,
-                }
-                for column, values in columns.items():
-                    row[column] = values[budget_index]
+            if question.is_unanswerable:
+                columns: dict[str, Any] = {"refused": self.refusals[refused]}
+                refused += 1
+            else:
+                columns = {metric: values[measured] for metric, values in self.figures.items()}
+                measured += 1
+            for index, budget in enumerate(self.budgets):
+                row: dict[str, Any] = {"name": self.name, "number": number}
+                row |= {"question": question.question, "budget": budget}
+                row |= {column: values[index] for column, values in columns.items()}
                 rows.append(row)
         return importlib.import_module("pandas").DataFrame(rows)
 
-    def plot(self, *others: Report, metric: str | None = None, dark: bool = False) -> Any:  # noqa: ANN401
+    def plot(self, *others: Report, metric: str = "recall", dark: bool = False) -> Any:  # noqa: ANN401
         """Plot a metric against the budget, with 95 % intervals; needs matplotlib, extra ``plot``.
 
         Args:
             *others: Reports to draw beside this one.
-            metric: One of the ``metrics``, by default the first.
+            metric: One of the ``metrics``.
             dark: True for a dark background.
 
         Raises:
             ValueError: If a report has not this metric.
         """
-        if metric is None:
-            metric = self.metrics[0]
         curves = []
         for report in (self, *others):
-            if metric not in report.metrics:
-                raise ValueError(
-                    f"{metric} by budget cannot be plotted: {report.name} has the metrics "
-                    f"{', '.join(report.metrics)}"
-                )
-            mean = report.mean(metric)
-            curves.append((report.name, report.budgets, mean, report.interval(metric)))
-        questions = len(self.answerable)
-        return load_plots().plot_curves(curves, metric, questions, dark=dark)
+            figures = _figures_of(report, metric)
+            curves.append((report.name, report.budgets, figures.mean(axis=0), bootstrap(figures)))
+        return load_plots().plot_curves(curves, metric, len(self.answerable), dark=dark)
 
-    def _title(self) -> str:
-        title = f"{self.name}: means of {len(self.answerable)} questions [95% interval]"
-        if self.unanswerable:
-            title += "; refused: questions without an answer for which nothing was returned"
-        return title
-
-    def _columns(self) -> dict[str, list[str]]:
-        columns = {"budget": _format(",", self.budgets)}
+    def __repr__(self) -> str:
+        questions = counted(len(self.answerable), "question")
+        title = f"{self.name}: means of {questions} [95% interval]"
+        rows = {"budget": _format(",", self.budgets)}
         for metric in self.metrics:
             form = _FORMATS.get(metric, ".3f")
-            means = self.mean(metric)
             if metric in _WITHOUT_INTERVAL:
-                columns[metric] = _format(form, means)
+                rows[metric] = _format(form, self.mean(metric))
             else:
-                columns[metric] = _format_with_intervals(form, means, self.interval(metric))
+                rows[metric] = _format(form, self.mean(metric), self.interval(metric))
         if self.unanswerable:
+            title += "; refused: questions without an answer for which nothing was returned"
             counts = self.refusals.sum(axis=0)
-            columns["refused"] = [f"{count} of {len(self.refusals)}" for count in counts]
-        return columns
+            rows["refused"] = [f"{count} of {len(self.refusals)}" for count in counts]
+        return as_text(title, rows)
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison(Table):
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
     """The difference between two retrievers on the same questions; printed, a table.
 
     Attributes:
@@ -309,19 +235,30 @@ class Comparison(Table):
     worse: NDArray[np.int64]
     same: NDArray[np.int64]
 
-    def _title(self) -> str:
-        names = f"{self.name} minus {self.other}"
-        return f"{self.metric}: {names}, {self.questions} questions [95% interval]"
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields as values that JSON has."""
+        return as_values(self)
 
-    def _columns(self) -> dict[str, list[str]]:
+    def __repr__(self) -> str:
+        questions = counted(self.questions, "question")
         form = f"+{_FORMATS.get(self.metric, '.3f')}"
-        return {
+        rows = {
             "budget": _format(",", self.budgets),
-            "difference": _format_with_intervals(form, self.difference, self.interval),
+            "difference": _format(form, self.difference, self.interval),
             "better": _format("", self.better),
             "worse": _format("", self.worse),
             "same": _format("", self.same),
         }
+        title = f"{self.metric}: {self.name} minus {self.other}, {questions} [95% interval]"
+        return as_text(title, rows)
+
+
+def _figures_of(report: Report, metric: str) -> Floats:
+    if metric not in report.figures:
+        raise ValueError(
+            f"{report.name} has the metrics {', '.join(report.metrics)}; got metric={metric!r}"
+        )
+    return report.figures[metric]
 
 
 def bootstrap(values: Floats) -> Floats:
@@ -340,12 +277,9 @@ def bootstrap(values: Floats) -> Floats:
     return np.asarray(np.quantile(means, [0.025, 0.975], axis=0).T)
 
 
-def _format(form: str, values: Iterable[float]) -> list[str]:
-    return [format(value, form) for value in values]
-
-
-def _format_with_intervals(form: str, values: Floats, intervals: Floats) -> list[str]:
-    cells = []
-    for value, (low, high) in zip(values, intervals, strict=True):
-        cells.append(f"{value:{form}} [{low:{form}}, {high:{form}}]")
+def _format(form: str, values: Iterable[float], intervals: Iterable[Floats] = ()) -> list[str]:
+    """Format numbers, with their intervals if they are given."""
+    cells = [format(value, form) for value in values]
+    for index, (low, high) in enumerate(intervals):
+        cells[index] += f" [{low:{form}}, {high:{form}}]"
     return cells

@@ -1,31 +1,23 @@
-"""`tune`: searches for better parameters of an RSERetriever, and measures what they gain.
+"""`tune`: searches for better parameters of an RSERetriever, and measures what they gain."""
 
-With a target of recall, `guaranteeing` chooses the parameters.
-"""
-
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, InstanceOf, NonNegativeInt, model_validator
-from typing_extensions import Self
 
-from langchain_rse._sync import in_thread
+from langchain_rse._progress import progress_bar
+from langchain_rse._sync import as_async, during, run
 from langchain_rse.config import Hybrid, QuerySettings, RSEConfig, settings_of_call
 from langchain_rse.engine import Floats
-from langchain_rse.evaluation.guaranteeing import CONFIDENCE, RecallGuarantee, guarantee_recall
-from langchain_rse.evaluation.measuring import Budgets, Figures
-from langchain_rse.evaluation.questions import Question
-from langchain_rse.evaluation.reports import bootstrap
-from langchain_rse.evaluation.trying import (
-    Changes,
-    SettingsTable,
-    draw_folds,
-    try_settings,
-    with_changes,
-)
+from langchain_rse.evaluation.evidence import access_of, find_evidence
+from langchain_rse.evaluation.measuring import Figures, Locator, Meter, check_budgets
+from langchain_rse.evaluation.reports import as_values, bootstrap
+from langchain_rse.query.trying import try_settings
+from langchain_rse.questions import Question
 from langchain_rse.retriever import RSERetriever
+from langchain_rse.text.quoting import counted
 
 SPACE: Mapping[str, Sequence[Any]] = {
     "irrelevant_chunk_penalty": (0.0, 0.1, 0.2, 0.3, 0.35, 0.4, 0.5),
@@ -41,13 +33,16 @@ SPACE: Mapping[str, Sequence[Any]] = {
 }
 """The values of fields of `RSEConfig` that `tune` tries by default."""
 
-BUDGETS = (4_000, 8_000, 16_000)
-"""The numbers of characters within which `tune` measures by default."""
+METRICS = ("recall", "precision", "iou")
+"""The metrics that `tune` may maximize."""
 
-_TRIALS = 100
+Changes = Mapping[str, Any]
+"""Fields of `RSEConfig` that differ from the retriever's own, by their names."""
+
 _MAX_CHANGES = 4  # in a trial, so that the effect of each stays visible
 _DRAWS_PER_TRIAL = 20  # at the most: a small space has fewer trials than are asked for
 _MAX_PRINTED_TRIALS = 10
+_FOLDS = 5
 
 
 class Trial(NamedTuple):
@@ -57,8 +52,8 @@ class Trial(NamedTuple):
     score: float
 
 
-@dataclass(frozen=True, eq=False)
-class Tuning(SettingsTable):
+@dataclass(frozen=True, eq=False, repr=False)
+class Tuning:
     """Result of `tune`; printed, a table of the best trials.
 
     Attributes:
@@ -69,7 +64,8 @@ class Tuning(SettingsTable):
         held_out: The score on held-out questions, by cross-validation; expect it for new questions.
         gain: ``held_out`` minus ``start``.
         interval: Ends of the gain's 95 % bootstrap interval.
-        trials: All trials, the best first, with scores from the questions they were chosen by.
+        trials: All trials, the best first, with scores from the questions they were chosen by;
+            ``pandas.DataFrame(tuning.trials)`` is a table of them.
         questions: The number of questions.
         config: The retriever's config and penalty with ``changes``, as for
             ``RSERetriever(..., config=tuning.config)``.
@@ -87,7 +83,15 @@ class Tuning(SettingsTable):
     config: RSEConfig
     hybrid: Hybrid
 
-    def _title(self) -> str:
+    def to_file(self, path: str | os.PathLike[str]) -> None:
+        """Write ``config`` and ``hybrid`` to a file, see `RSEConfig.to_file`."""
+        self.config.to_file(path, hybrid=self.hybrid)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields as values that JSON has."""
+        return {**as_values(self), "config": self.config.model_dump()}
+
+    def __repr__(self) -> str:
         low, high = self.interval
         if self.gain <= 0:
             advice = "Keep the retriever's parameters"
@@ -95,118 +99,30 @@ class Tuning(SettingsTable):
             advice = "The interval includes 0: decide with more questions"
         else:
             advice = "Use the first trial"
-        return (
-            f"{self.metric} of {self.questions} questions: {self.start:.3f}; tuned, on held-out "
-            f"questions: {self.held_out:.3f}, gain {self.gain:+.3f} [{low:+.3f}, {high:+.3f}]. "
-            f"{advice}"
+        questions = counted(self.questions, "question")
+        title = (
+            f"{self.metric} of {questions}: {self.start:.3f}; tuned, on held-out questions: "
+            f"{self.held_out:.3f}, gain {self.gain:+.3f} [{low:+.3f}, {high:+.3f}]. {advice}"
         )
-
-    def _columns(self) -> dict[str, list[str]]:
-        best_trials = self.trials[:_MAX_PRINTED_TRIALS]
-        return {
-            "score": [f"{trial.score:.3f}" for trial in best_trials],
-            "changes": [_format_changes(trial.changes) for trial in best_trials],
-        }
+        lines = [title, "score  changes"]
+        for changes, score in self.trials[:_MAX_PRINTED_TRIALS]:
+            changed = ", ".join(f"{name}={value}" for name, value in changes.items())
+            lines.append(f"{score:.3f}  {changed or '(none)'}")
+        return "\n".join(lines)
 
 
-def _format_changes(changes: Changes) -> str:
-    if not changes:
-        return "(none)"
-    return ", ".join(f"{name}={value}" for name, value in changes.items())
-
-
-_Probability = Annotated[float, Field(gt=0, lt=1)]
-
-
-class _Arguments(BaseModel):
-    """The arguments of `tune`, checked."""
-
-    model_config = ConfigDict(title="arguments")
-
-    retriever: InstanceOf[RSERetriever]
-    questions: Annotated[tuple[InstanceOf[Question], ...], Field(min_length=2)]
-    budgets: Budgets
-    metric: Literal["recall", "precision", "iou"]
-    space: Mapping[str, Sequence[Any]]
-    trials: Annotated[int, Field(ge=2)]
-    target_recall: _Probability | None
-    confidence: _Probability | None
-    seed: NonNegativeInt
-    show_progress: bool
-    query_arguments: dict[str, Any]
-
-    @model_validator(mode="after")
-    def _check_target(self) -> Self:
-        if self.target_recall is None:
-            if self.confidence != CONFIDENCE:
-                raise ValueError("confidence is that of target_recall: give both")
-            return self
-        if self.budgets != BUDGETS:
-            raise ValueError(
-                "budgets cannot be given with target_recall, which measures within the retriever's "
-                "max_context_length: give that instead"
-            )
-        if (self.metric, self.space, self.trials) != ("recall", SPACE, _TRIALS):
-            raise ValueError(
-                "metric, space and trials cannot be given with target_recall, which changes "
-                "irrelevant_chunk_penalty only"
-            )
-        return self
-
-    def settings_of(self, changes: Changes) -> list[QuerySettings]:
-        """Return the settings of a query for each budget, with the changes of a trial."""
-        settings_of_budgets = []
-        for budget in self.budgets:
-            # A TypeError if the caller has given the budget as well.
-            arguments = dict(**self.query_arguments, max_context_length=budget, length_function=len)
-            settings = settings_of_call(self.retriever, arguments)
-            settings_of_budgets.append(with_changes(settings, changes))
-        return settings_of_budgets
-
-
-@overload
 def tune(
     retriever: RSERetriever,
     questions: Iterable[Question],
-    budgets: Iterable[int] = BUDGETS,
+    budgets: Iterable[int] = (4_000, 8_000, 16_000),
     *,
     metric: str = "recall",
     space: Mapping[str, Sequence[Any]] = SPACE,
-    trials: int = _TRIALS,
-    target_recall: None = None,
+    trials: int = 100,
     seed: int = 0,
     show_progress: bool = False,
     **arguments: Any,  # noqa: ANN401 - the retriever's own
-) -> Tuning: ...
-
-
-@overload
-def tune(
-    retriever: RSERetriever,
-    questions: Iterable[Question],
-    *,
-    target_recall: float,
-    confidence: float | None = CONFIDENCE,
-    seed: int = 0,
-    show_progress: bool = False,
-    **arguments: Any,  # noqa: ANN401 - the retriever's own
-) -> RecallGuarantee: ...
-
-
-def tune(
-    retriever: RSERetriever,
-    questions: Iterable[Question],
-    budgets: Iterable[int] = BUDGETS,
-    *,
-    metric: str = "recall",
-    space: Mapping[str, Sequence[Any]] = SPACE,
-    trials: int = _TRIALS,
-    target_recall: float | None = None,
-    confidence: float | None = CONFIDENCE,
-    seed: int = 0,
-    show_progress: bool = False,
-    **arguments: Any,
-) -> Tuning | RecallGuarantee:
+) -> Tuning:
     """Search for parameters that return more of the evidence within budgets of text.
 
     The search is random: each trial changes one to four of the retriever's own parameters. The
@@ -215,9 +131,6 @@ def tune(
     others. With ``metric="recall"`` a smaller penalty never hurts, because text that is not
     evidence costs nothing; ``"iou"`` and ``"precision"`` reward segments that fit the evidence.
 
-    With ``target_recall``, only ``irrelevant_chunk_penalty`` is changed, to the greatest with which
-    this recall can be promised within ``max_context_length``, see `RecallGuarantee`.
-
     Args:
         retriever: The retriever to tune. It is not changed.
         questions: The questions, at least two with evidence; those without an answer do not count.
@@ -225,120 +138,96 @@ def tune(
         metric: The metric to maximize: ``"recall"``, ``"precision"`` or ``"iou"``; see `Report`.
         space: Values to try, by the name of a field of `RSEConfig`.
         trials: How many sets of parameters to try, at least 2.
-        target_recall: A recall to promise, between 0 and 1, instead of a search.
-        confidence: The probability of the promise; None for one that holds on average, for which
-            less text and fewer questions are enough.
         seed: Seed of trials and folds: the same seed gives the same result.
         show_progress: Show a progress bar; needs tqdm.
         **arguments: Passed to each query, such as ``filter`` or ``k``.
 
     Raises:
-        ValueError: If an argument is out of its range, evidence is not in its document, or the
-            recall cannot be promised.
+        ValueError: If an argument is out of its range, or evidence is not in its document.
         MissingRecordError: If the docstore lacks a document, unless ``on_missing="split"``.
     """
-    checked = _Arguments.model_validate(
-        {
-            "retriever": retriever,
-            "questions": questions,
-            "budgets": budgets,
-            "metric": metric,
-            "space": space,
-            "trials": trials,
-            "target_recall": target_recall,
-            "confidence": confidence,
-            "seed": seed,
-            "show_progress": show_progress,
-            "query_arguments": arguments,
-        }
-    )
-    return _choose_settings(checked)
+    if not isinstance(retriever, RSERetriever):
+        raise TypeError(f"retriever must be an RSERetriever; got {retriever!r:.80}")
+    if metric not in METRICS:
+        raise ValueError(f"metric must be one of {', '.join(METRICS)}; got {metric!r}")
+    for name, value, least in (("trials", trials, 2), ("seed", seed, 0)):
+        if value < least:
+            raise ValueError(f"{name} must be at least {least}; got {value!r}")
+    ascending = check_budgets(budgets)
+    located = find_evidence(questions, retriever)
+    numbered = [each for each in enumerate(located, 1) if not each[1].is_unanswerable]
+    if len(numbered) <= 1:
+        raise ValueError(f"at least two questions must have evidence, not {len(numbered)}")
+    own_settings = _settings_within(ascending, retriever, arguments)
+    changing = _without_own_values(space, own_settings[0].config)
+    changes_of_trials = _draw_trials(changing, trials, seed)
+    settings = [_with_changes(own_settings, changes) for changes in changes_of_trials]
+    scores = np.empty((len(settings), len(numbered)))
+    meter = Meter(Locator({}), access_of(retriever))
+    with progress_bar(
+        len(numbered), unit="questions", title="Tuning", show=show_progress
+    ) as advance:
+        for column, (number, question) in enumerate(numbered):
+            with during(f"asking question {number}"):
+                figures = _measure(retriever, question, settings, ascending, meter)
+            by_budget = figures[..., Figures._fields.index(metric)]
+            scores[:, column] = by_budget.mean(axis=1)
+            advance(1)
+    return _choose(changes_of_trials, settings, scores, metric, seed)
 
 
-@overload
-async def atune(
-    retriever: RSERetriever,
-    questions: Iterable[Question],
-    budgets: Iterable[int] = BUDGETS,
-    *,
-    metric: str = "recall",
-    space: Mapping[str, Sequence[Any]] = SPACE,
-    trials: int = _TRIALS,
-    target_recall: None = None,
-    seed: int = 0,
-    show_progress: bool = False,
-    **arguments: Any,  # noqa: ANN401 - the retriever's own
-) -> Tuning: ...
+atune = as_async(tune)
+"""Like `tune`, async."""
 
 
-@overload
-async def atune(
-    retriever: RSERetriever,
-    questions: Iterable[Question],
-    *,
-    target_recall: float,
-    confidence: float | None = CONFIDENCE,
-    seed: int = 0,
-    show_progress: bool = False,
-    **arguments: Any,  # noqa: ANN401 - the retriever's own
-) -> RecallGuarantee: ...
-
-
-async def atune(
-    retriever: RSERetriever,
-    questions: Iterable[Question],
-    budgets: Iterable[int] = BUDGETS,
-    *,
-    metric: str = "recall",
-    space: Mapping[str, Sequence[Any]] = SPACE,
-    trials: int = _TRIALS,
-    target_recall: float | None = None,
-    confidence: float | None = CONFIDENCE,
-    seed: int = 0,
-    show_progress: bool = False,
-    **arguments: Any,
-) -> Tuning | RecallGuarantee:
-    """Like `tune`, async."""
-    checked = _Arguments.model_validate(
-        {
-            "retriever": retriever,
-            "questions": questions,
-            "budgets": budgets,
-            "metric": metric,
-            "space": space,
-            "trials": trials,
-            "target_recall": target_recall,
-            "confidence": confidence,
-            "seed": seed,
-            "show_progress": show_progress,
-            "query_arguments": arguments,
-        }
-    )
-    return await in_thread(_choose_settings, checked)
-
-
-def _choose_settings(arguments: _Arguments) -> Tuning | RecallGuarantee:
-    """Search, or promise a recall."""
-    if arguments.target_recall is None:
-        return _tune(arguments)
-    return guarantee_recall(
-        arguments.retriever,
-        arguments.questions,
-        target_recall=arguments.target_recall,
-        confidence=arguments.confidence,
-        seed=arguments.seed,
-        show_progress=arguments.show_progress,
-        query_arguments=arguments.query_arguments,
+def _choose(
+    changes: Sequence[Changes],
+    settings: Sequence[Sequence[QuerySettings]],
+    scores: Floats,
+    metric: str,
+    seed: int,
+) -> Tuning:
+    """Choose the best trial by scores of shape ``(trials, questions)``; estimate its gain."""
+    held_out = _cross_validate(scores, seed)
+    gains = held_out - scores[0]
+    low, high = bootstrap(gains[:, None])[0].tolist()
+    means = scores.mean(axis=1)
+    best_first = np.argsort(-means, kind="stable").tolist()
+    chosen = best_first[0] if gains.mean() > 0 else 0
+    return Tuning(
+        changes=changes[chosen],
+        metric=metric,
+        start=float(means[0]),
+        held_out=float(held_out.mean()),
+        gain=float(gains.mean()),
+        interval=(low, high),
+        trials=tuple(Trial(changes[row], float(means[row])) for row in best_first),
+        questions=len(gains),
+        config=settings[chosen][0].config,
+        hybrid=settings[chosen][0].hybrid,
     )
 
 
-def _tune(arguments: _Arguments) -> Tuning:
-    """Draw the trials, score them on all questions, and choose the best."""
-    own_config = arguments.settings_of({})[0].config
-    space = _without_own_values(arguments.space, own_config)
-    trials = _draw_trials(space, arguments.trials, arguments.seed)
-    scores = _score_trials(trials, arguments)
-    return _choose(trials, scores, arguments)
+def _settings_within(
+    budgets: Sequence[int], retriever: RSERetriever, arguments: Mapping[str, Any]
+) -> list[QuerySettings]:
+    """Return the settings of a query for each budget."""
+    settings = []
+    for budget in budgets:
+        # A TypeError if the caller has given the budget as well.
+        settings_of_budget = dict(**arguments, max_context_length=budget, length_function=len)
+        settings.append(settings_of_call(retriever, settings_of_budget))
+    return settings
+
+
+def _with_changes(settings: Sequence[QuerySettings], changes: Changes) -> list[QuerySettings]:
+    """Return settings with the changes of a trial; their config has the penalty that holds."""
+    changed = []
+    for each in settings:
+        penalty = {"irrelevant_chunk_penalty": each.penalty}
+        config = each.config.replace(**{**penalty, **changes})
+        changed.append(settings_of_call(each, {"rse_config": config}))
+    return changed
 
 
 def _without_own_values(
@@ -377,51 +266,27 @@ def _draw_trials(space: Mapping[str, list[Any]], count: int, seed: int) -> list[
     return trials
 
 
-def _score_trials(trials: Sequence[Changes], arguments: _Arguments) -> Floats:
-    """Compute the mean of the metric over the budgets; shape ``(trials, questions)``."""
-    # An invalid value raises its error here, before any search.
-    settings_of_trials = [arguments.settings_of(changes) for changes in trials]
-    figures = try_settings(
-        arguments.retriever,
-        arguments.questions,
-        settings_of_trials,
-        arguments.budgets,
-        show_progress=arguments.show_progress,
-    )
-    by_budget = figures[..., Figures._fields.index(arguments.metric)]
-    return np.asarray(by_budget.mean(axis=2))
-
-
-def _choose(trials: Sequence[Changes], scores: Floats, arguments: _Arguments) -> Tuning:
-    """Choose the best trial by scores of shape ``(trials, questions)``; estimate its gain."""
-    held_out = _cross_validate(scores, arguments.seed)
-    gains = held_out - scores[0]
-    low, high = bootstrap(gains[:, None])[0].tolist()
-    means = scores.mean(axis=1)
-    best_first = np.argsort(-means, kind="stable").tolist()
-    changes: Changes = {}
-    if gains.mean() > 0:
-        changes = trials[best_first[0]]
-    settings = arguments.settings_of(changes)[0]
-    return Tuning(
-        changes=changes,
-        metric=arguments.metric,
-        start=float(means[0]),
-        held_out=float(held_out.mean()),
-        gain=float(gains.mean()),
-        interval=(low, high),
-        trials=tuple(Trial(trials[row], float(means[row])) for row in best_first),
-        questions=len(held_out),
-        config=settings.config,
-        hybrid=settings.hybrid,
-    )
+def _measure(
+    retriever: RSERetriever,
+    question: Question,
+    settings: Sequence[Sequence[QuerySettings]],
+    budgets: Sequence[int],
+    meter: Meter,
+) -> Floats:
+    """Measure the answers to a question; shape ``(trials, budgets, metrics)``."""
+    flat = [each for settings_of_trial in settings for each in settings_of_trial]
+    answers = run(try_settings(question.question, retriever.sources, flat))
+    figures = np.array(meter.measure(question, answers, [*budgets] * len(settings)))
+    return figures.reshape(len(settings), len(budgets), -1)
 
 
 def _cross_validate(scores: Floats, seed: int) -> Floats:
     """Score each question by the trial that is best on the other folds; shape ``(questions,)``."""
     count = scores.shape[1]
     held_out = np.empty(count)
-    for is_held_out in draw_folds(count, seed):
+    fold_of = np.random.default_rng(seed).permutation(count) % min(_FOLDS, count)
+    for fold in range(min(_FOLDS, count)):
+        is_held_out = fold_of == fold
         best = int(scores[:, ~is_held_out].mean(axis=1).argmax())  # the first of equals
         held_out[is_held_out] = scores[best, is_held_out]
     return held_out

@@ -3,7 +3,7 @@
 They work as the reranker of RSE, or anywhere LangChain takes a document compressor.
 """
 
-from langchain_rse.filters.language_model import LMBasedRelevanceFilter
+from langchain_rse.filters.model_filter import LMBasedRelevanceFilter
 from langchain_rse.filters.similarity import SimilarityBasedRelevanceFilter, has_text
 
 __all__ = ["LMBasedRelevanceFilter", "SimilarityBasedRelevanceFilter", "has_text"]

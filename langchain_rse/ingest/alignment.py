@@ -42,12 +42,6 @@ def fold(text: str) -> str:
     return "".join(map(_fold_character, text))
 
 
-def quotation_pattern(quotation: str) -> re.Pattern[str]:
-    """Make a pattern that finds a quotation in a text, whatever the white space."""
-    characters = "".join(quotation.split())
-    return re.compile(r"\s*".join(map(re.escape, characters)))
-
-
 class Gap(NamedTuple):
     """Text that no chunk covers: its start and end, and its folded letters and digits."""
 

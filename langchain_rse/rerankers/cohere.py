@@ -20,7 +20,7 @@ _MOST_DOCUMENTS = 1_000
 
 
 class CohereReranker(Compressor):
-    """Cohere's rerank API (v2), on any version of its SDK from 5.13, sync and async.
+    """Cohere's rerank API (v2), on versions 5.13 to 7 of its SDK, sync and async.
 
     Documents are returned best first, as copies with the score, from 0 to 1, as
     ``relevance_score`` in their metadata. A query costs one request for each 1,000 documents.

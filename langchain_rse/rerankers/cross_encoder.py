@@ -14,7 +14,7 @@ from langchain_rse.stores.records import RELEVANCE_SCORE
 
 
 class CrossEncoderReranker(Compressor):
-    """Reranks with a cross-encoder and keeps its scores, which langchain-classic's class drops.
+    """Reranks with a cross-encoder and keeps its scores.
 
     All documents are returned, best first, as copies with the model's score as
     ``relevance_score`` in their metadata. Scores may be logits: only their spread counts.

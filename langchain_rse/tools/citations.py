@@ -4,16 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
 
-from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
 from langchain_rse.text.quoting import encodable
-from langchain_rse.tools.passages import citation_of
-from langchain_rse.tools.places import Place, number_in, source_in, text_and_metadata, title_in
-from langchain_rse.tools.search_results import block_ranges, block_source, block_title
+from langchain_rse.tools.passages import block_ranges, block_source, cohere_id, heading_of
+from langchain_rse.tools.places import Passage, Place, Segment, read_passage
 
-_Segment = Document | Mapping[str, Any]
+_Blocks = Sequence[str | Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -34,20 +31,9 @@ class ModelCitation(Place):
         title: The title of the passage's document, or else its name.
     """
 
-    text: str
-    start: int
-    end: int
-    number: int | None = None
-    doc_id: str | None = None
-    start_index: int = 0
-    end_index: int = 0
-    found: str = ""
-    source: str | None = None
-    title: str | None = None
-
 
 def locate_citations(
-    answer: BaseMessage | Sequence[str | Mapping[str, Any]], segments: Iterable[_Segment]
+    answer: BaseMessage | _Blocks, segments: Iterable[Segment]
 ) -> list[ModelCitation]:
     """Find the places in documents that the citations of an answer mean.
 
@@ -66,89 +52,35 @@ def locate_citations(
     Returns:
         The citations in the order of the answer.
     """
-    passages = [_read_passage(position, segment) for position, segment in enumerate(segments, 1)]
-    blocks: Sequence[str | Mapping[str, Any]] = []
-    citations: list[ModelCitation] = []
+    passages = [read_passage(segment, position) for position, segment in enumerate(segments, 1)]
     if not isinstance(answer, BaseMessage):
-        blocks = answer
-    else:
-        if isinstance(answer.content, list):
-            blocks = answer.content
-        of_cohere = answer.additional_kwargs.get("citations") or ()
-        citations += _locate_of_cohere(str(answer.text), of_cohere, passages)
-    citations += _locate_of_claude(blocks, passages)
+        return list(_locate_of_claude(answer, passages))
+    citations = list(_locate_of_cohere(answer, passages))
+    if isinstance(answer.content, list):
+        citations += _locate_of_claude(answer.content, passages)
     return citations
 
 
-def cohere_documents(segments: Iterable[_Segment]) -> list[dict[str, Any]]:
-    """Make documents for Cohere's chat models, which then give citations of their own.
+def _cite(text: str, start: int, passage: Passage, first: int, last: int) -> ModelCitation:
+    """Cite the characters from first until last of a passage's header and text.
 
-    They are for ``ChatCohere(...).invoke(question, documents=cohere_documents(segments))``. With
-    the same segments, `locate_citations` finds the places that the answer cites.
-
-    Returns:
-        A document for each segment, with the fields ``title``, which is the place to cite, and
-        ``text``.
+    Args:
+        text: The text of the answer that is based on them.
+        start: Where that is in the answer.
+        passage: The passage.
+        first: The first character.
+        last: The one after the last. The header is not cited.
     """
-    documents = []
-    for position, segment in enumerate(segments, 1):
-        text, metadata = text_and_metadata(segment)
-        fields = {"title": citation_of(metadata), "text": encodable(text)}
-        documents.append({"id": _cohere_id(position), "data": fields})
-    return documents
+    header_length = len(passage.header)
+    place = passage.place(max(first - header_length, 0), max(last - header_length, 0))
+    return ModelCitation(text, start, start + len(text), **place)
 
 
-def _cohere_id(position: int) -> str:
-    return f"passage-{position}"
-
-
-class _Passage(NamedTuple):
-    """A segment that a model has read."""
-
-    number: int
-    text: str
-    metadata: Mapping[str, Any]
-
-    def locate(self, text: str, start: int, first: int, last: int) -> ModelCitation:
-        """Cite the characters from first until last of the segment's text.
-
-        Args:
-            text: The text of the answer that is based on them.
-            start: Where that is in the answer.
-            first: The first character in the segment's text.
-            last: The one after the last.
-        """
-        # Above the slice of the document there may be a header.
-        start_index = self.metadata[START_INDEX]
-        length = self.metadata[END_INDEX] - start_index
-        header_length = max(len(self.text) - length, 0)
-        first = max(first, header_length)
-        last = max(last, header_length)
-        return ModelCitation(
-            text,
-            start,
-            start + len(text),
-            number=self.number,
-            doc_id=self.metadata[DOC_ID],
-            start_index=start_index + first - header_length,
-            end_index=start_index + last - header_length,
-            found=self.text[first:last],
-            source=source_in(self.metadata),
-            title=title_in(self.metadata),
-        )
-
-
-def _read_passage(position: int, segment: _Segment) -> _Passage:
-    text, metadata = text_and_metadata(segment)
-    return _Passage(number_in(metadata, position), text, metadata)
-
-
-def _locate_of_cohere(
-    answer: str, citations: Iterable[object], passages: Sequence[_Passage]
-) -> Iterator[ModelCitation]:
+def _locate_of_cohere(message: BaseMessage, passages: Sequence[Passage]) -> Iterator[ModelCitation]:
     """Locate Cohere's citations, which have a range of the answer and the ids of documents."""
-    passage_of = {_cohere_id(position): passage for position, passage in enumerate(passages, 1)}
-    for citation in citations:
+    answer = str(message.text)
+    passage_of = {cohere_id(position): passage for position, passage in enumerate(passages, 1)}
+    for citation in message.additional_kwargs.get("citations") or ():
         start = _field(citation, "start")
         end = _field(citation, "end")
         if not isinstance(start, int) or not isinstance(end, int):
@@ -158,7 +90,8 @@ def _locate_of_cohere(
             if passage is None:
                 yield ModelCitation(answer[start:end], start, end)
             else:
-                yield passage.locate(answer[start:end], start, 0, len(passage.text))
+                length = len(passage.header + passage.text)
+                yield _cite(answer[start:end], start, passage, 0, length)
 
 
 def _field(record: object, name: str) -> Any:  # noqa: ANN401 - of Cohere's API
@@ -168,9 +101,7 @@ def _field(record: object, name: str) -> Any:  # noqa: ANN401 - of Cohere's API
     return getattr(record, name, None)
 
 
-def _locate_of_claude(
-    blocks: Iterable[str | Mapping[str, Any]], passages: Sequence[_Passage]
-) -> Iterator[ModelCitation]:
+def _locate_of_claude(blocks: _Blocks, passages: Sequence[Passage]) -> Iterator[ModelCitation]:
     """Locate Claude's citations, each of which is for a whole text block of the answer."""
     position = 0
     for block in blocks:
@@ -189,7 +120,7 @@ def _locate_of_claude(
 class _ClaudeCitation(NamedTuple):
     """A citation of type ``search_result_location``."""
 
-    result: int  # the number of the block among all search results of the request
+    result: int  # the number of the block among all search results of the request, from 0
     start: int  # the first text block of the search result
     end: int  # the one after the last
     source: str | None
@@ -213,40 +144,35 @@ def _read_annotation(annotation: Mapping[str, Any]) -> _ClaudeCitation | None:
     result, start, end = indexes
     # In the examples of Anthropic's guide, a citation of one block ends at the same one.
     end = max(end, start + 1)
-    return _ClaudeCitation(
-        result=result,
-        start=start,
-        end=end,
-        source=fields.get("source"),
-        title=fields.get("title"),
-        text=fields.get("cited_text") or "",
-    )
+    text = fields.get("cited_text") or ""
+    return _ClaudeCitation(result, start, end, fields.get("source"), fields.get("title"), text)
 
 
 def _locate(
-    citation: _ClaudeCitation, text: str, position: int, passages: Sequence[_Passage]
+    citation: _ClaudeCitation, text: str, position: int, passages: Sequence[Passage]
 ) -> ModelCitation:
     """Find the place of a citation in the passage that it names, which may have moved."""
     at_its_number = passages[citation.result : citation.result + 1]
     for passage in [*at_its_number, *passages]:
         characters = _find_cited(citation, passage)
         if characters is not None:
-            return passage.locate(text, position, *characters)
+            return _cite(text, position, passage, *characters)
     return ModelCitation(text, position, position + len(text), found=citation.text)
 
 
-def _find_cited(citation: _ClaudeCitation, passage: _Passage) -> tuple[int, int] | None:
+def _find_cited(citation: _ClaudeCitation, passage: Passage) -> tuple[int, int] | None:
     """Find the cited characters of a passage; None if the citation is of another one."""
-    if citation.title not in {None, block_title(passage.metadata, passage.number)}:
+    if citation.title not in {None, heading_of(passage)}:
         return None
-    if citation.source not in {None, block_source(passage.metadata)}:
+    if citation.source not in {None, block_source(passage)}:
         return None
-    ranges = block_ranges(passage.text, passage.metadata)[citation.start : citation.end]
+    ranges = block_ranges(passage)[citation.start : citation.end]
     if len(ranges) < citation.end - citation.start:
         return None
     first = ranges[0][0]
     last = ranges[-1][1]
-    shown = encodable(passage.text[first:last])
+    text = passage.header + passage.text
+    shown = encodable(text[first:last])
     if "".join(citation.text.split()) not in "".join(shown.split()):
         return None
     # Some models cite less than the blocks.

@@ -1,8 +1,7 @@
 """Finds the passages that the messages of a conversation show, and takes passages out of them."""
 
 import itertools
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
@@ -11,15 +10,13 @@ from langchain_core.stores import BaseStore
 
 from langchain_rse.access import read_passage
 from langchain_rse.stores.records import DOC_ID, RELEVANCE_SCORE, SEGMENT
+from langchain_rse.tools.passages import format_passages, search_result_blocks, text_of_blocks
 from langchain_rse.tools.places import NUMBER
-from langchain_rse.tools.search_results import SEARCH_RESULT, text_of_blocks
 
 # Other tools may leave other things in their messages.
 _FIELDS_OF_PASSAGES = {NUMBER, "version", "chunk_start", "chunk_end"}
 
-# A passage in text, from its heading on. No line of a document begins without "> ".
-_PASSAGE = re.compile(r"^\[(?P<number>\d+)\] [^\n]*(?:\n> [^\n]*)+", re.MULTILINE)
-_TITLE = re.compile(r"\[(?P<number>\d+)\] ")
+_Content = str | list[Any]
 
 
 class ShownChunk(NamedTuple):
@@ -40,7 +37,8 @@ class ShownPassage(NamedTuple):
     number: int
     value: float
     chunks: frozenset[ShownChunk]
-    text: str  # as the model reads it, with its heading; empty if it was taken out of the message
+    text: str  # as the model reads it, with its heading
+    part: int | None  # of the message's content; None if it was taken out
 
 
 def messages_in(runtime: Any) -> list[object]:  # noqa: ANN401 - of LangGraph, or None
@@ -55,83 +53,53 @@ def messages_in(runtime: Any) -> list[object]:  # noqa: ANN401 - of LangGraph, o
 
 
 def passages_in(message: object) -> Iterator[ShownPassage]:
-    """Find the passages that a tool has shown in a message, also those taken out of its text."""
+    """Find the passages that a tool has shown in a message, also those taken out of its content."""
     if not isinstance(message, ToolMessage) or not isinstance(message.artifact, list):
         return
-    found = [_metadata_of(passage) for passage in message.artifact]
-    of_passages = [metadata for metadata in found if _is_of_passage(metadata)]
-    if not of_passages:
-        return
-    texts = _texts_in(message.content)
-    for metadata in of_passages:
-        rse = metadata[SEGMENT]
-        chunks = [
-            ShownChunk(metadata[DOC_ID], rse["version"], index)
-            for index in range(rse["chunk_start"], rse["chunk_end"])
-        ]
+    parts = _parts_of(message.content)
+    for segment in message.artifact:
+        # Some checkpointers restore a dict.
+        fields = segment if isinstance(segment, Mapping) else getattr(segment, "__dict__", {})
+        metadata: Any = fields.get("metadata")
+        rse: Any = metadata.get(SEGMENT) if isinstance(metadata, Mapping) else None
+        if not isinstance(rse, Mapping) or not rse.keys() >= _FIELDS_OF_PASSAGES:
+            continue
+        part: Any = format_passages([segment])
+        text = part
+        if not isinstance(message.content, str):
+            [part] = search_result_blocks([segment])
+            text = text_of_blocks([part])
+        indexes = range(rse["chunk_start"], rse["chunk_end"])
+        chunks = [ShownChunk(metadata[DOC_ID], rse["version"], index) for index in indexes]
         yield ShownPassage(
             number=rse[NUMBER],
             value=metadata[RELEVANCE_SCORE],
             chunks=frozenset(chunks),
-            text=texts.get(rse[NUMBER], ""),
+            text=text,
+            part=parts.index(part) if part in parts else None,
         )
 
 
-def _is_of_passage(metadata: Mapping[str, Any]) -> bool:
-    rse = metadata.get(SEGMENT)
-    return isinstance(rse, Mapping) and rse.keys() >= _FIELDS_OF_PASSAGES
+def _parts_of(content: _Content) -> Sequence[Any]:
+    """The blocks of a content, or the paragraphs of a text: no line of a passage is empty."""
+    return content.split("\n\n") if isinstance(content, str) else content
 
 
-def _metadata_of(passage: object) -> Mapping[str, Any]:
-    """Return the metadata of a Document, or of the dict that some checkpointers restore."""
-    if isinstance(passage, Mapping):
-        metadata = passage.get("metadata")
-    else:
-        metadata = getattr(passage, "metadata", None)
-    return metadata if isinstance(metadata, Mapping) else {}
+def replace_passages(content: _Content, lines: Mapping[int, str]) -> _Content:
+    """Copy the content of a message of the tool, with lines in place of some parts.
 
-
-def _texts_in(content: str | list[Any]) -> dict[int, str]:
-    """The passages in the content of a message, with their headings, by their numbers."""
-    if isinstance(content, str):
-        return {int(match["number"]): match[0] for match in _PASSAGE.finditer(content)}
-    texts = {}
-    for block in content:
-        number = _number_of(block)
-        if number is not None:
-            texts[number] = text_of_blocks([block])
-    return texts
-
-
-def replace_passages(content: str | list[Any], lines: Mapping[int, str]) -> str | list[Any]:
-    """Copy the content of a message of the tool, with lines in place of passages, by number.
-
-    Where a line is empty, the passage is left out. Not all may be.
+    Where a line is empty, the part is left out. Not all may be.
     """
-    if isinstance(content, str):
-        replaced = _PASSAGE.sub(lambda match: lines.get(int(match["number"]), match[0]), content)
-        # Lines of documents begin with "> ", so none of these are theirs.
-        return re.sub("\n{3,}", "\n\n", replaced).strip("\n")
-    blocks = []
-    for block in content:
-        number = _number_of(block)
-        if number is None or number not in lines:
-            blocks.append(block)
-            continue
-        if not lines[number]:
-            continue
-        # A search result still, since Anthropic refuses other blocks beside search results.
-        text = {"type": "text", "text": lines[number]}
-        blocks.append({**block, "title": lines[number], "content": [text]})
-    return blocks
-
-
-def _number_of(block: object) -> int | None:
-    """The number of the passage that a content block shows; None if it shows none."""
-    if not isinstance(block, Mapping) or block.get("type") != SEARCH_RESULT:
-        return None
-    match = _TITLE.match(block["title"])
-    return None if match is None else int(match["number"])
+    parts = list(_parts_of(content))
+    for part, line in lines.items():
+        if isinstance(content, str) or not line:
+            parts[part] = line
+        else:
+            # A search result still, since Anthropic refuses other blocks beside search results.
+            text = {"type": "text", "text": line}
+            parts[part] = {**parts[part], "title": line, "content": [text]}
+    parts = [part for part in parts if part]
+    return "\n\n".join(parts) if isinstance(content, str) else parts
 
 
 def last_number(messages: Iterable[object]) -> int:
@@ -147,7 +115,7 @@ def find_shown(messages: Iterable[object]) -> Shown:
     shown = {}
     for message in messages:
         for passage in passages_in(message):
-            if passage.text:
+            if passage.part is not None:
                 shown.update(dict.fromkeys(passage.chunks, passage.number))
     return shown
 

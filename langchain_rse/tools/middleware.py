@@ -65,10 +65,7 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
         self._limit_of: dict[str, float] = {}
         for tool in tools:
             limit = limit_of(tool)
-            if (
-                limit.max_context_length is None
-                or not limit.max_context_length <= max_context_length
-            ):
+            if not limit.max_context_length <= max_context_length:
                 raise ValueError(
                     f"max_context_length of a conversation must be at least that of the tool "
                     f"{tool.name!r}; got {max_context_length!r}, and {limit.max_context_length!r} "
@@ -127,27 +124,27 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
         After the first that does not fit, no older one stays: the request changes least if its
         beginning stays as it was in the last one.
         """
-        removed: dict[int, list[int]] = {}  # numbers of passages, by the position of the message
-        lines: dict[int, dict[int, str]] = {}  # by the position of the message and their number
+        removed: dict[int, list[ShownPassage]] = {}  # by the position of the message
+        lines: dict[int, dict[int, str]] = {}  # by the position of the message, and the part
         shown: dict[ShownChunk, int] = {}
-        for position, passage in _newest_first(messages):
+        for position, part, passage in _newest_first(messages):
             if passage.chunks <= shown.keys():
                 others = sorted({shown[chunk] for chunk in passage.chunks})
                 line = f"Shown as {_listed(others)}: [{passage.number}]."
-                lines.setdefault(position, {})[passage.number] = line
+                lines.setdefault(position, {})[part] = line
                 continue
             if room >= 0:
                 room -= self._length_function(passage.text)
             if room >= 0:
                 shown.update(dict.fromkeys(passage.chunks, passage.number))
             else:
-                removed.setdefault(position, []).append(passage.number)
-        for position, numbers in removed.items():
+                removed.setdefault(position, []).append(passage)
+                lines.setdefault(position, {})[part] = ""
+        for position, passages in removed.items():
             # One line for all: in a long conversation, a line for each would outgrow the passages.
-            lines_of_message = lines.setdefault(position, {})
-            lines_of_message.update(dict.fromkeys(numbers, ""))
-            line = f"Removed to make room: {_listed(sorted(numbers))}. Search again to read it."
-            lines_of_message[min(numbers)] = line
+            first = min(passage.part for passage in passages if passage.part is not None)
+            numbers = _listed(sorted(passage.number for passage in passages))
+            lines[position][first] = f"Removed to make room: {numbers}. Search again to read it."
         fitted = list(messages)
         for position, lines_of_message in lines.items():
             message = messages[position]
@@ -160,17 +157,17 @@ def _listed(numbers: Sequence[int]) -> str:
     return ", ".join(f"[{number}]" for number in numbers)
 
 
-def _newest_first(messages: Sequence[AnyMessage]) -> Iterator[tuple[int, ShownPassage]]:
-    """Yield the passages of a conversation, with the positions of their messages.
+def _newest_first(messages: Sequence[AnyMessage]) -> Iterator[tuple[int, int, ShownPassage]]:
+    """Yield the passages that a conversation shows, with the positions of message and part.
 
     Those that the model reads for the first time together are in the order of their values.
     """
-    steps: list[list[tuple[int, ShownPassage]]] = [[]]
+    steps: list[list[tuple[int, int, ShownPassage]]] = [[]]
     for position, message in enumerate(messages):
         if isinstance(message, AIMessage):
             steps.append([])
         for passage in passages_in(message):
-            if passage.text:
-                steps[-1].append((position, passage))
+            if passage.part is not None:
+                steps[-1].append((position, passage.part, passage))
     for step in reversed(steps):
-        yield from sorted(step, key=lambda found: -found[1].value)
+        yield from sorted(step, key=lambda found: -found[2].value)

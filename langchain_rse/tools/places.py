@@ -1,34 +1,39 @@
-"""Places in documents that parts of an answer are based on, as LangChain's citations."""
+"""Passages that a model has read, and the places in them that an answer is based on."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
 from langchain_core.messages.content import Citation, create_citation
 
 from langchain_rse.stores.records import DOC_ID, END_INDEX, SEGMENT, START_INDEX
-from langchain_rse.text.titles import shown_name
+from langchain_rse.text.titles import short_names, shown_name
 
 NUMBER = "number"
 """The field in the ``rse`` metadata of a passage with the number by which it is cited."""
 
+NAME = "name"
+"""The field with the name of its document, if its file alone does not tell it from others."""
 
+Segment = Document | Mapping[str, Any]
+"""A segment, or the dict that some checkpointers restore."""
+
+
+@dataclass(frozen=True)
 class Place:
-    """A part of an answer, and the place in a document that it is based on.
-
-    Dataclasses that inherit from it declare these fields.
-    """
+    """A part of an answer, and the place in a document that it is based on."""
 
     text: str
     start: int
     end: int
-    number: int | None
-    doc_id: str | None
-    start_index: int
-    end_index: int
-    found: str
-    source: str | None
-    title: str | None
+    number: int | None = None
+    doc_id: str | None = None
+    start_index: int = 0
+    end_index: int = 0
+    found: str = ""
+    source: str | None = None
+    title: str | None = None
 
     def to_citation(self) -> Citation:
         """Make LangChain's standard annotation of a text block.
@@ -60,29 +65,54 @@ class Place:
         return citation
 
 
-def text_and_metadata(segment: Document | Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """Return the text and metadata of a segment, or of the dict that some checkpointers restore."""
+class Passage(NamedTuple):
+    """A segment that a model has read."""
+
+    number: int  # the tool's, or its position among the segments, from 1
+    header: str  # that may be above the text
+    text: str  # of the document
+    metadata: Mapping[str, Any]
+
+    def place(self, start: int, end: int) -> dict[str, Any]:
+        """The fields of a `Place`, from the first character of the text and the one after it."""
+        start_index = self.metadata.get(START_INDEX, 0)
+        source = self.metadata.get("source") or self.metadata.get(DOC_ID)
+        title = self.metadata.get("title")
+        if not isinstance(title, str) or not title.strip():
+            title = None if source is None else name_in(self.metadata)
+        return {
+            "number": self.number,
+            "doc_id": self.metadata.get(DOC_ID),
+            "start_index": start_index + start,
+            "end_index": start_index + end,
+            "found": self.text[start:end],
+            "source": None if source is None else str(source),
+            "title": title,
+        }
+
+
+def read_passage(segment: Segment, position: int) -> Passage:
+    """Read a segment at a position among others."""
     fields = segment if isinstance(segment, Mapping) else vars(segment)
-    return fields["page_content"], fields["metadata"]
-
-
-def number_in(metadata: Mapping[str, Any], position: int) -> int:
-    """Return the number of a passage: the tool's, or its position among the segments, from 1."""
+    text: str = fields["page_content"]
+    metadata: Mapping[str, Any] = fields["metadata"]
+    header_length = 0
+    if metadata.keys() >= {START_INDEX, END_INDEX}:
+        length = metadata[END_INDEX] - metadata[START_INDEX]
+        header_length = max(len(text) - length, 0)
     rse = metadata.get(SEGMENT) or {}
-    return int(rse.get(NUMBER, position))
+    number = int(rse.get(NUMBER, position))
+    return Passage(number, text[:header_length], text[header_length:], metadata)
 
 
-def source_in(metadata: Mapping[str, Any]) -> str | None:
-    """The address, path or id of a segment's document."""
-    source = metadata.get("source") or metadata.get(DOC_ID)
-    return None if source is None else str(source)
+def name_in(metadata: Mapping[str, Any]) -> str:
+    """The name of a passage's document for people: without the folders of an absolute path."""
+    rse = metadata.get(SEGMENT) or {}
+    path = path_in(metadata)
+    return str(rse.get(NAME) or short_names([path])[path])
 
 
-def title_in(metadata: Mapping[str, Any]) -> str | None:
-    """The title of a segment's document, or else its name."""
-    title = metadata.get("title")
-    if isinstance(title, str) and title.strip():
-        return title
-    source = source_in(metadata)
-    doc_id = metadata.get(DOC_ID)
-    return source if doc_id is None else shown_name(str(doc_id), source)
+def path_in(metadata: Mapping[str, Any]) -> str:
+    """The name of a passage's document with its folders."""
+    source = str(metadata.get("source") or metadata[DOC_ID])
+    return shown_name(metadata.get(DOC_ID, source), source)

@@ -1,6 +1,6 @@
 """Reports to look at, and what a page shows of them."""
 
-# ruff: noqa: RUF001, S311 - the page writes en dashes; dice
+# ruff: noqa: S311 - dice
 
 from __future__ import annotations
 

@@ -40,7 +40,6 @@ class ChatServer(ThreadingHTTPServer):
     Attributes:
         requests: What it was asked, in order.
         respond: Returns the answer to a request.
-        most: The most requests that were open at once.
     """
 
     daemon_threads = True
@@ -49,26 +48,11 @@ class ChatServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.requests: list[Request] = []
         self.respond = respond
-        self.most = 0
-        self._open = 0
-        self._lock = threading.Lock()
 
     @property
     def url(self) -> str:
         """Its address."""
         return f"http://127.0.0.1:{self.server_port}/v1"
-
-    @contextlib.contextmanager
-    def request(self, request: Request) -> Iterator[Answer]:
-        with self._lock:
-            self.requests.append(request)
-            self._open += 1
-            self.most = max(self.most, self._open)
-        try:
-            yield self.respond(request)
-        finally:
-            with self._lock:
-                self._open -= 1
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -79,8 +63,9 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         request = Request(body, self.headers["Authorization"])
         assert self.path == "/v1/chat/completions"
-        with self.server.request(request) as answer:
-            payload = (answer.body or _completion(body, answer)).encode()
+        self.server.requests.append(request)
+        answer = self.server.respond(request)
+        payload = (answer.body or _completion(body, answer)).encode()
         self.send_response(answer.status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(payload)))

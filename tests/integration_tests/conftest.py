@@ -1,4 +1,4 @@
-"""Servers for the integration tests, which tests are slow, and how long each store took.
+"""Servers for the integration tests, which tests are nightly, and how long each store took.
 
 Each process that runs tests has servers of its own, so that no test meets another's tables.
 PostgreSQL starts in a second, Chroma in two.
@@ -24,22 +24,23 @@ from typing import Any
 
 import pytest
 
-# Files whose tests are all slow: they start programs, or run everything on every store.
-SLOW_FILES = {
-    *("test_adopting.py", "test_cli.py", "test_cli_terminal.py"),
-    *("test_namespaces.py", "test_vectorstores.py", "test_voyage.py"),
+# All tests of these files and servers are left to `make nightly`: they kill programs, install
+# packages, or are about a store that few use.
+NIGHTLY_FILES = {
+    *("test_base_install.py", "test_cancelled.py", "test_kills.py", "test_ray.py"),
+    *("test_stops.py", "test_stress.py", "test_voyage.py"),
 }
-SLOW_FIXTURES = {"chroma_url", "postgres_url", "ray_data", "redis_url"}
+NIGHTLY_FIXTURES = {"chroma_url", "ray_data", "redis_url"}
 
 _totals: dict[str, float] = defaultdict(float)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the slow tests, so that ``-m "not slow"`` leaves them out."""
+    """Mark the tests of these files and servers, so that ``-m "not nightly"`` leaves them out."""
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
-        if item.path.name in SLOW_FILES or fixtures & SLOW_FIXTURES:
-            item.add_marker("slow")
+        if item.path.name in NIGHTLY_FILES or fixtures & NIGHTLY_FIXTURES:
+            item.add_marker("nightly")
 
 
 @pytest.fixture(scope="session")

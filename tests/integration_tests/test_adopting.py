@@ -238,6 +238,7 @@ def parents_of(store: VectorStore, **child: Any) -> ParentDocumentRetriever:
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("case", IN_ORDER, ids=lambda case: case.name)
 def test_children_of_parents_become_passages_of_the_whole_document(
     way: Way, opened: Callable[[Case], VectorStore], case: Case, tmp_path: Path
@@ -254,6 +255,7 @@ def test_children_of_parents_become_passages_of_the_whole_document(
     }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("case", KNOWN, ids=lambda case: case.name)
 @pytest.mark.parametrize(("way", "overlap"), [("sync", 0), ("async", 100)], indirect=["way"])
 def test_children_are_found_in_the_texts_of_their_parents(

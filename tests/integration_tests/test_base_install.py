@@ -11,7 +11,6 @@ import pytest
 
 from tests.integration_tests.environments import Environment
 
-pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import asyncio, importlib, pkgutil

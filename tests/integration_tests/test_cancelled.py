@@ -189,7 +189,6 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stores]:
     docstore.close()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("cancel", [cancel_task, cancel_scope])
 @pytest.mark.filterwarnings("ignore:.* candidates are excluded")
 async def test_the_next_writer_does_not_notice(stores: Stores, cancel: Cancel) -> None:

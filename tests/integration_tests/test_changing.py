@@ -98,7 +98,6 @@ def count_in_process(kind: str, where: str, _number: int, start: Barrier) -> Non
     count_up(store, "folder/counter", 40)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis"])
 def test_processes_lose_nothing(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     if kind == "sqlite":

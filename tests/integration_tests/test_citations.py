@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import cohere
 import pytest
 from anthropic import BadRequestError
 from langchain.agents import create_agent
 from langchain_anthropic import ChatAnthropic
-from langchain_cohere import ChatCohere
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from pydantic import SecretStr
@@ -137,21 +137,16 @@ def test_what_the_server_refuses(server: CitingServer) -> None:
             claude(server).invoke([HumanMessage("?"), call, ToolMessage(content, tool_call_id="a")])
 
 
-@fakes.both_ways
-def test_documents_for_cohere(way: Way, server: CitingServer) -> None:
-    model = ChatCohere(model="command-a-03-2025", cohere_api_key=KEY, base_url=server.url)
+def test_documents_for_cohere(server: CitingServer) -> None:
     segments = make_retriever(TEXTS).invoke("q 0")
     assert len(segments) > 1
-
-    def ask() -> BaseMessage:
-        return model.invoke("?", documents=cohere_documents(segments))
-
-    async def ask_async() -> BaseMessage:
-        answer = await model.ainvoke("?", documents=cohere_documents(segments))
-        await model.async_client._client_wrapper.httpx_client.httpx_client.aclose()
-        return answer
-
-    answer: BaseMessage = way.call(ask, ask_async)
+    with cohere.ClientV2(KEY.get_secret_value(), base_url=server.url) as client:
+        message = client.chat(
+            model="command-a-03-2025",
+            messages=[{"role": "user", "content": "?"}],
+            documents=cohere_documents(segments),
+        ).message
+    answer = AIMessage(message.content[0].text, additional_kwargs={"citations": message.citations})
     (request,) = server.requests
     assert request["documents"] == cohere_documents(segments)
     citations = locate_citations(answer, segments)

@@ -24,7 +24,7 @@ from langchain_rse.cli.app import app
 # Makes root obey the rights of files, as other users do.
 OBEY = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
 PROGRAM = [sys.executable, "-m", "langchain_rse"]
-LONG_LINE = "Cats sleep – " + "and purr " * 20 + "most of the day."  # noqa: RUF001
+LONG_LINE = "Cats sleep – " + "and purr " * 20 + "most of the day."
 SLOW = """
 import pathlib, time
 from langchain_core.embeddings import DeterministicFakeEmbedding

@@ -16,10 +16,7 @@ import pytest
 from tests.integration_tests.killing import BROKEN, Kills, Pair, Setup
 from tests.soaking import SOAK
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL"),
-]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 
 KILLS = 6
 SEED = int(os.environ.get("SEED") or 1)

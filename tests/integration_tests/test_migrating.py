@@ -26,6 +26,7 @@ from tests.integration_tests.dsrag_knowledge_base import KnowledgeBase
 from tests.integration_tests.llama_index_store import write_nodes
 from tests.unit_tests import fakes
 
+pytestmark = pytest.mark.nightly  # langchain-classic has an end
 way = fakes.way
 Way = fakes.Way
 
@@ -184,7 +185,7 @@ def test_a_byte_store_as_it_is_says_how_to_wrap_it(
 ) -> None:
     files = LocalFileStore(tmp_path / "parents")
     parents_of(chroma, {"byte_store": files}).add_documents(documents())
-    with pytest.raises(AdoptionError, match=r"texts has bytes instead of a Document.*create_kv"):
+    with pytest.raises(AdoptionError, match=r"texts has bytes instead of a Document.*migrating"):
         adopted(way, chroma, docstore_in(tmp_path), doc_id_key="doc_id", texts=files)
 
 

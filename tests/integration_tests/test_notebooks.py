@@ -45,11 +45,17 @@ def test_links_of_a_notebook_lead_somewhere(path: Path) -> None:
                 assert "://" in target or (path.parent / target).exists(), target
 
 
+def first_per_change(path: Path) -> Any:
+    """The first notebook runs whenever tests run, the others by night."""
+    return pytest.param(
+        path, id=path.stem, marks=[] if path == NOTEBOOKS[0] else pytest.mark.nightly
+    )
+
+
 # The warnings are about Jupyter's own event loop and sockets.
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::RuntimeWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [first_per_change(path) for path in NOTEBOOKS])
 def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
     notebook = read(path)
     client = NotebookClient(

@@ -78,7 +78,6 @@ def run_forks(url: str, lines: int) -> list[str]:
     return [*said, *output.splitlines(keepends=True)]
 
 
-@pytest.mark.slow
 def test_a_postgres_store_is_used_before_a_fork(postgres_url: str) -> None:
     assert run_forks(postgres_url, 0) == [
         "parent True\n",
@@ -87,7 +86,6 @@ def test_a_postgres_store_is_used_before_a_fork(postgres_url: str) -> None:
     ]
 
 
-@pytest.mark.slow
 def test_a_sqlite_store_is_used_before_a_fork(tmp_path: Path) -> None:
     """A child that believes in the parent's locks would go on writing to a log that is removed."""
     said = run_forks(f"sqlite:///{tmp_path}/chunks.db", 5)

@@ -19,7 +19,7 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse.embeddings import WordLlamaEmbeddings
-from langchain_rse.tools.passages import citation_of
+from langchain_rse.tools import citation_of
 from tests.integration_tests.stores import open_chroma
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way

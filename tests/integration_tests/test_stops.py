@@ -20,10 +20,7 @@ from tests.integration_tests.killing import Life, Operation, Pair, Setup
 from tests.soaking import SOAK
 from tests.unit_tests.writes import AN_HOUR_LATER
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(sys.platform != "linux", reason="needs /proc"),
-]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 STOPS = 3 * SOAK
 BESIDE = "harbor pilot"

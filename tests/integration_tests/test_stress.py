@@ -21,8 +21,6 @@ from tests.integration_tests.killing import Bench, Life, Operation, Pair, Setup,
 from tests.integration_tests.processes import process_context
 from tests.soaking import SOAK
 
-pytestmark = pytest.mark.slow
-
 SEED = int(os.environ.get("SEED") or 1)
 CALLS = 6 * SOAK
 DOCUMENTS, VERSIONS = 5, 3

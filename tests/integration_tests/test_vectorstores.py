@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ import numpy as np
 import pytest
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.stores import InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_qdrant import QdrantVectorStore, RetrievalMode, SparseEmbeddings, SparseVector
 from langchain_text_splitters import RecursiveCharacterTextSplitter
@@ -500,27 +498,6 @@ def test_a_cut_off_call_goes_on(
     check_scores(case, index, reference)
     for query in QUERIES:
         same(index.ask(query, calibration="rank"), reference.ask(query, calibration="rank"))
-
-
-@pytest.mark.parametrize(
-    "case", [case for case in STORES if not case.reuses], ids=id_of, indirect=True
-)
-def test_a_cache_embeds_what_changed(case: Case, place: Place, model: Model, way: Way) -> None:
-    """For the stores that do not: LangChain's cache keeps vectors by their texts."""
-    from langchain_classic.embeddings import CacheBackedEmbeddings
-
-    cached = CacheBackedEmbeddings.from_bytes_store(
-        model, InMemoryByteStore(), namespace="model", key_encoder="sha256"
-    )
-    with case.open(replace(place, embeddings=cached)) as store:
-        index = Index(store, way)
-        index.add(DOCUMENTS)
-        model.taken()
-        new = edited()
-        index.add(new)
-        assert model.taken() == new[1].page_content.split("\n\n")
-        index.add(edited(section="all"))
-        assert model.taken() == []
 
 
 # A replacement writes the new manifest and the new records to the docstore; then, with the

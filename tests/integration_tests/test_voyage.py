@@ -51,6 +51,7 @@ print(repr(retriever), file=sys.stderr)
 """
 
 
+@pytest.mark.nightly
 def test_langchains_integration(tmp_path: Path) -> None:
     environment = Environment(tmp_path, "langchain-voyageai")
     with rerank_server() as server:

@@ -27,6 +27,7 @@ from langchain_rse.stores.records import CHUNK_ID
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way
 
+pytestmark = pytest.mark.nightly  # langchain-classic has an end
 way = fakes.way
 
 # A line is a chunk. "same words" stands in two documents, and twice in one of them.

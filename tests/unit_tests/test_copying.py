@@ -107,7 +107,6 @@ def invoke(retriever: RSERetriever) -> list[Document]:
     return retriever.invoke(QUERY)
 
 
-@pytest.mark.slow
 def test_a_retriever_is_sent_to_another_process(tmp_path: Path) -> None:
     retriever = make_retriever(TEXTS, docstore=DOCSTORES["SQLDocStore"](tmp_path))
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:

@@ -32,7 +32,7 @@ LENGTH = min(100_000 * SOAK, 1_000_000)
 SHORT = 20_000
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.filterwarnings("ignore:.*wholly inside another chunk")
 def test_a_hostile_text_is_read_to_its_end(reader: str) -> None:
@@ -55,7 +55,7 @@ def test_a_hostile_text_is_read_to_its_end(reader: str) -> None:
         ("an HTML file", "<div>"),
         ("an answer with quotations", ".'a"),
         ("a document that is replaced", ".x"),
-        ("a model's answer", "[1"),
+        ("a text in a prompt", "<text"),
     ],
 )
 def test_half_a_megabyte_is_read_to_its_end(reader: str, pattern: str) -> None:
@@ -65,7 +65,7 @@ def test_half_a_megabyte_is_read_to_its_end(reader: str, pattern: str) -> None:
 # LangChain's splitters of HTML and Markdown: their own time is theirs, so the texts are short.
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     "name",

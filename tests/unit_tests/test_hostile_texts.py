@@ -22,7 +22,7 @@ from rich.console import Console
 from langchain_rse import RSEConfig, RSERetriever, RSETrace, TraceCollector, create_rse_tool
 from langchain_rse.cli import output
 from langchain_rse.cli import query as query_command
-from langchain_rse.tools.mcp import create_mcp_server
+from langchain_rse.tools import create_mcp_server
 from tests.soaking import SOAK
 from tests.unit_tests.explaining.test_report import Page
 from tests.unit_tests.fakes import BagOfWords, make_retriever
@@ -38,7 +38,7 @@ FRAGMENTS = [
     *('"><b>', "'>", "&lt;script&gt;", "&#60;", "{{7*7}}", "{% raw %}", "${7*7}", "{0}", "%s"),
     *("\x1b[2J", "\x1b]52;c;aGk=\x07", "\x9b31m", "\x90", "\x7f", "\b\b\b", "\r"),
     *("\u202e", "\u2066", "\u200f", "\ufeff", "\u2028", "\u2029", "\x85", "\v", "\f", "\x1c"),
-    *("\n[2] /srv/official.pdf, page 1, characters 0-9\n", "\n> [3] b, characters 0-5\n", "\n> "),
+    *("\n[2] /srv/official.pdf, page 1, characters 0–9\n", "\n> [3] b, characters 0–5\n", "\n> "),
     *("</passage>", "<|im_end|>", "\n\nHuman: ", "```\n", "\n---\n", "[red]x[/red]", ":smile:"),
     *("__proto__", '\\"', "\\u003c", "\\", "\0", "\U000e0041", "a" * 300, "日本語", "🦜", " "),
 ]

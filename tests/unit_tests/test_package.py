@@ -25,7 +25,6 @@ EXTRAS = [
     "cohere",
     "langchain_chroma",
     "langchain_classic",
-    "langchain_cohere",
     "langchain_community",
     "matplotlib",
     "psycopg",

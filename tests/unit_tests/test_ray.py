@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import pyarrow as pa
@@ -113,24 +111,15 @@ def test_a_row_may_have_several_documents_in_parts() -> None:
     assert work(rows[1:], indexer, pages) == []
 
 
-def test_a_row_without_a_text_is_named() -> None:
-    [returned] = work([{"id": "a", "content": "herons"}])
-    assert returned["error"] == (
-        "no document can be made of the row {'id': 'a', 'content': 'herons'}: KeyError: 'text'"
-    )
-
-
-def test_a_document_that_fails_is_named_and_those_before_it_are_added(
-    pauses: list[float],
-) -> None:
+def test_a_row_that_fails_is_named_and_those_before_it_are_added(pauses: list[float]) -> None:
     indexer = make_indexer(Failing())
     rows = [{"id": name, "text": f"{name} text"} for name in ("herons", "poison", "gulls")]
     [returned] = work(rows, indexer, retries=1)
-    assert returned["error"].startswith(
-        "document 'poison' cannot be added: OverflowError: the model cannot embed this"
-    )
+    assert "document 'poison' cannot be added: OverflowError" in returned["error"]
     assert chunks(indexer)["herons"] == "herons text"
     assert pauses == [1, 1]  # of the batch, and of the document
+    [returned] = work([{"id": "a", "content": "herons"}])
+    assert "no document can be made of the row {'id': 'a'" in returned["error"]
 
 
 def test_a_model_that_does_not_answer_is_asked_again(pauses: list[float]) -> None:
@@ -142,11 +131,8 @@ def test_a_model_that_does_not_answer_is_asked_again(pauses: list[float]) -> Non
 
 
 def test_what_is_wrong_with_a_document_is_not_tried_again(pauses: list[float]) -> None:
-    rows = [{"id": "a", "text": "herons", "when": {"kept": object}}]
-    worker = ray._Worker(
-        make_indexer, lambda _: Document("herons", id="a", metadata={"bad": object()}), 3
-    )
-    [returned] = worker(pa.Table.from_pylist([{"id": rows[0]["id"]}])).to_pylist()
+    bad = Document("herons", id="a", metadata={"bad": object()})
+    [returned] = work([{"id": "a"}], to_documents=lambda _: bad)
     assert returned["error"].startswith("document 'a' cannot be added: MetadataError")
     assert pauses == []
 
@@ -154,11 +140,3 @@ def test_what_is_wrong_with_a_document_is_not_tried_again(pauses: list[float]) -
 def test_arguments_are_checked() -> None:
     with pytest.raises(TypeError, match=r"dataset must be a ray\.data\.Dataset; got list"):
         index([], make_indexer)  # type: ignore[arg-type]
-
-
-def test_ray_is_named_if_it_is_missing() -> None:
-    program = "import sys; sys.modules['ray.data'] = None; import langchain_rse.ray"
-    result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert "needs ray.data: pip install 'langchain-rse[ray]'" in result.stderr

@@ -13,7 +13,7 @@ from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever
 from langchain_rse.adopting import Adoption
 from langchain_rse.errors import AdoptionError
 from langchain_rse.stores.vectorstores.in_memory import InMemoryAdapter
-from langchain_rse.tools.passages import citation_of
+from langchain_rse.tools import citation_of
 from tests.unit_tests import fakes
 
 way = fakes.way
@@ -173,7 +173,7 @@ def test_chunks_without_metadata_are_of_one_document_that_is_named(way: Way) -> 
     (segment,) = way.invoke(retriever, "oil")
     assert segment.page_content == "The pump needs oil.\nEvery week."
     assert segment.metadata["doc_id"] == "handbook"
-    assert citation_of(segment.metadata) == "handbook, characters 0-31 of its stored text"
+    assert citation_of(segment.metadata) == "handbook, characters 0–31 of its stored text"
     with pytest.raises(AdoptionError, match=r"source=None.*doc_id='handbook'"):
         adopt(way, store, index=ExistingIndex(doc_id_key="source", in_store_order=True))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import betainc
 
@@ -32,7 +32,6 @@ METHODS: list[Calibration] = [
 SCORES = st.floats(-1e100, 1e100) | st.floats(-1e6, 1e6)
 
 
-@settings(max_examples=100)
 @given(
     x=st.lists(st.floats(0, 1), min_size=1, max_size=20),
     a=st.floats(0.1, 50),
@@ -70,7 +69,6 @@ def test_calibrate_by_each_method(method: str, expected: list[float]) -> None:
     assert calibrate([0.9, 0.5, 0.1], method) == pytest.approx(expected)
 
 
-@settings(max_examples=50)
 @given(st.lists(st.integers(-1000, 1000), min_size=1, max_size=20))
 def test_distances_give_the_relevance_of_similarities(scores: list[int]) -> None:
     distances = sorted(scores)
@@ -254,7 +252,6 @@ def test_minmax_by_hand() -> None:
     assert minmax(np.array([-1.8, 1.0, -0.4])) == pytest.approx([0.0, 1.0, 0.5])
 
 
-@settings(max_examples=100)
 @given(st.lists(SCORES, min_size=1, max_size=20), st.sampled_from(METHODS), st.booleans())
 def test_relevance_lies_in_0_to_1_and_follows_the_order(
     scores: list[float],

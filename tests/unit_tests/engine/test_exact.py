@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from langchain_rse.engine import Segment, rank_chunks, solve_budget, solve_exact
@@ -46,7 +46,6 @@ from tests.unit_tests.engine.problems import (
 @example(exact_problem([1.0, 0.25, 1.0], segment_cost=0.0))
 @example(exact_problem([0.0, 1.0, 0.0, 1.0, 0.0], penalty=0.0, weights=[1.0, 1.0, 0.125, 1.0, 1.0]))
 @example(exact_problem([0.0, 1.0, 0.0, 1.0, 0.0], penalty=0.0, segment_cost=4.0))
-@settings(max_examples=120)
 @given(exact_problems())
 def test_exact_finds_the_best_and_of_equals_the_smallest(problem: dict[str, Any]) -> None:
     segments = solve_exact(**problem)
@@ -56,7 +55,6 @@ def test_exact_finds_the_best_and_of_equals_the_smallest(problem: dict[str, Any]
     assert (sum(segment.value for segment in segments), size_of(segments, problem)) == expected
 
 
-@settings(max_examples=60)
 @given(st.sampled_from([TENTHS, FLOATS, EXTREMES]).flatmap(exact_problems))
 def test_exact_finds_the_best_where_sums_are_rounded(problem: dict[str, Any]) -> None:
     segments = solve_exact(**problem)
@@ -68,7 +66,6 @@ def test_exact_finds_the_best_where_sums_are_rounded(problem: dict[str, Any]) ->
     assert value == pytest.approx(expected.value, rel=1e-9, abs=1e-12)
 
 
-@settings(max_examples=20)
 @given(
     seed=st.integers(0, 10**6), segment_cost=COSTS, penalty=st.integers(0, 4).map(lambda n: n / 8)
 )
@@ -91,13 +88,11 @@ def test_exact_finds_the_best_of_many_chunks(
     assert (sum(segment.value for segment in segments), size_of(segments, problem)) == expected
 
 
-@settings(max_examples=50)
 @given(exact_problems(most=9))
 def test_the_two_definitions_agree(problem: dict[str, Any]) -> None:
     assert exact_by_brute_force(**problem) == exact_by_last_segments(**problem)
 
 
-@settings(max_examples=60)
 @given(exact_problems())
 def test_exact_solves_documents_one_by_one(problem: dict[str, Any]) -> None:
     together = solve_exact(**problem)
@@ -115,7 +110,6 @@ def test_exact_solves_documents_one_by_one(problem: dict[str, Any]) -> None:
     assert together == sorted(alone, key=lambda segment: (-segment.value, segment.start))
 
 
-@settings(max_examples=50)
 @given(exact_problems())
 def test_weights_of_one_are_the_default(problem: dict[str, Any]) -> None:
     del problem["weights"]
@@ -124,7 +118,6 @@ def test_weights_of_one_are_the_default(problem: dict[str, Any]) -> None:
     assert solve_exact(**problem) == solve_exact(**problem, weights=weights)
 
 
-@settings(max_examples=60)
 @given(exact_problems(st.sampled_from([0.0, 0.0, 1.0])))
 def test_without_penalty_only_small_gaps_are_chosen_with_what_is_relevant(
     problem: dict[str, Any],
@@ -320,7 +313,6 @@ def test_a_wrong_budget_is_an_error(budget: Any) -> None:
 @example(budget_problem([1.0, 0.0, 0.0, 1.0], [1, 1, 1, 1], segment_cost=4.0), 3)
 @example(budget_problem([1.0, 0.25, 1.0], [1, 1, 1], segment_cost=0.0, penalty=0.25), 3)
 @example(budget_problem([1.0, 0.5, 0.5], [2, 9, 3]), 5)
-@settings(max_examples=60)
 @given(budget_problems(most=8), st.integers(0, 60))
 def test_budget_chooses_by_the_smallest_penalty_that_fits(
     problem: dict[str, Any], budget: int
@@ -334,7 +326,6 @@ def test_budget_chooses_by_the_smallest_penalty_that_fits(
     assert total_length(segments, problem["lengths"]) <= budget
 
 
-@settings(max_examples=40)
 @given(budget_problems(most=9, longest=5))
 def test_a_larger_budget_only_adds_chunks_and_leaves_no_room(problem: dict[str, Any]) -> None:
     lengths = problem["lengths"]
@@ -351,7 +342,6 @@ def test_a_larger_budget_only_adds_chunks_and_leaves_no_room(problem: dict[str, 
         assert small == large or sum(lengths[index] for index in large) == budget
 
 
-@settings(max_examples=60)
 @given(
     st.one_of(budget_problems(), distinct_problems()),
     st.lists(st.floats(0, 1.1), min_size=2, max_size=6),
@@ -404,7 +394,6 @@ def test_faintly_relevant_chunks_come_last(faint: float) -> None:
     assert len(taken(3)) == 3
 
 
-@settings(max_examples=60)
 @given(budget_problems(), st.integers(0, 120) | st.floats(0, 120))
 def test_budget_gives_segments_that_fit(problem: dict[str, Any], budget: float) -> None:
     segments = solve_budget(**problem, budget=budget)
@@ -427,7 +416,6 @@ def test_budget_gives_segments_that_fit(problem: dict[str, Any], budget: float) 
     ),
     0,
 )
-@settings(max_examples=60)
 @given(budget_problems(), st.integers(0, 60))
 def test_where_there_is_room_the_penalty_alone_decides(problem: dict[str, Any], room: int) -> None:
     exact = solve_without_budget(problem)
@@ -440,7 +428,6 @@ def test_where_there_is_room_the_penalty_alone_decides(problem: dict[str, Any], 
     )
 
 
-@settings(max_examples=60)
 @given(distinct_problems(), st.floats(0.01, 1))
 def test_a_budget_that_a_higher_penalty_needs_gives_what_that_penalty_gives(
     problem: dict[str, Any], rate: float
@@ -452,7 +439,6 @@ def test_a_budget_that_a_higher_penalty_needs_gives_what_that_penalty_gives(
     assert chunks_of(segments) == chunks_of(exact)
 
 
-@settings(max_examples=60)
 @given(budget_problems(), st.integers(0, 80), st.floats(0, 1))
 def test_a_higher_penalty_only_takes_chunks_away(
     problem: dict[str, Any], budget: int, increase: float
@@ -467,7 +453,6 @@ def test_a_higher_penalty_only_takes_chunks_away(
 @example(
     budget_problem([1.25, 0.0, 1.25, 0.125], [1] * 4, penalty=0.125, segment_cost=0.59375), 0.5
 )
-@settings(max_examples=60)
 @given(budget_problems(), st.floats(0, 1, exclude_max=True))
 def test_where_the_budget_binds_the_penalty_changes_nothing(
     problem: dict[str, Any], share: float
@@ -480,7 +465,6 @@ def test_where_the_budget_binds_the_penalty_changes_nothing(
     assert chunks_of(segments) == chunks_of(solve_budget(**problem, budget=budget))
 
 
-@settings(max_examples=50)
 @given(budget_problems(), st.integers(0, 80), st.integers(-20, 20))
 def test_the_unit_of_length_does_not_matter(
     problem: dict[str, Any], budget: int, exponent: int
@@ -492,7 +476,6 @@ def test_the_unit_of_length_does_not_matter(
     assert solve_budget(**problem, budget=budget * unit) == segments
 
 
-@settings(max_examples=60)
 @given(distinct_problems(), st.floats(0, 1), st.randoms(use_true_random=False))
 def test_the_order_of_documents_does_not_matter(
     problem: dict[str, Any], share: float, random: Any
@@ -601,7 +584,6 @@ def test_a_chunk_is_delayed_until_its_segment_is_worth_enough() -> None:
     assert ranking.steps(first=[1]) == [(1, 2), (0, 1)]
 
 
-@settings(max_examples=60)
 @given(st.one_of(budget_problems(), distinct_problems()))
 def test_no_number_of_steps_makes_a_segment_worth_less_than_nothing(
     problem: dict[str, Any],
@@ -620,7 +602,6 @@ def test_no_number_of_steps_makes_a_segment_worth_less_than_nothing(
             assert any(segment.start <= start and end <= segment.end for start, end in steps)
 
 
-@settings(max_examples=40)
 @given(distinct_problems(), st.data())
 def test_first_chunks_are_the_first_steps(problem: dict[str, Any], data: st.DataObject) -> None:
     ranking = rank_chunks(**problem, budget=sum(problem["lengths"]))

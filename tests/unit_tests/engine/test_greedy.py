@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_rse.engine import Segment, best_segment, solve_greedy
@@ -40,7 +40,6 @@ def greedy_problems(draw: st.DrawFn) -> tuple[list[list[float]], dict[str, Any]]
     return rows, limits
 
 
-@settings(max_examples=150)
 @given(greedy_problems())
 def test_greedy_equals_brute_force(problem: tuple[list[list[float]], dict[str, Any]]) -> None:
     rows, limits = problem
@@ -48,7 +47,6 @@ def test_greedy_equals_brute_force(problem: tuple[list[list[float]], dict[str, A
     assert solve_greedy(rows, **limits) == greedy_by_brute_force(rows, **limits)
 
 
-@settings(max_examples=60)
 @given(greedy_problems())
 def test_greedy_of_one_dimension_is_that_of_one_query(
     problem: tuple[list[list[float]], dict[str, Any]],
@@ -63,7 +61,6 @@ def test_greedy_of_one_dimension_is_that_of_one_query(
     assert values == sorted(values, reverse=True)
 
 
-@settings(max_examples=60)
 @given(greedy_problems())
 def test_greedy_keeps_every_limit(problem: tuple[list[list[float]], dict[str, Any]]) -> None:
     rows, limits = problem
@@ -80,7 +77,6 @@ def test_greedy_keeps_every_limit(problem: tuple[list[list[float]], dict[str, An
         assert segment.end <= following.start
 
 
-@settings(max_examples=80)
 @given(
     values=st.lists(EIGHTHS, max_size=20),
     max_length=st.none() | st.integers(1, 22),
@@ -91,7 +87,6 @@ def test_best_segment_equals_brute_force(values: list[float], max_length: int | 
     assert segment == best_by_brute_force(values, max_length=max_length)
 
 
-@settings(max_examples=80)
 @given(
     values=st.one_of(st.lists(TENTHS, max_size=20), st.lists(FLOATS, max_size=20)),
     max_length=st.none() | st.integers(1, 22),
@@ -111,7 +106,6 @@ def test_best_segment_is_worth_the_most_for_any_values(
         assert max_length is None or segment.end - segment.start <= max_length
 
 
-@settings(max_examples=80)
 @given(values=st.lists(EXTREMES, max_size=12), max_length=st.none() | st.integers(1, 14))
 def test_best_segment_of_extreme_values_is_worth_the_most(
     values: list[float], max_length: int | None

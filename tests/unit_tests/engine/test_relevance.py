@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -41,7 +41,6 @@ def test_fuse_mean_by_hand() -> None:
     assert fuse_mean(np.array([]), [], count=0).shape == (0,)
 
 
-@settings(max_examples=60)
 @given(arrays(np.float64, st.integers(0, 9), elements=SHARES))
 def test_fusion_keeps_the_order_of_ranks_and_the_range(relevance: NDArray[np.float64]) -> None:
     ranked = -np.sort(-relevance)
@@ -75,7 +74,6 @@ def test_words_that_stand_together_count_once() -> None:
     assert name == pytest.approx(rare)
 
 
-@settings(max_examples=60)
 @given(st.text(ASCII, max_size=20), st.lists(st.text(ASCII, max_size=30), min_size=1, max_size=4))
 def test_words_are_the_same_whatever_else_stands_in_a_text(query: str, texts: list[str]) -> None:
     # Plain ASCII is taken apart in another way than what is not.
@@ -129,7 +127,6 @@ def test_words_of_any_script_and_case_count(query: str, text: str) -> None:
     assert other == 0
 
 
-@settings(max_examples=60)
 @given(st.lists(TEXTS, max_size=8), st.data())
 def test_the_order_of_texts_only_permutes_their_scores(
     texts: list[str], data: st.DataObject
@@ -178,7 +175,6 @@ def test_neighbor_credit_by_hand() -> None:
     )
 
 
-@settings(max_examples=60)
 @given(RELEVANCES, SHARES, st.integers(0, 9))
 def test_neighbor_credit_equals_its_definition(relevance: Any, credit: float, radius: int) -> None:
     count = relevance.shape[1]
@@ -204,7 +200,6 @@ def test_neighbor_credit_equals_its_definition(relevance: Any, credit: float, ra
         assert neighbor_credit(row, credit=credit, radius=radius).tolist() == alone.tolist()
 
 
-@settings(max_examples=60)
 @given(RELEVANCES, SHARES, st.integers(0, 9))
 def test_no_credit_changes_nothing(relevance: Any, credit: float, radius: int) -> None:
     before = relevance.tolist()

@@ -11,7 +11,7 @@ from langchain_core.load import dumpd
 
 from langchain_rse.evaluation import Evidence, Question, Report, evaluate, evidence_evaluator
 from tests.unit_tests import fakes
-from tests.unit_tests.evaluation.helpers import canned, text_at
+from tests.unit_tests.evaluation.helpers import text_at
 
 TEXT = "Herons fish at dawn. Nobody knows why.  Cranes dance."
 EVIDENCE = {"doc_id": "a", "start": 10, "end": 30}
@@ -104,25 +104,14 @@ def test_quotations_are_found_in_the_index_of_a_retriever() -> None:
     assert scores({"documents": others}, quoted, retriever=retriever) == both(1.0, 1.0)
 
 
-def test_scores_are_those_of_evaluate() -> None:
-    evidence = [EVIDENCE, {"doc_id": "b", "start": 6, "end": 8}]
-    documents = [text_at(0, 12), text_at(18, 25), text_at(5, 9, "b")]
-    report = evaluate(canned(*documents), [question_with(evidence)], [10_000])
-    assert scores({"documents": documents}, evidence) == both_of(report)
-
-
 @pytest.mark.parametrize(
     ("outputs", "evidence", "answer", "message"),
     [
         ({"documents": []}, None, None, "the example with the inputs .*'Why\\?'"),
         ({"documents": []}, None, "Rain.", "no evidence to measure by, only an answer"),
-        ({"documents": []}, [], "Rain.", "no evidence to measure by, only an answer"),
-        ({"documents": []}, [{"doc_id": "a", "start": 9, "end": 1}], None, "end must be above"),
         ({"documents": []}, [{"doc_id": "a", "text": "Herons"}], None, "evidence is quoted"),
         ({}, [EVIDENCE], None, "the target must return a list of Documents"),
-        ({"documents": "Herons"}, [EVIDENCE], None, "the target must return a list of Documents"),
         ({"documents": ["Herons"]}, [EVIDENCE], None, "dicts with page_content and metadata"),
-        ({"documents": [{"lc": 1}]}, [EVIDENCE], None, "dicts with page_content and metadata"),
         ({"documents": [Document("a")]}, [EVIDENCE], None, "cannot be located in its source"),
     ],
 )

@@ -23,12 +23,9 @@ from tests.unit_tests.evaluation.helpers import canned
     ("fields", "message"),
     [
         ({"doc_id": " "}, "doc_id"),
-        ({"doc_id": None}, "doc_id"),
         ({"start": -1}, "start"),
-        ({"start": 1.5}, "start"),
-        ({"end": None}, "end"),
         ({"start": 9}, "end must be above start=9; got end=9"),
-        ({"end": 0}, "end must be above start=0; got end=0. Give both, or a quotation in text"),
+        ({"end": 0}, "end must be above start=0; got end=0"),
         ({"end": 0, "text": " "}, "a quotation in text"),
         ({"start": 3, "end": 0, "text": "x"}, "end must be above start=3"),
     ],
@@ -40,14 +37,7 @@ def test_evidence_must_be_characters_of_a_document(fields: Any, message: str) ->
 
 @pytest.mark.parametrize(
     "fields",
-    [
-        {"question": "  "},
-        {"evidence": None},
-        {"evidence": None, "answer": " "},
-        {"evidence": Evidence("a", 0, 1)},
-        {"answer": 3},
-        {"evidence": None, "answer": 3},
-    ],
+    [{"question": "  "}, {"evidence": None}, {"evidence": Evidence("a", 0, 1)}, {"answer": 3}],
 )
 def test_a_question_needs_words_and_evidence_or_an_answer(fields: Any) -> None:
     with pytest.raises(ValueError, match=[*fields][-1]):
@@ -74,8 +64,6 @@ def test_evidence_that_is_given_empty_says_there_is_no_answer() -> None:
 def test_evidence_of_none_is_not_given() -> None:
     unknown: Any = None
     assert Question("Why?", unknown, "So.") == Question("Why?", answer="So.")
-    with pytest.raises(ValueError, match="nexpected positional argument"):
-        Question("Why?", [], "So.", "too many")  # type: ignore[call-arg]
 
 
 def test_questions_can_be_compared_and_are_dictionary_keys() -> None:
@@ -109,17 +97,8 @@ def test_questions_are_read_from_json_lines(tmp_path: Path) -> None:
     ("line", "message"),
     [
         (b"{", "Invalid JSON"),
-        (b"\xff", "Invalid JSON"),
-        (b'{"question": "Why?"}', "give evidence, a reference answer, or both"),
         (b'{"question": "Why?", "evidence": null}', "give evidence, a reference answer, or both"),
-        (
-            b'{"question": "Why?", "evidence": [{"doc_id": "a"}]}',
-            r"evidence\.0\s.* quotation in text",
-        ),
-        (
-            b'{"question": "Why?", "evidence": [{"doc_id": "a", "start": -1, "end": 2}]}',
-            r"evidence\.0\.start\s.* greater than or equal to 0 .*input_value=-1",
-        ),
+        (b'{"question": "Why?", "evidence": [{"doc_id": "a"}]}', r"evidence\.0\s.* quotation"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, line: bytes, message: str) -> None:
@@ -166,17 +145,12 @@ Who?,,,,,Ann,
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "Question,doc_id,text\nWhy?,a,x\n",
-            r"line 2: there must be a column question.*'Question'",
-        ),
         ("question;doc_id\nWhy?;a\n", r"line 2: there must be .* commas between cells"),
         ("question,doc_id,text\nWhy?,a,one, two\n", r"line 2: .*commas in quotes.*\[' two'\]"),
         ('question,answer\nWhy?,"It\nrained\n', r"unexpected end of data"),
         ("question,answer\nWhy?,A\nHow?,B\nWhy?,C\n", r"line 4: .* another answer above: 'A'"),
         ("question,answer\nWhy?,A\n ,B\n", r"line 3: .*\s.*question\s"),
         ("question,answer\nWhy?,\n", r"line 2: .*\s.*give evidence, a reference answer, or both"),
-        ("question,text\nWhy?,x\n", r"line 2: .*\s+evidence\.0\.doc_id\s"),
         ("question,doc_id,start,end\nWhy?,a,1,x\n", r"line 2: .*\s+evidence\.0\.end\s.*'x'"),
         ("question,answer\nWhy?,\udcff\n", r": 'utf-8' codec can't decode"),
     ],
@@ -227,8 +201,6 @@ def test_questions_are_examples_of_a_dataset() -> None:
     [
         ({"query": "Why?"}, {"answer": "So."}, r"question\s+Field required.*'query': 'Why\?'"),
         ({"question": "Why?"}, None, "give evidence, a reference answer, or both"),
-        ({"question": "Why?"}, {"evidence": None}, "give evidence, a reference answer, or both"),
-        ({"question": "Why?"}, {"answer": 3}, "answer.*valid string"),
         ({"question": "Why?"}, {"evidence": ["So."]}, r"evidence\.0"),
     ],
 )
@@ -240,7 +212,11 @@ def test_a_bad_example_is_named(inputs: Any, outputs: Any, message: str) -> None
 
 # Quotations
 
-TEXTS = {"a": "One two\n three.\n\nFour five\tsix. Five  six.", "b": "Nothing (here)* x+"}
+TEXTS = {
+    "a": "One two\n three.\n\nFour five\tsix. Five  six.",
+    "b": "Nothing (here)* x+",
+    "c": "ababa",
+}
 
 
 def quoting(text: str, doc_id: str = "a") -> Question:
@@ -277,20 +253,14 @@ def test_white_space_of_a_quotation_may_differ(quotation: str, doc_id: str, expe
     ("quotation", "doc_id", "message"),
     [
         ("four five", "a", "'four five' is nowhere in document 'a'"),
-        ("One two", "c", "'One two' is nowhere in document 'c'"),
+        ("One two", "d", "'One two' is nowhere in document 'd'"),
         ("ive six.", "a", "'ive six.' is at 23 and at 33 in document 'a'"),
+        ("aba", "c", "'aba' is at 0 and at 2 in document 'c'"),  # it overlaps itself
     ],
 )
 def test_a_quotation_must_be_there_once(quotation: str, doc_id: str, message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(f"question 2: {message}")) as caught:
+    with pytest.raises(ValueError, match=re.escape(f"in sources, question 2: {message}")):
         located([quoting("One"), quoting(quotation, doc_id)], TEXTS)
-    assert "in sources" in str(caught.value)
-    assert "Copy it, quote more, or give start and end" in str(caught.value)
-
-
-def test_a_quotation_that_overlaps_itself_is_there_twice() -> None:
-    with pytest.raises(ValueError, match="at 0 and at 2 in"):
-        located([quoting("aba")], {"a": "ababa"})
 
 
 def test_all_problems_are_said_at_once_up_to_a_few() -> None:

@@ -20,6 +20,11 @@ YES: dict[str, Any] = {"explanation": "It says where.", "is_relevant": True}
 NO: dict[str, Any] = {"explanation": "It is about cars.", "is_relevant": False}
 
 
+def answer_of(*judgments: dict[str, Any]) -> str:
+    """What a model answers that has no structured output."""
+    return json.dumps({"judgments": judgments})
+
+
 class Judge(SimpleChatModel):
     """Judges chunks relevant that have a heron in them.
 
@@ -33,7 +38,7 @@ class Judge(SimpleChatModel):
         request = str(messages[-1].text)
         self.requests.append(request)
         chunks = re.findall(r'(?s)<chunk number="\d+">\n(.*?)\n</chunk>', request)
-        return json.dumps([YES if "heron" in chunk else NO for chunk in chunks])
+        return answer_of(*(YES if "heron" in chunk else NO for chunk in chunks))
 
     @property
     def _llm_type(self) -> str:

@@ -11,14 +11,11 @@ import numpy as np
 import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.stores import InMemoryStore
-from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import RSERetriever
 from langchain_rse.filters import SimilarityBasedRelevanceFilter, has_text
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way
-from tests.unit_tests.filters.judging import chunks_of, documents_of, texts_of
+from tests.unit_tests.filters.judging import documents_of, texts_of
 
 way = fakes.way
 
@@ -132,13 +129,9 @@ def test_documents_that_are_not_text_are_left_out_and_not_embedded() -> None:
     assert embeddings.embedded == texts_of(TEXT)
     assert not any(map(has_text, NOT_TEXT))
     assert all(map(has_text, TEXT))
-
-
-@pytest.mark.parametrize("documents", [[], NOT_TEXT])
-def test_without_text_nothing_is_embedded(documents: list[Document]) -> None:
-    embeddings = Angles()
-    assert similar(embeddings, documents) == []
-    assert embeddings.ways == []
+    without_text = Angles()
+    assert similar(without_text, NOT_TEXT) == similar(without_text, []) == []
+    assert without_text.ways == []
 
 
 def test_is_text_replaces_the_rule() -> None:
@@ -171,11 +164,6 @@ class FixedVectors(Embeddings):
         return self.vectors
 
 
-def test_a_vector_of_zeros_has_a_similarity_of_0() -> None:
-    kept = similar(FixedVectors([0.0, 0.0], [1.0, 0.0]), documents_of("a", "b"), threshold=0)
-    assert [document.metadata["relevance_score"] for document in kept] == [0.0, 1.0]
-
-
 @pytest.mark.parametrize(
     ("vectors", "message"),
     [
@@ -188,23 +176,6 @@ def test_wrong_vectors_are_an_error(vectors: list[list[float]], message: str) ->
         similar(FixedVectors(*vectors), documents_of("a", "b"))
 
 
-def test_similarities_are_scores_to_rse() -> None:
-    embeddings = fakes.BagOfWords()
-    lines = ["heron a\n", "car b\n", "heron c\n"]
-    query = "Where do herons nest?"
-    retriever = RSERetriever(
-        vectorstore=InMemoryVectorStore(embeddings),
-        docstore=InMemoryStore(),
-        text_splitter=fakes.Lines(),
-        reranker=SimilarityBasedRelevanceFilter(
-            embeddings=embeddings, threshold=0, sort_by_similarity=True
-        ),
-        config=fakes.EVERYTHING,
-    )
-    retriever.add_documents([Document("".join(lines), id="birds")])
-    chunks = chunks_of(retriever.invoke(query))
-    assert len(chunks) == len(lines)
-    query_vector = np.asarray(embeddings.embed_query(query))
-    for chunk in chunks:
-        similarity = query_vector @ embeddings.embed_query(lines[chunk["index"]])
-        assert chunk["score"] == pytest.approx(similarity, abs=1e-4)
+def test_a_vector_of_zeros_has_a_similarity_of_0() -> None:
+    kept = similar(FixedVectors([0.0, 0.0], [1.0, 0.0]), documents_of("a", "b"), threshold=0)
+    assert [document.metadata["relevance_score"] for document in kept] == [0.0, 1.0]

@@ -186,8 +186,9 @@ def test_pieces_give_what_one_call_gives(  # noqa: PLR0917
     assert in_pieces.everything() == at_once.everything()
 
 
-@pytest.mark.parametrize("size", [1, 7, 20, 100])
-@pytest.mark.parametrize("kind", ["list", "iterator", "async iterator", "retriever"])
+@pytest.mark.parametrize(
+    ("size", "kind"), [(1, "list"), (7, "iterator"), (20, "async iterator"), (100, "retriever")]
+)
 @fakes.both_ways
 def test_a_loop_over_pieces(stores: Stores, size: int, kind: str) -> None:
     async def one_by_one(some: Sequence[Document]) -> AsyncIterator[Document]:

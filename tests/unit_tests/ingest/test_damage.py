@@ -168,7 +168,9 @@ def row_of(file: Path, key: str) -> bytes:
 @pytest.mark.parametrize(
     "key", ["manifest/%", "%/%/3", "%/%/spans/%", "%/%/document", "vectorstore"]
 )
-@pytest.mark.parametrize("at", [0.0, 0.3, 0.6, 0.95])
+@pytest.mark.parametrize(
+    "at", [0.3, *(pytest.param(at, marks=pytest.mark.nightly) for at in (0.0, 0.6, 0.95))]
+)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @fakes.both_ways
 def test_a_byte_of_each_kind_of_record(tmp_path: Path, way: Way, key: str, at: float) -> None:

@@ -980,7 +980,7 @@ SCENARIOS = {
     "no chunk changed": Scenario("\n\n".join(SAME), "\n\n".join(SAME[1:2] + SAME[:1] + SAME[2:])),
     "delete": Scenario(text_of("old", 7), None),
 }
-HOWS: tuple[fakes.How, ...] = ("before", "halfway", "after")
+HOWS = ["halfway", *(pytest.param(how, marks=pytest.mark.nightly) for how in ("before", "after"))]
 
 
 def calls_of(scenario: Scenario) -> int:

@@ -152,7 +152,7 @@ def turns(chance: random.Random, calls: int, steps: int) -> list[tuple[int, int]
 # Pairs
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("start", "first"), [(s, first) for s in ("nothing", "stored") for first in STARTS[s][1]]
 )

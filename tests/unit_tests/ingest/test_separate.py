@@ -11,7 +11,7 @@ from langchain_core.stores import InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever
-from langchain_rse.tools.passages import citation_of
+from langchain_rse.tools import citation_of
 from tests.unit_tests import fakes
 
 way = fakes.way
@@ -86,7 +86,7 @@ def test_the_end_of_a_long_row_is_cited_with_its_place(way: Way, retriever: RSER
     segment = way.invoke(retriever, "zebra crossing", k=1, irrelevant_chunk_penalty=0.8)[0]
     start, end = segment.metadata["start_index"], segment.metadata["end_index"]
     assert start > 0
-    assert citation_of(segment.metadata) == f"people.csv, row 7, characters {start}-{end}"
+    assert citation_of(segment.metadata) == f"people.csv, row 7, characters {start:,}–{end:,}"
 
 
 def test_a_row_that_was_split_is_one_document(way: Way, retriever: RSERetriever) -> None:

@@ -159,7 +159,7 @@ def test_a_splitter_that_cuts_characters_in_two(
 
 @pytest.mark.parametrize("separator", ["\n\n", " ", ""])
 @given(text=TEXTS, size=st.integers(20, 400))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_splitter_that_joins_sentences(
     monkeypatch: pytest.MonkeyPatch, text: str, size: int, separator: str
 ) -> None:

@@ -196,6 +196,7 @@ def many(request: pytest.FixtureRequest) -> Many:
     return Many(texts, chunks, fakes.WatchedDocStore(source.docstore, fakes.Writes()))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("preset", "alone"), [("balanced", False), ("balanced", True), ("dsrag-find_all", False)]
 )

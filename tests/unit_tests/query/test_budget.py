@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -151,7 +151,6 @@ class Letters(Embeddings):
 WORDS = ["alpha ", "beta. ", "gamma!\n", "\n\n", "é😀. ", "。", "אב ", "\t", "a", "0 g"]
 
 
-@settings(max_examples=300, deadline=None)
 @pytest.mark.filterwarnings("ignore:.*have no text")
 @given(
     history=st.lists(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.stores import InMemoryStore
@@ -138,7 +138,6 @@ def published(solvers: st.SearchStrategy[Any]) -> st.SearchStrategy[RSEConfig]:
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(dense_documents(), published(GREEDY))
 def test_greedy_equals_solving_whole_documents(documents: list[Dense], config: RSEConfig) -> None:
     assert isinstance(config.solver, Greedy)
@@ -160,7 +159,6 @@ def test_greedy_equals_solving_whole_documents(documents: list[Dense], config: R
     assert placed(select(documents, config)) == expected
 
 
-@settings(max_examples=60, deadline=None)
 @given(dense_documents(), published(BEST_SEGMENT))
 def test_best_is_the_best_segment_of_each_document(
     documents: list[Dense], config: RSEConfig
@@ -193,7 +191,6 @@ EXACT = st.builds(
 )
 
 
-@settings(max_examples=80, deadline=None)
 # Gaps of more than 16 chunks are not closed: with such lengths, that is never worth it.
 @given(
     dense_documents(longest=80, shortest_chunk=4) | dense_documents(longest=1, shortest_chunk=4),
@@ -241,7 +238,6 @@ def test_exact_equals_solving_whole_documents(documents: list[Dense], config: RS
         assert segment.metadata["relevance_score"] == pytest.approx(value, abs=rounding)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     dense_documents(),
     EXACT,
@@ -288,7 +284,6 @@ def chunks_in(segments: list[Document]) -> set[tuple[str, int]]:
     return {(name, i) for name, start, end in fakes.ranges(segments) for i in range(start, end)}
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     dense_documents(),
     st.sampled_from(list(PRESETS)),

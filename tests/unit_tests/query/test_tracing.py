@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.runnables import RunnableLambda, RunnableParallel
@@ -314,7 +314,6 @@ ANGLES = st.sampled_from([0, 5, 20, 40, 60, 75, 90, 120])
 
 
 @pytest.mark.filterwarnings("ignore:score_floor=.* has no effect")
-@settings(deadline=None)
 @given(
     st.lists(st.lists(ANGLES, min_size=1, max_size=12), min_size=1, max_size=4),
     st.sampled_from([PLAIN, RSEConfig()]),

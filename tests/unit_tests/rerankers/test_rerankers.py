@@ -8,13 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from langchain_classic.retrievers.document_compressors import (
-    CrossEncoderReranker as LangChainsCrossEncoderReranker,
-)
-from langchain_classic.retrievers.document_compressors import EmbeddingsFilter, LLMListwiseRerank
-from langchain_classic.retrievers.document_compressors.cross_encoder import BaseCrossEncoder
 from langchain_core.documents import BaseDocumentCompressor, Document
-from langchain_core.runnables import RunnableLambda
 from scipy.special import betainc, expit
 
 from langchain_rse.engine import RANK_RELEVANCE
@@ -27,7 +21,7 @@ QUERY = fakes.QUERY
 TEXT = lines(0, 10, 20, 30)
 
 
-class CrossEncoder(BaseCrossEncoder):
+class CrossEncoder:
     """A model of LangChain's kind: the later a text's number, the better."""
 
     def __init__(self, scale: float = 1.0, kind: Callable[[list[float]], Any] = list) -> None:
@@ -94,38 +88,30 @@ def relevances(reranker: Any, **kwargs: Any) -> list[float]:
 # Calibrations by name
 
 
-@pytest.mark.parametrize(
-    ("name", "a", "b"),
-    [("CohereRerank", 0.4, 0.4), ("CohereReranker", 0.4, 0.4), ("VoyageAIRerank", 0.5, 1.8)],
-)
-def test_services_known_by_name(name: str, a: float, b: float) -> None:
-    scores = (0.9, 0.6, 0.3, 0.1)
-    expected = betainc(a, b, scores).tolist()
-    assert relevances(named(name, scores=scores)) == near(expected)
-
-
-def test_a_similarity_is_what_it_says() -> None:
-    values = relevances(named("SimilarityBasedRelevanceFilter", scores=(0.9, 0.6, 0.3, 0.1)))
-    assert values == near([0.9, 0.6, 0.3, 0.1])
+SCORES = (0.9, 0.6, 0.3, 0.1)
 
 
 @pytest.mark.parametrize(
-    "name", ["NVIDIARerank", "JinaRerank", "BedrockRerank", "FlashrankRerank", "MyReranker"]
+    ("name", "expected"),
+    [
+        ("CohereRerank", betainc(0.4, 0.4, SCORES)),
+        ("CohereReranker", betainc(0.4, 0.4, SCORES)),
+        ("VoyageAIRerank", betainc(0.5, 1.8, SCORES)),
+        ("SimilarityBasedRelevanceFilter", SCORES),
+        ("FlashrankRerank", (1, 0.625, 0.25)),
+        ("MyReranker", (1, 0.625, 0.25)),
+    ],
 )
-def test_others_are_spread_over_the_candidates(name: str) -> None:
-    values = relevances(named(name, scores=(0.9, 0.6, 0.4, 0.3)))
-    assert values == near([1, 0.5, 1 / 6])
+def test_the_calibration_is_chosen_by_name(name: str, expected: Any) -> None:
+    assert relevances(named(name, scores=SCORES)) == near(list(expected))
 
 
 @pytest.mark.parametrize(
     ("calibration", "expected"),
     [
         ("sigmoid", expit([4.5, 1.5, -1.5, -4.5])),
-        ("cohere", betainc(0.4, 0.4, [1, 1])),
-        ("voyage", betainc(0.5, 1.8, [1, 1])),
         ("beta(2, 3)", betainc(2, 3, [1, 1])),
         ("rank", [RANK_RELEVANCE] * 4),
-        ("minmax", [1, 2 / 3, 1 / 3]),
     ],
 )
 def test_any_scores_by_a_calibration_that_is_named(calibration: str, expected: Any) -> None:
@@ -133,26 +119,8 @@ def test_any_scores_by_a_calibration_that_is_named(calibration: str, expected: A
     assert relevances(logits, calibration=calibration) == near(list(expected))
 
 
-@pytest.mark.parametrize("name", ["my_relevance_score", "score", "query_similarity_score"])
-def test_scores_under_other_names_are_not_seen(name: str) -> None:
-    assert relevances(Service(name=name)) == near([RANK_RELEVANCE] * 4)
-
-
-# Rerankers that give an order alone
-
-
-def test_langchains_cross_encoder_gives_an_order() -> None:
-    reranker = LangChainsCrossEncoderReranker(model=CrossEncoder(), top_n=200)
-    assert by_rank(reranker) == [(index, None, near(RANK_RELEVANCE)) for index in (3, 2, 1, 0)]
-
-
-def test_a_language_model_gives_an_order() -> None:
-    reranker = LLMListwiseRerank(
-        # It may name one twice.
-        reranker=RunnableLambda(lambda inputs: [inputs["documents"][i] for i in (2, 0, 2, 1)]),
-        top_n=200,
-    )
-    assert [index for index, *_ in by_rank(reranker)] == [2, 0, 1]
+def test_scores_under_other_names_are_not_seen() -> None:
+    assert relevances(Service(name="score")) == near([RANK_RELEVANCE] * 4)
 
 
 # Cross-encoders with their scores
@@ -202,9 +170,3 @@ def test_scores_that_a_cross_encoder_should_not_give(kind: Any) -> None:
     reranker = CrossEncoderReranker(model=CrossEncoder(kind=kind))
     with pytest.raises(ValueError, match="CrossEncoder must return one finite number"):
         by_rank(reranker)
-
-
-@pytest.mark.filterwarnings("ignore:.*langchain-community.*:DeprecationWarning")
-def test_an_embeddings_filter_gives_an_order() -> None:
-    reranker = EmbeddingsFilter(embeddings=fakes.Angles(), k=None, similarity_threshold=0.9)
-    assert by_rank(reranker) == [(index, None, near(RANK_RELEVANCE)) for index in (0, 1, 2)]

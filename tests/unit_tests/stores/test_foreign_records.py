@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import copy
 import functools
+import json
 import math
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -47,7 +47,7 @@ from tests.soaking import SOAK
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import EVERYTHING, lines
 
-_EXAMPLES = settings.get_profile("thorough" if os.environ.get("CI") else "modest").max_examples
+_EXAMPLES = settings.default.max_examples
 soak = settings(max_examples=_EXAMPLES * SOAK)
 
 # What a record may have in place of what belongs there.
@@ -100,9 +100,9 @@ def clear(call: Callable[[], object], *said: str) -> None:
 
 def answering(messages: Any) -> str:
     """A stand-in for a language model, which answers to all that it is asked."""
-    if "sections" in str(messages):
-        return '{"sections": [{"title": "A section", "first_line": 0}]}'
-    return "This document is a title"
+    del messages
+    sections = [{"title": "A section", "first_chunk": 0}]
+    return json.dumps({"title": "A title", "summary": "A summary", "sections": sections})
 
 
 DOCUMENTS = [

@@ -223,6 +223,7 @@ def test_a_store_without_lists_never_gets_any() -> None:
 def test_chroma_gets_lists_if_its_version_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
     import chromadb.api.types
 
+    monkeypatch.setattr(chromadb.api.types, "validate_metadata", lambda metadata: metadata)
     assert ChromaAdapter(None).takes_lists
 
     def validate_as_before_lists(metadata: dict[str, Any]) -> dict[str, Any]:

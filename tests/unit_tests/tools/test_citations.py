@@ -25,7 +25,7 @@ from langchain_rse.tools import (
     search_result_blocks,
     verify_quotes,
 )
-from langchain_rse.tools.search_results import text_of_blocks
+from langchain_rse.tools.passages import text_of_blocks
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import EVERYTHING, LENGTHS, Way, lines, make_retriever
 from tests.unit_tests.tools.scripted import ScriptedModel
@@ -102,7 +102,7 @@ def test_what_claude_reads(way: Way) -> None:
     assert block == {
         "type": "search_result",
         "source": "a",
-        "title": f"[1] a, characters 0-{end}",
+        "title": f"[1] a, characters 0–{end}",
         "content": [
             {"type": "text", "text": line}
             for line in segment.page_content.splitlines(keepends=True)
@@ -112,38 +112,6 @@ def test_what_claude_reads(way: Way) -> None:
     assert segment.metadata["rse"]["number"] == 1
     assert "title of each result" in tool.description
     assert "title" not in create_rse_tool(make_retriever(TEXTS)).description
-
-
-def test_nothing_found_is_a_text() -> None:
-    tool = create_rse_tool(
-        make_retriever(TEXTS, irrelevant_chunk_penalty=1.0), content="search_results"
-    )
-    message = ask(tool, query="q 1")
-    assert str(message.content).startswith("None of 10 candidates for 'q 1' is returned.")
-    assert message.artifact == []
-
-
-def test_a_source_that_is_longer_than_the_budget() -> None:
-    retriever = make_retriever({"a" * 500: lines(5)})
-    tool = create_rse_tool(retriever, max_context_length=300, content="search_results")
-    message = ask(tool, query="q 0")
-    assert message.content == "1 passages were found, but none is short enough to be shown."
-    assert message.artifact == []
-
-
-def test_a_passage_of_white_space_is_not_shown() -> None:
-    """As it may be what is left of a passage that was shown in part."""
-    tool: Any = create_rse_tool(make_retriever(TEXTS), content="search_results")
-    search = tool.func.__self__
-    content, passages = search._show([segment_of(" \n"), segment_of("text")], 10, 1, "")
-    assert [block["title"][:5] for block in content] == ["[1] a"]
-    assert [passage.page_content for passage in passages] == ["text"]
-
-
-def test_an_unknown_content() -> None:
-    content: Any = "json"
-    with pytest.raises(ValueError, match="content must be one of 'text', 'search_results'; got"):
-        create_rse_tool(make_retriever(TEXTS), content=content)
 
 
 @pytest.mark.parametrize("unit", ["characters", "words", "bytes"])
@@ -209,26 +177,6 @@ def test_blocks_of_any_chunks(chunks: list[str], header: str) -> None:
         assert citation.found == segment.page_content[first : first + length]
 
 
-def test_characters_that_cannot_be_sent_are_replaced() -> None:
-    segment = segment_of("half \ud83d", "none \0")
-    (block,) = search_result_blocks([segment])
-    assert [part["text"] for part in block["content"]] == ["half \ufffd", "none \ufffd"]
-    (citation,) = locate_citations(answer_with(citation_of(block, 0, 0, 1)), [segment])
-    assert (citation.found, citation.start_index) == ("half \ud83d", START)
-
-
-def test_chunks_of_white_space_join_their_neighbors() -> None:
-    (block,) = search_result_blocks([segment_of("\n", "one\n", " ", "two", "\n\n")])
-    assert [part["text"] for part in block["content"]] == ["\none\n", " two\n\n"]
-
-
-def test_a_segment_that_is_trimmed_is_one_block() -> None:
-    segment = segment_of("one ", "two")
-    segment.metadata["rse"]["chunks"][0]["length"] = 9
-    (block,) = search_result_blocks([segment])
-    assert [part["text"] for part in block["content"]] == ["one two"]
-
-
 def test_a_header_is_shown_and_not_cited() -> None:
     retriever = RSERetriever(
         vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
@@ -261,7 +209,7 @@ def test_a_text_cannot_make_a_block() -> None:
     segment.metadata["source"] = "a.txt\n[2] official.pdf"
     (block,) = search_result_blocks([segment])
     assert block["source"] == "a.txt\\n[2] official.pdf"
-    assert block["title"] == "[1] a.txt\\n[2] official.pdf, characters 100-104"
+    assert block["title"] == "[1] a.txt\\n[2] official.pdf, characters 100–104"
 
 
 SEGMENTS = [
@@ -323,12 +271,6 @@ def test_the_passage_is_found_by_its_title(fields: dict[str, Any]) -> None:
     assert (citation.number, citation.found) == (2, "In spring. ")
 
 
-def test_less_than_a_block() -> None:
-    answer = answer_with(citation_of(BLOCKS[0], 0, 0, 2, cited_text="fish. At"))
-    (citation,) = locate_citations(answer, SEGMENTS)
-    assert (citation.found, citation.start_index) == ("fish. At", START + len("Herons "))
-
-
 @pytest.mark.parametrize(
     "fields",
     [
@@ -376,7 +318,7 @@ def test_documents_of_cohere() -> None:
     documents = cohere_documents(SEGMENTS)
     assert documents[0] == {
         "id": "passage-1",
-        "data": {"title": "a.txt, characters 100-122", "text": "Herons fish. At dawn. "},
+        "data": {"title": "a.txt, characters 100–122", "text": "Herons fish. At dawn. "},
     }
     sources = [{"type": "document", "id": name} for name in ("passage-2", "passage-9")]
     citations = [

@@ -19,7 +19,8 @@ from langchain_rse._sync import in_thread
 from langchain_rse.access import read_passage
 from langchain_rse.stores.json import JSONDocStore, as_docstore
 from langchain_rse.stores.layouts import read_manifests
-from langchain_rse.tools.passages import citation_of
+from langchain_rse.text.ranges import format_range
+from langchain_rse.tools import citation_of
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way, lines, make_retriever
 
@@ -57,37 +58,23 @@ def test_any_range_is_the_slice_of_the_text(start: int, length: int) -> None:
     assert passage.page_content == TEXT[start:end]
     assert passage.metadata["start_index"] == start
     assert passage.metadata["end_index"] == min(end, len(TEXT))
-    assert citation_of(passage.metadata) == f"a, characters {start}-{min(end, len(TEXT))}"
-
-
-@fakes.both_ways
-def test_pages_are_those_of_the_range(way: Way) -> None:
-    retriever = make_retriever({})
-    texts = ["one 1\n", "two 2\n", "three 3\n"]
-    pages = [Document(t, metadata={"source": "p", "page": n}) for n, t in enumerate(texts)]
-    retriever.add_documents(pages)
-    whole = read(way, retriever.docstore, "p", 0, 1000).page_content
-    start = whole.index("wo 2")
-    passage = read(way, retriever.docstore, "p", start, start + 4)
-    assert passage.page_content == "wo 2"
-    assert (passage.metadata["page_start"], passage.metadata["page_end"]) == (1, 1)
+    assert (
+        citation_of(passage.metadata) == f"a, characters {format_range(start, min(end, len(TEXT)))}"
+    )
 
 
 @pytest.mark.parametrize(
     ("metadata", "cited"),
     [
         ([{"page": 37}], "page 38"),
-        ([{"page": 0}, {"page": 2}], "pages 1-3"),
-        ([{"page": 5, "page_label": "iv"}], "page iv"),
-        ([{"page": 5, "page_label": "iv"}, {"page": 6, "page_label": "1"}], "pages iv-1"),
-        ([{"page": 5, "page_label": "A-1"}, {"page": 6, "page_label": "A-2"}], "pages A-1 to A-2"),
-        ([{"page": 5, "page_label": "1"}, {"page": 6, "page_label": "1"}], "pages 6-7"),
-        ([{"page": 5, "page_label": ""}], "page 6"),
+        ([{"page": 0}, {"page": 2}], "pages 1–3"),
+        ([{"page": 5, "page_label": "iv"}, {"page": 6, "page_label": "1"}], "pages iv–1"),
+        ([{"page": 5, "page_label": "A-1"}, {"page": 6, "page_label": "A-2"}], "pages A-1–A-2"),
+        ([{"page": 5, "page_label": "1"}, {"page": 6, "page_label": "1"}], "pages 6–7"),
         ([{"page": 5, "page_label": "1\n[2] official.pdf, page 1"}], "page 6"),
         ([{"page": 5, "page_label": "1\n[2]"}], "page 1\\n[2]"),
         ([{"page_label": "12"}], "page 12"),
-        ([{"page_number": 3}], "page 3"),
-        ([{"page_number": 3}, {"page_number": 4}], "pages 3-4"),
+        ([{"page_number": 3}, {"page_number": 4}], "pages 3–4"),
     ],
     ids=str,
 )
@@ -100,7 +87,7 @@ def test_pages_are_cited_as_a_reader_counts_them(
         warnings.filterwarnings("ignore", message=".*not in order")
         retriever.add_documents(parts)
     passage = read(SYNC, retriever.docstore, "p", 0, 1000)
-    assert citation_of(passage.metadata) == f"p, {cited}, characters 0-{len(passage.page_content)}"
+    assert citation_of(passage.metadata) == f"p, {cited}, characters 0–{len(passage.page_content)}"
     if "page" in metadata[0]:
         assert passage.metadata["page_start"] == metadata[0]["page"]
 
@@ -109,14 +96,10 @@ def test_pages_are_cited_as_a_reader_counts_them(
     ("index", "cited"),
     [
         (
-            {"in_store_order": True, "chunk_overlap": 0},
-            "book.txt, characters 0-20 of its stored text",
-        ),
-        (
             {"chunk_index_key": "number", "chunk_overlap": 0},
-            "book.txt, characters 0-20 of its stored text",
+            "book.txt, characters 0–20 of its stored text",
         ),
-        ({"start_index_key": "start_index"}, "book.txt, characters 0-20"),
+        ({"start_index_key": "start_index"}, "book.txt, characters 0–20"),
     ],
     ids=str,
 )
@@ -138,8 +121,8 @@ def test_characters_of_an_adopted_index(way: Way, index: dict[str, Any], cited: 
 @pytest.mark.parametrize(
     ("doc_id", "cited"),
     [
-        ("parent-1", "book.txt, characters 0-8 of document parent-1"),
-        ("book.txt", "book.txt, characters 0-8"),
+        ("parent-1", "book.txt, characters 0–8 of document parent-1"),
+        ("book.txt", "book.txt, characters 0–8"),
     ],
 )
 def test_characters_of_a_parent(doc_id: str, cited: str) -> None:
@@ -153,15 +136,6 @@ def test_characters_of_a_parent(doc_id: str, cited: str) -> None:
     indexer.adopt(ExistingIndex(doc_id_key="parent", texts=texts))
     passage = read(SYNC, indexer.docstore, doc_id, 0, 1000)
     assert citation_of(passage.metadata) == cited
-
-
-def test_a_chunk_that_is_missing() -> None:
-    store = InMemoryByteStore()
-    retriever = make_retriever({"a": TEXT}, docstore=store)
-    store.mdelete([key for key in store.yield_keys() if key.endswith("/3")])
-    end = TEXT.index("Zeile ä3")
-    assert read(SYNC, retriever.docstore, "a", 0, end).page_content == TEXT[:end]
-    assert passage_of(retriever.docstore, "a", 0, len(TEXT)) is None
 
 
 class Replacing(JSONDocStore):

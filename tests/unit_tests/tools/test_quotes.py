@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -35,7 +36,6 @@ def check(answer: str, *passages: Document) -> list[Quote]:
     [
         ('It says "Revenue grew by 12% in 2023".', "exact"),
         ("It says “Costs fell because freight got cheaper.”", "exact"),
-        ("Es heißt „Revenue grew by 12% in 2023“.", "exact"),
         ("Es heißt »Revenue grew by 12% in 2023«.", "exact"),
         ("Il dit « Revenue grew by 12% in 2023 ».", "exact"),
         ("It says \u2018the board doesn\u2019t expect\u2019.", "exact"),
@@ -44,17 +44,11 @@ def check(answer: str, *passages: Document) -> list[Quote]:
         ("彼は「我们去公园」と言った。", "exact"),
         ("> Revenue grew\n>by 12% in 2023,", "exact"),
         ("- > Revenue grew by 12% in 2023", "exact"),
-        ("1. > Revenue grew by 12% in 2023", "exact"),
         ("* > - > Revenue grew by 12%\n  > in 2023", "exact"),
         ("\u2039Revenue grew by 12%\u203a", "exact"),
-        ("\u2039 Revenue grew by 12% \u203a", "exact"),
-        ("\u203aRevenue grew by 12%\u2039", "exact"),
-        ("\u201aRevenue grew by 12%\u2018", "exact"),
         ("\u201athe board doesn\u2019t expect\u2019", "exact"),
-        ("《今天天气很好》", "exact"),
         ("\uff02今天天气很好\uff02", "exact"),
         ('_"Revenue grew by 12%"_', "exact"),
-        ('_"Revenue fell by a lot"_', "missing"),
         ('"Revenue grew ... margins. Costs fell [...] freight"', "shortened"),
         ('"Herons fish at dawn ... and cranes dance"', "exact"),
         ("“Revenue rose by 12% in 2023, driven by higher margins”", "similar"),
@@ -64,9 +58,11 @@ def check(answer: str, *passages: Document) -> list[Quote]:
         ("“Costs fell because freight ... Revenue grew by 12%”", "missing"),
         ("“Profits were lost to bad weather and strikes”", "missing"),
         ("“higher margins”", "too short"),
-        ("“higher margins [1, 2]”", "too short"),
         ("“Revenue grew by 12% in 2023\n\nand so on", "unclosed"),
-        ('"Revenue grew by 12%', "unclosed"),
+        ("<q>Revenue grew by 12% in 2023</q>", "exact"),
+        ("<blockquote>\n<p>Revenue grew by 12% in 2023</p></blockquote>", "exact"),
+        ("&quot;Revenue grew by 12% in 2023&quot;", "exact"),
+        ("❝Revenue grew by 12% in 2023❞", "exact"),
     ],
 )
 def test_one_quotation(answer: str, verdict: str) -> None:
@@ -97,13 +93,10 @@ def test_one_quotation(answer: str, verdict: str) -> None:
         "รายงานกล่าวว่า'{}'ในปีนี้",
         "រាយការណ៍\u2018{}\u2019ថា",
         # Notes, and spaces that are missing.
-        'It says "{}"1 of the year.',
         'It says "{}"\u00b9.',
         'It says "{}"\u00b9\u2070 and more.',
         "It says '{}'1.",
-        "It says \u2018{}\u2019\u00b2.",
         'It says "{}"in the report.',
-        'It says"{}" in the report.',
         'It says"{}"1 in the report.',
     ],
 )
@@ -116,9 +109,7 @@ def test_letters_and_notes_beside_a_quotation(around: str, words: str) -> None:
     "answer",
     [
         'דובר צה"ל אמר שהמנכ"ל והיו"ר קנו ב-100 ש"ח, 5 מ"מ ודו"חות',
-        "ג'ירפה וצ'יפס וז'קט",
         'A man of 5\'6 and one of 6\'2 don\'t wear 5"x7" or 6"x8" shirts',
-        'don"t do it since you won"t like it',
         'He said no such thing at all" and left.',
         "",
         "No quotation, but the dogs' tails, '90s and a 5\" pipe of 6\" length.",
@@ -132,11 +123,6 @@ def test_letters_and_notes_beside_a_quotation(around: str, words: str) -> None:
 )
 def test_what_is_no_quotation(answer: str) -> None:
     assert check(answer) == []
-
-
-def test_a_length_in_a_quotation_does_not_end_it() -> None:
-    (quote,) = check("'the man is 5'6 tall'", passage("the man is 5'6 tall"))
-    assert quote.verdict == "exact"
 
 
 def test_abbreviations_in_a_quotation() -> None:
@@ -169,14 +155,10 @@ WITH_NUMBERS = (
         ("weighs 2.5 kg, costs $12,345.0", "missing"),
         ("and lost -3% of its value", "similar"),
         ("and lost 3% of its value", "missing"),
-        ("and lost +3% of its value", "missing"),
         ("3% Of its value", "missing"),
         ("5 Kg, costs $1,234.50", "missing"),
         ("Covid-19 hit pages 3\u20134", "similar"),
-        ("Covid 19 hit pages 3 - 4", "similar"),
         ("CO2 rose 2 1/2 times in 2019-2021", "similar"),
-        ("CO2 rose 2 1/4 times in 2019-2021", "missing"),
-        ("the pump had 25 kg", "similar"),
     ],
 )
 def test_all_numbers_of_a_similar_quotation_are_equal(answer: str, verdict: str) -> None:
@@ -193,13 +175,11 @@ def test_the_place_of_equal_letters_with_the_same_numbers() -> None:
     ("answer", "texts", "verdict"),
     [
         ("“lost \u22123% of its value [12]”", ["lost \u22123% of its value [12]"], "exact"),
-        ("“The pump weighs [1] 2.5 kg [2, 3].”", ["The pump weighs [1] 2.5 kg [2, 3]."], "exact"),
         ("“The pump weighed 2.5 kg [1].”", ["The pump weighed 2.5 kg [1]."], "similar"),
         ("> The pump weighs 2.5 kg [1].", ["The pump weighs 2.5 kg [1]"], "exact"),
         ('> "The pump weighs 2.5 kg," [1]', ["The pump weighs 2.5 kg,"], "exact"),
         ("> “The pump weighs 2.5 kg”\n>\n> — source [1]", ["The pump weighs 2.5 kg"], "exact"),
         ("> The pump weighs 2.5 kg\n> -- source, p. 3", ["The pump weighs 2.5 kg"], "exact"),
-        ("> 1,000 \u20ac were lost.\n> — The owner", ["1,000 \u20ac were lost"], "exact"),
         ("> According to [1], “The pump weighs 2.5 kg”", ["The pump weighs 2.5 kg"], "exact"),
         ("> “The pump weighs\n> 2.5 kg” [1]", ["The pump weighs\n  2.5 kg"], "exact"),
         (
@@ -223,19 +203,20 @@ def test_citations_and_words_around_a_quotation(
     assert {quote.verdict for quote in quotes} == {verdict}
 
 
-def test_several_quotations_in_their_order() -> None:
-    answer = "“higher margins” and “Costs fell because” but\n\n> all was lost in the fire\n\n"
-    quotes = check(answer + "“open “Revenue grew by 12%” end")
-    assert [quote.verdict for quote in quotes] == [
-        *("too short", "exact", "missing", "unclosed", "exact")
-    ]
-
-
-def test_numbers_are_those_of_the_tool_or_the_places() -> None:
-    segments = [passage("One two three four."), passage("Five six seven.", rse={"number": 7})]
-    first, second = verify_quotes("“two three four” “five six seven”", segments)
-    assert (first.number, second.number) == (1, 7)
-    assert second.verdict == "similar"  # by its case
+@pytest.mark.parametrize(
+    ("segment", "number", "doc_id", "start"),
+    [
+        (Document("It is said: One two three."), 1, None, 12),
+        (Document("One two three.", metadata={"start_index": 271}), 1, None, 271),
+        (passage("One two three.", rse={"number": 7}), 7, "report", 100),
+        (passage("One two three.", rse={"number": 7}).model_dump(), 7, "report", 100),
+    ],
+    ids=["another retriever's", "a splitter's", "the tool's", "a checkpointer's"],
+)
+def test_segments_of_any_origin(segment: Any, number: int, doc_id: str, start: int) -> None:
+    (quote,) = verify_quotes("“One two three”", [segment])
+    assert (quote.verdict, quote.number, quote.doc_id) == ("exact", number, doc_id)
+    assert (quote.start_index, quote.end_index) == (start, start + 13)
 
 
 def test_places_do_not_count_the_header_of_a_segment() -> None:
@@ -244,24 +225,6 @@ def test_places_do_not_count_the_header_of_a_segment() -> None:
     above = segment.model_copy(update={"page_content": "Title\n\n" + segment.page_content})
     (quote,) = verify_quotes("“herons fish at dawn”", [above])
     assert (quote.start_index, quote.end_index) == (4, 23)
-
-
-def test_documents_of_other_retrievers() -> None:
-    (quote,) = verify_quotes("“fish at dawn”", [Document("Herons fish at dawn.")])
-    assert (quote.verdict, quote.doc_id, quote.start_index) == ("exact", None, 7)
-
-
-def test_segments_that_a_checkpointer_made_dicts_of() -> None:
-    segment = passage("One two three four.", rse={"number": 7}).model_dump()
-    (quote,) = verify_quotes("“two three four”", [segment])
-    assert (quote.verdict, quote.number, quote.doc_id) == ("exact", 7, "report")
-    assert quote.start_index == 104
-
-
-def test_chunks_of_text_splitters_have_a_start_but_no_end() -> None:
-    chunk = Document("Herons fish at dawn.", metadata={"start_index": 271})
-    (quote,) = verify_quotes("“Herons fish at dawn”", [chunk])
-    assert (quote.verdict, quote.start_index, quote.end_index) == ("exact", 271, 290)
 
 
 def test_the_whole_segment_and_a_long_one_with_differences() -> None:
@@ -287,11 +250,6 @@ def test_repetitive_texts_are_compared_in_little_time() -> None:
     assert time.process_time() - started < 5  # it took more than 20 seconds
     (block,) = check("> - > " * 5000 + "the heron sat", passage(source))
     assert block.text == "the heron sat"
-
-
-def test_a_similarity_out_of_range() -> None:
-    with pytest.raises(ValueError, match=r"from 0 to 1; got 85"):
-        verify_quotes("", [], min_similarity=85)
 
 
 @given(st.lists(st.text("abcdefghij", min_size=1, max_size=6), min_size=12, max_size=60), st.data())
@@ -332,8 +290,6 @@ def test_an_ellipsis_is_no_exact_quotation() -> None:
     [
         ("it costs 100 € a month", "it costs 100 $ a month"),
         ("if the value != 5 stop", "if the value = 5 stop"),
-        ("if the value < 5 stop here", "if the value > 5 stop here"),
-        ("it grew by 5 in a year", "it grew by 5% in a year"),
         ("they lost 5 million dollars", "they lost 5 billion dollars"),
         ("the share grew by 5", "the share grew by 5%"),
         ("It Costs 100 a month", "it costs $100 a month"),
@@ -345,22 +301,6 @@ def test_symbols_and_magnitudes_are_compared(quoted: str, text: str) -> None:
         assert quote.similarity < 1
     else:
         assert quoted in text
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "<q>Revenue grew by 12% in 2023</q>",
-        "<blockquote>\n<p>Revenue grew by 12% in 2023</p></blockquote>",
-        "&quot;Revenue grew by 12% in 2023&quot;",
-        "❝Revenue grew by 12% in 2023❞",
-        "〝Revenue grew by 12% in 2023〞",
-    ],
-)
-def test_marks_of_html_and_ornaments(answer: str) -> None:
-    (quote,) = check(f"It says {answer}.")
-    assert quote.verdict == "exact"
-    assert "Revenue grew by 12% in 2023" in f"It says {answer}."[quote.start : quote.end]
 
 
 @pytest.mark.parametrize(

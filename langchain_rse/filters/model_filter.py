@@ -32,8 +32,6 @@ subject is not enough.
 Give one judgment for each chunk, in the order of the chunks: first an explanation of a sentence, \
 then is_relevant."""
 
-_EXAMPLE = '{"judgments": [{"explanation": "...", "is_relevant": true}]}'
-
 
 class Judgment(BaseModel):
     """What the model says of one chunk."""
@@ -46,6 +44,11 @@ class Judgments(BaseModel):
     """What the model says of a batch of chunks."""
 
     judgments: list[Judgment] = Field(description="One for each chunk, in their order.")
+
+    def check(self, chunks: int) -> None:
+        """Raise a ValueError if there is not one judgment for each chunk."""
+        if len(self.judgments) != chunks:
+            raise ValueError(f"the answer has {len(self.judgments)} judgments, not {chunks}")
 
 
 class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
@@ -100,27 +103,22 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
         self, batch: Sequence[Document], query: str, callbacks: Callbacks | None
     ) -> Steps[list[Document]]:
         """Have a batch judged; return copies of the documents to keep."""
-        judgments = yield from ask(self, self._prompt(batch, query), callbacks)
-        if isinstance(judgments, Failure):
-            return self._after_failure(batch, judgments.reason)
+        answer = yield from ask(self, self._prompt(batch, query), callbacks)
+        if isinstance(answer, Failure):
+            return self._after_failure(batch, answer.reason)
         return [
             _with_judgment(document, judgment.explanation, is_relevant=True)
-            for document, judgment in zip(batch, judgments, strict=True)
+            for document, judgment in zip(batch, answer.judgments, strict=True)
             if judgment.is_relevant
         ]
 
-    def _prompt(self, batch: Sequence[Document], query: str) -> Prompt[list[Judgment]]:
+    def _prompt(self, batch: Sequence[Document], query: str) -> Prompt[Judgments]:
         request = [quote("query", query)]
         for number, document in enumerate(batch, 1):
             request.append(quote("chunk", self._text_of(document), number))
         request.append(f"Judgments to give: {len(batch)}.")
-        return Prompt(
-            "\n\n".join(request),
-            _INSTRUCTIONS,
-            partial(_read_judgments, count=len(batch)),
-            form=Judgments,
-            example=_EXAMPLE,
-        )
+        check = partial(Judgments.check, chunks=len(batch))
+        return Prompt(_INSTRUCTIONS, "\n\n".join(request), Judgments, check)
 
     def _text_of(self, document: Document) -> str:
         """The text of a document that the model sees."""
@@ -134,21 +132,15 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
 
     def _after_failure(self, batch: Sequence[Document], reason: str) -> list[Document]:
         """Log that a batch was not judged; return copies of its documents, or none."""
+        action = "kept" if self.on_failure_keep_all else "dropped"
         size = counted(len(batch), "document")
+        logger.warning("a batch of %s could not be judged and was %s: %s", size, action, reason)
         if not self.on_failure_keep_all:
-            logger.warning("a batch of %s could not be judged and was dropped: %s", size, reason)
             return []
-        logger.warning("a batch of %s could not be judged and was kept: %s", size, reason)
         kept = [_with_judgment(document, None, is_relevant=None) for document in batch]
         for document in kept:
             document.metadata[RELEVANCE_FAILURE] = reason
         return kept
-
-
-def _read_judgments(answer: Judgments, count: int) -> list[Judgment]:
-    if len(answer.judgments) != count:
-        raise ValueError(f"the answer has {len(answer.judgments)} judgments, not {count}")
-    return answer.judgments
 
 
 def _with_judgment(

@@ -40,8 +40,6 @@ class DocumentHeaders(BaseModel):
     has a value is left out."""
     metadata: Sequence[str] = ()
     """More metadata fields that ``template`` may name. A document may lack them."""
-    title_fields: Sequence[str] = ("title",)
-    """Metadata fields that may hold the title; the first one with a value is used."""
     section_fields: Sequence[str] = ("section", *(f"Header {level}" for level in range(1, 7)))
     """Metadata fields that hold the headings above a chunk, the uppermost first. A field may hold a
     list of headings."""
@@ -69,16 +67,10 @@ class DocumentHeaders(BaseModel):
     def title_of(self, text: str, metadata: Mapping[str, Any]) -> str:
         """Find the title of a document in its metadata or text; empty if it has none."""
         return (
-            self._title_in(metadata)
+            one_line(metadata.get("title"))
             or title_of_source(metadata.get("source"))
             or first_heading(text)
         )
-
-    def _title_in(self, metadata: Mapping[str, Any]) -> str:
-        for field in self.title_fields:
-            if title := one_line(metadata.get(field)):
-                return title
-        return ""
 
     def _headings_above(self, document: DocumentVersion, chunk: Chunk) -> str:
         """The headings in the metadata of a chunk, as one line."""

@@ -1,0 +1,52 @@
+"""Answers a question with several settings, at the cost of one search."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.documents import Document
+from langchain_core.stores import InMemoryBaseStore
+
+from langchain_rse._sync import Steps
+from langchain_rse.config import QuerySettings
+from langchain_rse.query.candidates import Sources
+from langchain_rse.query.filters import filters_of
+from langchain_rse.query.pipeline import answer
+from langchain_rse.query.reranking import find_candidates
+from langchain_rse.query.searching import queries_of
+from langchain_rse.stores.compare_and_set import DocStore
+from langchain_rse.text.quoting import as_unicode
+
+
+def try_settings(
+    question: str, sources: Sources, settings: Sequence[QuerySettings]
+) -> Steps[list[Sequence[Document]]]:
+    """Answer a question with each of the settings; return the segments of each answer.
+
+    The search, ``query_generator`` and the reranker are called once, with the first settings, so
+    the others may differ from these only in what comes after.
+    """
+    first = settings[0]
+    filters = filters_of(first.search_kwargs, sources.base_retriever)
+    queries = yield from queries_of(as_unicode(question), first, None)
+    _, candidates = yield from find_candidates(sources, queries, first, filters)
+    cached = sources._replace(docstore=_CachedDocStore(sources.docstore))
+    answers = []
+    for each in settings:
+        trace = yield from answer(question, cached, each, candidates=candidates)
+        answers.append(trace.documents_returned)
+    return answers
+
+
+class _CachedDocStore(InMemoryBaseStore[Any]):
+    """Keeps the records of a docstore, since all settings read the same few documents."""
+
+    def __init__(self, docstore: DocStore) -> None:
+        super().__init__()
+        self._docstore = docstore
+
+    def mget(self, keys: Sequence[str]) -> list[Document | None]:
+        missing_keys = [key for key in dict.fromkeys(keys) if key not in self.store]
+        if missing_keys:
+            records = self._docstore.mget(missing_keys)
+            self.store.update(zip(missing_keys, records, strict=True))
+        return [self.store[key] for key in keys]
