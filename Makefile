@@ -106,12 +106,9 @@ docs: $(VENV)/.docs  ## Build the documentation into site/; open site/index.html
 
 benchmark: $(VENV)/.benchmark  ## Measure speed; with DATA=folder, retrieval quality instead.
 ifdef DATA
-	$(BIN)/python benchmarks/quality.py --data '$(DATA)' $(ARGS)
-	$(BIN)/python benchmarks/summary.py --data '$(DATA)'
-	$(BIN)/python benchmarks/cross_encoder.py --data '$(DATA)'
-	$(BIN)/python benchmarks/reranked.py --data '$(DATA)'
+	$(BIN)/python benchmarks/summary.py --data '$(DATA)' $(ARGS)
+	$(BIN)/python benchmarks/nothing.py --data '$(DATA)'
 else
-	$(BIN)/python benchmarks/importing.py
 	$(BIN)/python benchmarks/hostile.py
 	$(BIN)/python benchmarks/segmentation.py
 	$(BIN)/python benchmarks/overhead.py

@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
-import bisect
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-from langchain_classic.retrievers import EnsembleRetriever, ParentDocumentRetriever
+from data import MatrixStore
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
-from langchain_core.documents import Document
+from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.stores import InMemoryStore
-from langchain_core.vectorstores import VectorStore
-from langchain_text_splitters import TextSplitter
 from pydantic import PrivateAttr
 from typing_extensions import override
-from vectors import MatrixStore
 
 from langchain_rse import RSERetriever, SQLDocStore
-from langchain_rse.config import BestSegment
-from langchain_rse.ingest.splitting import find_spans
-
-try:
-    from dsrag import rse as dsrag
-except ImportError:
-    dsrag = None
+from langchain_rse.config import Greedy
 
 CANDIDATES = 200
-HAS_DSRAG = dsrag is not None
-PARENT_ID = "parent_id"
+FUSION_CONSTANT = 60  # of reciprocal rank fusion, as published and in LangChain
 # At no penalty at all every chunk of a document is as good as any other.
 HALVINGS = 5
 WITHOUT_LIMIT = 10_000
-
-Search = Callable[[str], list[tuple[Document, float]]]
-"""Finds the candidates of a query, best first, with their scores."""
 
 
 class NeighborRetriever(BaseRetriever):
@@ -93,127 +77,6 @@ class RememberingRetriever(BaseRetriever):
         return self._found[query]
 
 
-class ContinuityRetriever(BaseRetriever):
-    """Each hit with the neighbors that continue it, after SCAR (arXiv 2606.16661).
-
-    A neighbor beside a hit is taken if its similarity to the query, less a penalty for how far it
-    differs from the hit, is a share of the hit's similarity to the query. The paper's abstract has
-    this rule without its two constants; these are ours.
-    """
-
-    store: MatrixStore
-    sources: Mapping[str, str]
-    penalty: float = 0.2
-    share: float = 0.8
-
-    @override
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
-    ) -> list[Document]:
-        asked = np.asarray(self.store.embeddings.embed_query(query))
-        hits = self.store.similarity_search(query, k=CANDIDATES)
-        vectors, seen = self.store.vectors, set[tuple[str, int]]()
-        found: list[Document] = []
-        for hit in hits:
-            doc_id, index = hit.metadata["doc_id"], hit.metadata["chunk_index"]
-            vector = vectors[doc_id, index]
-            least = self.share * float(vector @ asked)
-            taken = []
-            for place in (index - 1, index, index + 1):
-                beside = vectors.get((doc_id, place))
-                if beside is None or (doc_id, place) in seen:
-                    continue
-                score = float(beside @ asked) - self.penalty * (1 - float(beside @ vector))
-                if place == index or score >= least:
-                    taken.append(place)
-            seen |= {(doc_id, place) for place in taken}
-            found += [
-                slice_of(self.sources, self.store, doc_id, chunks) for chunks in ranges(taken)
-            ]
-        return found
-
-
-class LayeredRetriever(BaseRetriever):
-    """The best documents, and of each its best chunks, after Vespa's layered ranking.
-
-    Documents come by their best hits, the chunks of each in their order; hits beyond that number
-    come at the end, by rank.
-    """
-
-    retriever: BaseRetriever
-    chunks: int = 4
-    """The most chunks of a document."""
-
-    @override
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
-    ) -> list[Document]:
-        by_document: dict[str, list[Document]] = {}
-        for hit in self.retriever.invoke(query):
-            by_document.setdefault(hit.metadata["doc_id"], []).append(hit)
-        first: list[Document] = []
-        others: list[Document] = []
-        for hits in by_document.values():
-            best = hits[: self.chunks]
-            first += sorted(best, key=lambda hit: hit.metadata["start_index"])
-            others += hits[self.chunks :]
-        return [*first, *others]
-
-
-class InOrderRetriever(BaseRetriever):
-    """The best chunks that fill a budget, in the order of their documents (arXiv 2506.03989)."""
-
-    retriever: BaseRetriever
-    budget: int
-
-    @override
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
-    ) -> list[Document]:
-        hits = self.retriever.invoke(query)
-        sizes = itertools.accumulate(len(hit.page_content) for hit in hits)
-        taken = hits[: bisect.bisect_left(list(sizes), self.budget) + 1]
-        return sorted(taken, key=lambda hit: (hit.metadata["doc_id"], hit.metadata["start_index"]))
-
-
-class LargestGapRetriever(BaseRetriever):
-    """The best chunks up to the largest drop of their scores: Adaptive-k (arXiv 2506.08479).
-
-    As in the published experiments, a drop in the last tenth of the candidates does not count, and
-    five more chunks follow the last one before the drop. How much comes back is up to the scores.
-    """
-
-    search: Search
-    ignored_tail: float = 0.1
-    more: int = 5
-
-    @override
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
-    ) -> list[Document]:
-        hits = self.search(query)
-        drops = -np.diff([score for _, score in hits])
-        counted = drops[: len(drops) - int(len(drops) * self.ignored_tail)]
-        best = int(counted.argmax()) + 1 if counted.size else len(hits)
-        return [hit for hit, _ in hits[: best + self.more]]
-
-
-class SameLengthRetriever(BaseRetriever):
-    """Ours with as many characters for each question as another retriever returned."""
-
-    retriever: RSERetriever
-    lengths: Mapping[str, int]
-    """By question."""
-
-    @override
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
-    ) -> list[Document]:
-        return self.retriever.invoke(
-            query, max_context_length=self.lengths[query], irrelevant_chunk_penalty=0.0
-        )
-
-
 def ranges(numbers: Sequence[int]) -> Iterator[range]:
     """Ascending numbers as ranges."""
     for _, group in itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
@@ -232,57 +95,37 @@ def slice_of(
     )
 
 
-class _Parents(TextSplitter):
-    """Makes parents of consecutive chunks of another splitter."""
-
-    def __init__(self, splitter: TextSplitter, times: int) -> None:
-        super().__init__(add_start_index=True)
-        self._splitter = splitter
-        self._times = times
-        self.chunks: dict[str, list[str]] = {}  # by the text of their parent
-
-    @override
-    def split_text(self, text: str) -> list[str]:
-        spans = find_spans(text, self._splitter)[0]
-        parents = []
-        for first in range(0, len(spans), self._times):
-            group = spans[first : first + self._times]
-            parent = text[group[0].start : group[-1].end].strip()
-            self.chunks[parent] = [span.embedded_text for span in group]
-            parents.append(parent)
-        return parents
-
-
-class _Children(TextSplitter):
-    """Splits parents into the chunks that they were made of."""
-
-    def __init__(self, parents: _Parents) -> None:
-        super().__init__()
-        self._parents = parents
-
-    @override
-    def split_text(self, text: str) -> list[str]:
-        return self._parents.chunks[text]
-
-
-def make_parents(
-    vectorstore: VectorStore, documents: Sequence[Document], splitter: TextSplitter, times: int
-) -> ParentDocumentRetriever:
-    """LangChain's retriever of parents, filled; parents come in the order of their first hit.
+class ParentRetriever(BaseRetriever):
+    """Parents of consecutive chunks in the order of their first hit, as `ParentDocumentRetriever`.
 
     Its children are the chunks that all methods have, so they have the same vectors.
     """
-    parents = _Parents(splitter, times)
-    retriever = ParentDocumentRetriever(
-        vectorstore=vectorstore,
-        docstore=InMemoryStore(),
-        id_key=PARENT_ID,
-        child_splitter=_Children(parents),
-        parent_splitter=parents,
-        search_kwargs={"k": CANDIDATES},
-    )
-    retriever.add_documents(list(documents))
-    return retriever
+
+    retriever: BaseRetriever
+    """Finds the hits."""
+    store: MatrixStore
+    sources: Mapping[str, str]
+    chunks: int
+    """Chunks of a parent."""
+
+    @override
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        parents: dict[tuple[str, int], None] = {}
+        for hit in self.retriever.invoke(query):
+            number = hit.metadata["chunk_index"] // self.chunks
+            parents[hit.metadata["doc_id"], number] = None
+        found = []
+        for doc_id, number in parents:
+            first = number * self.chunks
+            after = first + 1
+            while after < first + self.chunks and (doc_id, after) in self.store.spans:
+                after += 1
+            parent = slice_of(self.sources, self.store, doc_id, range(first, after))
+            parent.page_content = parent.page_content.rstrip()
+            found.append(parent)
+        return found
 
 
 class LexicalRetriever(BaseRetriever):
@@ -297,25 +140,50 @@ class LexicalRetriever(BaseRetriever):
         return [chunk for chunk, _ in self.docstore.lexical_search(query, CANDIDATES)]
 
 
-def make_ensemble(
-    by_vectors: BaseRetriever, by_words: BaseRetriever, share: float
-) -> EnsembleRetriever:
-    """LangChain's reciprocal rank fusion of both rankings; ``share`` is the weight of words."""
-    return EnsembleRetriever(
-        retrievers=[by_vectors, by_words], weights=[1 - share, share], id_key="chunk_id"
-    )
+class FusedRetriever(BaseRetriever):
+    """Reciprocal rank fusion of two rankings with weights, as LangChain's `EnsembleRetriever`."""
+
+    retrievers: tuple[BaseRetriever, BaseRetriever]
+    weights: tuple[float, float]
+
+    @override
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        hits: dict[str, Document] = {}
+        scores: dict[str, float] = defaultdict(float)
+        for retriever, weight in zip(self.retrievers, self.weights, strict=True):
+            for rank, hit in enumerate(retriever.invoke(query), start=1):
+                chunk_id = hit.metadata["chunk_id"]
+                hits.setdefault(chunk_id, hit)
+                scores[chunk_id] += weight / (rank + FUSION_CONSTANT)
+        return sorted(hits.values(), key=lambda hit: -scores[hit.metadata["chunk_id"]])
+
+
+class RerankedRetriever(BaseRetriever):
+    """The best hits of a retriever in the order of a reranker."""
+
+    retriever: BaseRetriever
+    reranker: BaseDocumentCompressor
+    count: int
+    """The number of hits that are reranked."""
+
+    @override
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        hits = self.retriever.invoke(query)[: self.count]
+        return list(self.reranker.compress_documents(hits, query))
 
 
 class FilledRetriever(BaseRetriever):
-    """A published form of RSE, made to return enough text for a budget.
+    """The published greedy search, made to return enough text for a budget.
 
-    The published forms limit the number of chunks, not of characters, and stop early.
-    Here, for each query,
+    It limits the number of chunks, not of characters, and stops early. Here, for each query,
 
     1. ``minimum_value`` is lowered until nothing is below it;
-    2. the limit of chunks (``overall_max_length`` of the greedy search, ``max_length`` of
-       the best segment of each document) starts at the chunks of full size that the budget
-       has room for, and is raised until the segments have as many characters as the budget.
+    2. the limit of chunks (``overall_max_length``) starts at the chunks of full size that the
+       budget has room for, and is raised until the segments have as many characters as the budget.
        Without that limit, the first long segment would spend small budgets, which does worse;
     3. where no limit is high enough, because no more chunks are worth their penalty, the
        penalty is halved, up to five times; if the budget still is not filled, the longest
@@ -335,111 +203,35 @@ class FilledRetriever(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
-        return self.fill(query)[0]
-
-    def fill(self, query: str) -> tuple[list[Document], dict[str, Any]]:
-        """The segments, and the settings that gave them."""
-        config = self.retriever.config
-        limit_name = "overall_max_length"
-        if isinstance(config.solver, BestSegment):
-            limit_name = "max_length"
-        longest: tuple[list[Document], dict[str, Any]] = [], {}
-        most = -1
+        longest: list[Document] = []
         for halving in range(HALVINGS + 1):
-            settings = {
-                limit_name: WITHOUT_LIMIT,
-                "irrelevant_chunk_penalty": config.irrelevant_chunk_penalty / 2**halving,
-                "minimum_value": -1e9,
-            }
-            found, length = self._ask(query, settings)
-            if length > most:
-                most, longest = length, (found, settings)
-            if length >= self.budget:
-                return self._lower(query, settings, limit_name) or (found, settings)
+            penalty = self.retriever.config.irrelevant_chunk_penalty / 2**halving
+            found = self._ask(query, penalty, WITHOUT_LIMIT)
+            if length_of(found) >= self.budget:
+                return self._ask_with_lowest_limit(query, penalty)
+            longest = max(longest, found, key=length_of)
         return longest
 
-    def _lower(
-        self, query: str, settings: dict[str, Any], limit_name: str
-    ) -> tuple[list[Document], dict[str, Any]] | None:
-        """The answer with the lowest limit that fills the budget, if one below the given does."""
+    def _ask_with_lowest_limit(self, query: str, penalty: float) -> list[Document]:
+        """The answer with the lowest limit of chunks that fills the budget."""
         limit = max(self.budget // self.chunk_size, 1)
-        while limit < settings[limit_name]:
-            lowered = {**settings, limit_name: limit}
-            found, length = self._ask(query, lowered)
-            if length >= self.budget:
-                return found, lowered
+        found = self._ask(query, penalty, limit)
+        while limit < WITHOUT_LIMIT and length_of(found) < self.budget:
             # At least this many more chunks are needed.
-            limit += -(-(self.budget - length) // self.chunk_size)
-        return None
+            limit += -(-(self.budget - length_of(found)) // self.chunk_size)
+            found = self._ask(query, penalty, limit)
+        return found
 
-    def _ask(self, query: str, settings: dict[str, Any]) -> tuple[list[Document], int]:
+    def _ask(self, query: str, penalty: float, limit: int) -> list[Document]:
         config = self.retriever.config
-        if config.solver == "exact":
-            raise ValueError("the retriever's config must have a published solver")
-        changes = dict(settings)
-        penalty = changes.pop("irrelevant_chunk_penalty")
+        if not isinstance(config.solver, Greedy):
+            raise TypeError("the retriever's config must have the published greedy solver")
+        changes = {"overall_max_length": limit, "minimum_value": -1e9}
         solver = config.solver.model_copy(update=changes)
         config = config.replace(solver=solver, irrelevant_chunk_penalty=penalty)
-        found = self.retriever.invoke(query, order="relevance", rse_config=config)
-        return found, sum(len(segment.page_content) for segment in found)
+        return self.retriever.invoke(query, order="relevance", rse_config=config)
 
 
-class DsragRetriever(FilledRetriever):
-    """The same with dsRAG's own functions, given the settings that `FilledRetriever` found."""
-
-    preset: str
-    """A name in ``dsrag.rse.RSE_PARAMS_PRESETS``."""
-    store: MatrixStore
-    sources: Mapping[str, str]
-
-    @override
-    def fill(self, query: str) -> tuple[list[Document], dict[str, Any]]:
-        _, settings = super().fill(query)
-        parameters = {**dsrag.RSE_PARAMS_PRESETS[self.preset], **settings}
-        ranked = self._ranked(query)
-        count = parameters["top_k_for_document_selection"]
-        # dsRAG's get_meta_document orders documents by the hash of their names.
-        chosen = list(dict.fromkeys(hit["metadata"]["doc_id"] for hit in ranked[:count]))
-        last = dict.fromkeys(chosen, 0)
-        for metadata in (hit["metadata"] for hit in ranked):
-            if metadata["doc_id"] in last:
-                last[metadata["doc_id"]] = max(last[metadata["doc_id"]], metadata["chunk_index"])
-        ends = list(itertools.accumulate(place + 1 for place in last.values()))
-        starts = dict(zip(chosen, [0, *ends], strict=False))
-        values = dsrag.get_relevance_values(
-            [ranked],
-            ends[-1] if ends else 0,
-            starts,
-            chosen,
-            parameters["irrelevant_chunk_penalty"],
-            parameters["decay_rate"],
-            chunk_length_adjustment=parameters["chunk_length_adjustment"],
-        )
-        segments, _ = dsrag.get_best_segments(
-            [[float(value) for value in row] for row in values],
-            ends,
-            parameters["max_length"],
-            parameters["overall_max_length"],
-            parameters["minimum_value"],
-        )
-        documents = []
-        for start, end in segments:
-            name = chosen[bisect.bisect_right(ends, start)]
-            chunks = range(start - starts[name], end - starts[name])
-            documents.append(slice_of(self.sources, self.store, name, chunks))
-        return documents, settings
-
-    def _ranked(self, query: str) -> list[dict[str, Any]]:
-        """The candidates as dsRAG wants them."""
-        return [
-            {
-                "similarity": score,
-                "metadata": {
-                    "doc_id": hit.metadata["doc_id"],
-                    "chunk_index": hit.metadata["chunk_index"],
-                    # Of the text, only its length is used.
-                    "chunk_text": " " * (hit.metadata["end_index"] - hit.metadata["start_index"]),
-                },
-            }
-            for hit, score in self.store.similarity_search_with_score(query, k=CANDIDATES)
-        ]
+def length_of(documents: Sequence[Document]) -> int:
+    """The characters of all texts."""
+    return sum(len(document.page_content) for document in documents)

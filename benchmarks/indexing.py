@@ -3,8 +3,6 @@
 The vector store does nothing, the docstore is a `SQLDocStore` on SQLite in a temporary folder.
 Run from anywhere: ``python benchmarks/indexing.py [--data DIR] [--rounds 5] [--memory 100]``.
 With ``--against PATH``, the times beside those of another checkout of this repository instead.
-With ``--pdfs``, PDFs of these texts, or the PDFs in ``--data`` if it has any, are indexed as the
-command line does it, with its model and both stores, and the time of each part is printed.
 """
 
 from __future__ import annotations
@@ -17,16 +15,15 @@ import resource
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from pydoc_data.topics import topics
 from typing import Any
 
-from checkouts import COMPARED_HEADER, OTHER, THIS, checkouts, compared, in_turns, serve
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
+from timing import COMPARED_HEADER, OTHER, THIS, checkouts, compared, in_turns, seconds_of, serve
 from typing_extensions import override
 
 from langchain_rse import RSEIndexer, SQLDocStore
@@ -75,12 +72,8 @@ def main() -> None:
         "--memory", type=int, default=100, help="size of the one long document in MB; default 100"
     )
     parser.add_argument("--against", type=Path, metavar="PATH", help="another checkout")
-    parser.add_argument("--pdfs", action="store_true", help="index PDFs whole, by parts")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.pdfs:
-        report_pdfs(arguments.data, arguments.rounds)
-        return
     documents = read_documents(arguments.data)
     if arguments.serve:
         serve(lambda _: index(documents))
@@ -137,8 +130,8 @@ def report_times(documents: Sequence[Document], rounds: int) -> None:
             find_spans(text, SPLITTER)
 
     ways: dict[str, Callable[[], float]] = {
-        "the splitter": lambda: timed(split),
-        "find_spans": lambda: timed(align),
+        "the splitter": lambda: seconds_of(split),
+        "find_spans": lambda: seconds_of(align),
         "add_documents": lambda: index(documents),
     }
     seconds: dict[str, list[float]] = {name: [] for name in ways}
@@ -158,96 +151,14 @@ def report_times(documents: Sequence[Document], rounds: int) -> None:
         print(f"{name:16} {median:8.2f} {1e6 * median / chunks:11.0f} {ratio:11.2f}")
 
 
-def timed(work: Callable[[], object]) -> float:
-    """The seconds it takes."""
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
-
-
 def index(documents: Sequence[Document]) -> float:
     """Index into a new database; the seconds of the call."""
     with tempfile.TemporaryDirectory() as folder:
         docstore = SQLDocStore(f"sqlite:///{folder}/chunks.db")
         indexer = RSEIndexer(NoVectors(), docstore, text_splitter=SPLITTER)
-        seconds = timed(lambda: indexer.add_documents(documents))
+        seconds = seconds_of(lambda: indexer.add_documents(documents))
         docstore.close()
     return seconds
-
-
-def report_pdfs(data: Path | None, rounds: int) -> None:
-    """Print how long a folder of PDFs takes, and how long each part of it."""
-    with tempfile.TemporaryDirectory() as folder:
-        if data and any(data.rglob("*.pdf")):
-            pdfs = data
-        else:
-            pdfs = Path(folder, "pdfs")
-            write_pdfs(read_documents(data), pdfs)
-        size = sum(path.stat().st_size for path in pdfs.rglob("*.pdf"))
-        files = len(list(pdfs.rglob("*.pdf")))
-        print(f"\nIndexing {files} PDFs, {size / 1e6:.0f} MB, whole: medians of {rounds}")
-        runs = [index_pdfs(pdfs, Path(folder, f"kb{number}")) for number in range(rounds)]
-    total = statistics.median(run["in all"] for run in runs)
-    print(f"{'':16} {'seconds':>8} {'share':>6}")
-    for name in runs[0]:
-        median = statistics.median(run[name] for run in runs)
-        print(f"{name:16} {median:8.2f} {median / total:6.2f}")
-
-
-def write_pdfs(documents: Sequence[Document], folder: Path) -> None:
-    """Write each text as a PDF; characters that Helvetica lacks become question marks."""
-    from fpdf import FPDF  # noqa: PLC0415 - only for --pdfs
-
-    folder.mkdir()
-    for number, document in enumerate(documents):
-        pdf = FPDF()
-        pdf.set_font("Helvetica", size=10)
-        pdf.add_page()
-        text = document.page_content.encode("latin-1", "replace").decode("latin-1")
-        pdf.multi_cell(0, text=text)
-        pdf.output(str(folder / f"{number}.pdf"))
-
-
-def index_pdfs(pdfs: Path, folder: Path) -> dict[str, float]:
-    """Index as ``langchain-rse index`` does, into a new folder; return the seconds of each part."""
-    from langchain_rse.cli.files import Files  # noqa: PLC0415 - only for --pdfs
-    from langchain_rse.cli.knowledge_base import KnowledgeBase  # noqa: PLC0415
-
-    seconds = dict.fromkeys(("reading", "embedding", "vector store", "docstore", "the rest"), 0.0)
-    folder.mkdir()
-    files = Files()
-    opened = KnowledgeBase.create(folder)
-    opened.embeddings.embed_query("loads the model")
-    vectorstore, docstore = opened.vectorstore, opened.docstore
-    clock(opened.embeddings, "embed_documents", seconds, "embedding")
-    clock(vectorstore, "add_documents", seconds, "vector store")
-    for method in ("mset", "mget", "mdelete", "compare_and_set"):
-        clock(docstore, method, seconds, "docstore")
-
-    started = time.perf_counter()
-    documents = list(files.read(files.find([pdfs], without=folder)))
-    seconds["reading"] = time.perf_counter() - started
-    opened.retriever.add_documents(documents)
-    total = time.perf_counter() - started
-    docstore.close()
-
-    seconds["vector store"] -= seconds["embedding"]  # which it calls
-    seconds["the rest"] = total - sum(seconds.values())  # joining, splitting, finding the chunks
-    return {**seconds, "in all": total}
-
-
-def clock(target: object, method: str, seconds: dict[str, float], part: str) -> None:
-    """Make a method of an object add the seconds of its calls to a part."""
-    function = getattr(target, method)
-
-    def clocked(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        started = time.perf_counter()
-        try:
-            return function(*args, **kwargs)
-        finally:
-            seconds[part] += time.perf_counter() - started
-
-    object.__setattr__(target, method, clocked)
 
 
 def report_memory(documents: Sequence[Document], size: int) -> None:

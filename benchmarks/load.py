@@ -1,4 +1,4 @@
-"""Load: many callers at once, the event loop, memory, indexing and growth; all beside the store's.
+"""Load: many callers at once, the event loop, memory and growth; all beside the store's.
 
 Chroma on disk with a `SQLDocStore` on SQLite, and PostgreSQL for both stores (`PGVectorStore` with
 an HNSW index, `SQLDocStore`), on a server of its own. What is compared takes turns in one process.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import gc
 import itertools
 import logging
@@ -25,38 +26,35 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from chromadb.config import Settings
-from corpus import CHUNK_SIZE, Corpus, read_corpus
+from data import CHUNK_SIZE, Corpus, read_corpus
 from langchain_chroma import Chroma
 from langchain_core.documents import Document
-from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
+from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import VectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
-from servers import postgres_url
+from timing import FETCH_K, make_chroma, make_pg, postgres_url, say, seconds_of
 
 from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse.embeddings import WordLlamaEmbeddings
 
-FETCH_K = 200
 CALLERS = (1, 8, 64)
 # At this many callers on PostgreSQL: at least this share of the store's queries a second.
 TARGET_CALLERS, TARGET_SHARE = 64, 0.7
 TARGET_BLOCKED = 0.05
 TARGET_GROWTH = 0.05
 TICK = 0.001
-PARTS = ("callers", "memory", "indexing", "growth")
+PARTS = ("callers", "memory", "growth")
 STORE, OURS = "store", "RSE"
 
 Ask = Callable[[str], Awaitable[Any]]
 
 
 class Pair(NamedTuple):
-    """A retriever and a second collection of the same kind, for what is measured without RSE."""
+    """A vector store, and the retriever over it and a docstore."""
 
     name: str
     retriever: RSERetriever
     store: VectorStore
-    bare: VectorStore
 
 
 def main() -> None:
@@ -86,100 +84,29 @@ def main() -> None:
 def measure_pair(pair: Pair, corpus: Corpus, arguments: argparse.Namespace) -> None:
     """All that is measured on one pair of stores."""
     say(f"\n{pair.name}: {len(corpus.documents):,} documents, {corpus.chunks:,} chunks")
-    index(pair, corpus.documents, report="indexing" in arguments.only)
+    seconds = seconds_of(lambda: pair.retriever.add_documents(corpus.documents))
+    say(f"indexed: {corpus.chunks / seconds:,.0f} chunks a second")
     if "callers" in arguments.only:
         asyncio.run(measure_callers(pair, corpus.queries, arguments.queries, arguments.rounds))
     if "memory" in arguments.only and isinstance(pair.store, Chroma):
         measure_memory(pair, corpus.queries, arguments.memory)
 
 
-# The stores
-
-
 def pairs(folder: Path, *, postgres: bool) -> Iterator[Pair]:
     """The pairs of stores."""
     embeddings = WordLlamaEmbeddings()
-    yield make_pair(
-        "Chroma and SQLite",
-        f"sqlite:///{folder / 'chunks.db'}",
-        *(make_chroma(folder, name, embeddings) for name in ("rse", "bare")),
-    )
-    if not postgres:
-        return
-    with postgres_url() as url:
-        yield make_pair(
-            "PostgreSQL for both",
-            url,
-            *(make_pg(url, name, embeddings) for name in ("rse", "bare")),
-        )
+    url = f"sqlite:///{folder / 'chunks.db'}"
+    yield make_pair("Chroma and SQLite", url, make_chroma(folder, "rse", embeddings))
+    if postgres:
+        with postgres_url() as url:
+            yield make_pair("PostgreSQL for both", url, make_pg(url, "rse", embeddings))
 
 
-def make_pair(name: str, url: str, store: VectorStore, bare: VectorStore) -> Pair:
+def make_pair(name: str, url: str, store: VectorStore) -> Pair:
     """A pair with default settings."""
     splitter = RecursiveCharacterTextSplitter(chunk_size=CHUNK_SIZE, chunk_overlap=0)
     retriever = RSERetriever(vectorstore=store, docstore=SQLDocStore(url), text_splitter=splitter)
-    return Pair(name, retriever, store, bare)
-
-
-def make_chroma(folder: Path, name: str, embeddings: Embeddings) -> Chroma:
-    """An empty collection."""
-    return Chroma(
-        collection_name=name,
-        embedding_function=embeddings,
-        client_settings=Settings(
-            anonymized_telemetry=False,
-            is_persistent=True,
-            persist_directory=str(folder / "chroma"),
-        ),
-    )
-
-
-def make_pg(url: str, name: str, embeddings: Embeddings) -> VectorStore:
-    """An empty table with an HNSW index."""
-    from langchain_postgres import Column, PGEngine, PGVectorStore  # noqa: PLC0415
-    from langchain_postgres.v2.indexes import HNSWIndex, HNSWQueryOptions  # noqa: PLC0415
-
-    engine = PGEngine.from_connection_string(url)
-    size = len(embeddings.embed_query("size"))
-    engine.init_vectorstore_table(name, size, id_column=Column("id", "VARCHAR", nullable=False))
-    store = PGVectorStore.create_sync(
-        engine,
-        embeddings,
-        name,
-        id_column="id",
-        # Its default of 40 would find no more than 40.
-        index_query_options=HNSWQueryOptions(ef_search=FETCH_K),
-    )
-    store.apply_vector_index(HNSWIndex(name=f"{name}_index"))
-    return store
-
-
-# Indexing
-
-
-def index(pair: Pair, documents: Sequence[Document], *, report: bool) -> None:
-    """Index everything with RSE and, beside it, the chunks in the bare store, in turns."""
-    splitter: Any = pair.retriever.text_splitter
-    seconds: dict[str, list[float]] = {STORE: [], OURS: []}
-    count = 0
-    for number, some in enumerate(batches(documents, max(len(documents) // 10, 1))):
-        chunks = splitter.split_documents(some)
-        count += len(chunks)
-        ways: list[tuple[str, Callable[[list[Document]], object], list[Document]]] = [
-            (STORE, pair.bare.add_documents, chunks),
-            (OURS, pair.retriever.add_documents, some),
-        ]
-        for name, add, given in ways if number % 2 else ways[::-1]:
-            if name == OURS or report:
-                started = time.perf_counter()
-                add(given)
-                seconds[name].append(time.perf_counter() - started)
-    if report:
-        ours, store = sum(seconds[OURS]), sum(seconds[STORE])
-        say(
-            f"indexing: {count / ours:,.0f} chunks a second; the store alone, chunks given: "
-            f"{count / store:,.0f}; ratio {store / ours:.2f}"
-        )
+    return Pair(name, retriever, store)
 
 
 # Callers at once
@@ -332,14 +259,8 @@ def resident() -> float:
 
 def measure_growth(folder: Path, sizes: Sequence[int]) -> None:
     """Add short documents up to each size, and time single calls there."""
-    pair = make_pair(
-        "growth",
-        f"sqlite:///{folder / 'growth.db'}",
-        *(
-            make_chroma(folder, name, DeterministicFakeEmbedding(size=32))
-            for name in ("growth", "growth-bare")
-        ),
-    )
+    store = make_chroma(folder, "growth", DeterministicFakeEmbedding(size=32))
+    pair = make_pair("growth", f"sqlite:///{folder / 'growth.db'}", store)
     say("\nGrowth on Chroma and SQLite: documents of one chunk, invented vectors; medians in ms")
     columns = ("store", "invoke", "add one", "no-op add", "replace", "delete", "a second")
     say(f"{'documents':>10} " + " ".join(f"{name:>10}" for name in columns))
@@ -367,12 +288,7 @@ def single_calls(pair: Pair, size: int) -> Iterator[float]:
     retriever, numbers = pair.retriever, random.Random(size).sample(range(size), 20)
 
     def median(call: Callable[[int], object]) -> float:
-        seconds = []
-        for number in numbers:
-            started = time.perf_counter()
-            call(number)
-            seconds.append(time.perf_counter() - started)
-        return statistics.median(seconds)
+        return statistics.median(seconds_of(functools.partial(call, n)) for n in numbers)
 
     def ask(number: int) -> str:
         return f"matter {number % 97} of note {number}"
@@ -388,11 +304,6 @@ def single_calls(pair: Pair, size: int) -> Iterator[float]:
 def batches(items: Sequence[Document], size: int) -> Iterator[list[Document]]:
     """Lists of at most so many items."""
     return (list(items[first : first + size]) for first in range(0, len(items), size))
-
-
-def say(message: str) -> None:
-    """Print at once."""
-    print(message, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,21 @@
-"""Embedding models and a cross-encoder as 8-bit ONNX, all of them out of wheels."""
+"""Embedding models and a cross-encoder as 8-bit ONNX, all out of wheels, and their caches."""
 
 from __future__ import annotations
 
-import importlib
+import hashlib
 import importlib.util
-from collections.abc import Iterator, Sequence
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from langchain_core.cross_encoders import BaseCrossEncoder
 from langchain_core.embeddings import Embeddings
 from numpy.typing import NDArray
 
@@ -18,6 +24,8 @@ from langchain_rse.embeddings import WordLlamaEmbeddings
 Floats32 = NDArray[np.float32]
 
 BATCH = 8
+# What was computed so far is written about this often, so that little is lost.
+SECONDS_BETWEEN_WRITES = 60.0
 
 
 class Model:
@@ -63,7 +71,7 @@ class Model:
     def tokenizer(self) -> Any:  # noqa: ANN401 - imported only here
         """The tokenizer, which cuts off what the model does not read."""
         package, place = self._tokenizer
-        tokenizer = imported("tokenizers").Tokenizer.from_file(str(folder_of(package) / place))
+        tokenizer = import_module("tokenizers").Tokenizer.from_file(str(folder_of(package) / place))
         tokenizer.enable_truncation(max_length=self._length)
         tokenizer.enable_padding(pad_id=0, pad_token="[PAD]")  # noqa: S106 - of a vocabulary
         return tokenizer
@@ -71,7 +79,7 @@ class Model:
     @cached_property
     def session(self) -> Any:  # noqa: ANN401 - imported only here
         """The model, loaded."""
-        onnxruntime = imported("onnxruntime")
+        onnxruntime = import_module("onnxruntime")
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         package, place = self._model
@@ -173,9 +181,161 @@ def folder_of(package: str) -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-def imported(package: str) -> Any:  # noqa: ANN401 - a module
-    """A package that only models need."""
-    try:
-        return importlib.import_module(package)
-    except ImportError as error:
-        raise ImportError(f"the models need {package}: pip install {package}") from error
+class Cache:
+    """Arrays by digests of what they were computed from, kept in an npz file.
+
+    Args:
+        file: The file, with digests as ``keys`` and their arrays as ``vectors``.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._lock = threading.Lock()  # several searches may run at once
+        self._known: dict[str, Floats32] = {}
+        self._read()
+
+    def get(
+        self,
+        wanted: Mapping[str, tuple[str, ...]],
+        compute: Callable[[Sequence[tuple[str, ...]]], object],
+        title: str,
+    ) -> list[Floats32]:
+        """The arrays of some digests; computes those not yet known from their texts.
+
+        Args:
+            wanted: The texts that each array is of, by digest.
+            compute: Makes arrays of the texts.
+            title: What is computed, to show meanwhile.
+        """
+        with self._lock:
+            self._compute(wanted, compute, title)
+        return [self._known[key] for key in wanted]
+
+    def _compute(
+        self,
+        wanted: Mapping[str, tuple[str, ...]],
+        compute: Callable[[Sequence[tuple[str, ...]]], object],
+        title: str,
+    ) -> None:
+        # Texts of one length waste no padding.
+        missing = sorted(
+            wanted.keys() - self._known.keys(), key=lambda key: (sum(map(len, wanted[key])), key)
+        )
+        started = written = time.monotonic()
+        for first in range(0, len(missing), 20 * BATCH):
+            some = missing[first : first + 20 * BATCH]
+            computed = np.array(compute([wanted[key] for key in some]), dtype=np.float32)
+            self._known |= zip(some, computed, strict=True)
+            done, now = first + len(some), time.monotonic()
+            progress(f"{title}: {done:,} of {len(missing):,}, {now - started:.0f} s")
+            if now - written > SECONDS_BETWEEN_WRITES:
+                self._write()
+                written = now
+        if missing:
+            progress("", end="")
+            self._write()
+
+    def _read(self) -> None:
+        if self._file.exists():
+            with np.load(self._file) as stored:
+                self._known |= zip(stored["keys"].tolist(), stored["vectors"], strict=True)
+
+    def _write(self) -> None:
+        self._read()  # another process may have written meanwhile
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        ignore = self._file.parent / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n", encoding="utf-8")
+        part = self._file.with_name(f"{self._file.name}.{os.getpid()}.part")
+        with part.open("wb") as stream:
+            np.savez(
+                stream,
+                keys=np.array(list(self._known)),
+                vectors=np.stack(list(self._known.values())),
+            )
+        part.replace(self._file)
+
+
+class CachedEmbeddings(Embeddings):
+    """A model whose normalized vectors are kept in a file.
+
+    Args:
+        model: A name in `MODELS`.
+        file: The file of the cache.
+    """
+
+    def __init__(self, model: str, file: Path) -> None:
+        self._name = model
+        self._model = MODELS[model]()
+        self._cache = Cache(file)
+
+    def matrix(self, texts: Sequence[str], title: str = "texts") -> Floats32:
+        """The vectors of texts, shape ``(texts, dimensions)``; embeds those not yet known."""
+        return self._vectors(texts, self._name, self._model.embed_documents, f"embedding {title}")
+
+    def queries(self, texts: Sequence[str]) -> Floats32:
+        """The same for queries."""
+
+        def embed(some: list[str]) -> list[list[float]]:
+            return list(map(self._model.embed_query, some))
+
+        return self._vectors(texts, f"{self._name}, query", embed, "embedding questions")
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Embed texts."""
+        vectors: list[list[float]] = self.matrix(texts).tolist()
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        """Embed a query."""
+        vector: list[float] = self.queries([text])[0].tolist()
+        return vector
+
+    def _vectors(
+        self,
+        texts: Sequence[str],
+        name: str,
+        embed: Callable[[list[str]], list[list[float]]],
+        title: str,
+    ) -> Floats32:
+        def compute(some: Sequence[tuple[str, ...]]) -> Floats32:
+            return normalized(np.array(embed([text for (text,) in some]), dtype=np.float32))
+
+        keys = [digest(f"{name}\0{text}") for text in texts]
+        wanted = {key: (text,) for key, text in zip(keys, texts, strict=True)}
+        found = dict(zip(wanted, self._cache.get(wanted, compute, title), strict=True))
+        return np.stack([found[key] for key in keys])
+
+
+class CachedCrossEncoder(BaseCrossEncoder):
+    """A cross-encoder whose scores are kept in a file.
+
+    Args:
+        file: The file of the cache.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._model = CrossEncoder()
+        self._cache = Cache(file)
+
+    def score(self, text_pairs: list[tuple[str, str]]) -> list[float]:
+        """The logits of pairs of query and text."""
+        keys = [digest(f"{query}\0{text}") for query, text in text_pairs]
+        wanted: dict[str, tuple[str, ...]] = dict(zip(keys, text_pairs, strict=True))
+
+        def compute(some: Sequence[tuple[str, ...]]) -> list[float]:
+            return self._model.score([(query, text) for query, text in some])
+
+        found = dict(zip(wanted, self._cache.get(wanted, compute, "reranking"), strict=True))
+        return [float(found[key]) for key in keys]
+
+
+def digest(text: str) -> str:
+    """A digest of a text."""
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def progress(message: str, end: str = "") -> None:
+    """Show a line that the next one replaces; nothing unless someone looks."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{message}", end=end, file=sys.stderr, flush=True)

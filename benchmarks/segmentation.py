@@ -1,4 +1,4 @@
-"""The solvers beside brute force and dsRAG's own function, and on growing documents.
+"""The solvers beside dsRAG's own function.
 
 Run from anywhere: ``python benchmarks/segmentation.py``. Needs dsRAG for one column:
 ``pip install --no-deps dsrag==0.5.6``. Exits with 1 if the segments differ. With
@@ -12,13 +12,13 @@ import functools
 import statistics
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from checkouts import COMPARED_HEADER, OTHER, ROOT, THIS, checkouts, compared, in_turns, serve
 from numpy.typing import NDArray
+from timing import COMPARED_HEADER, OTHER, ROOT, THIS, checkouts, compared, in_turns, serve
 
 from langchain_rse import PRESETS, RSEConfig
 from langchain_rse.config import Greedy
@@ -29,9 +29,7 @@ try:
 except ImportError:
     get_best_segments = None
 
-INSTALL_DSRAG = "pip install --no-deps dsrag==0.5.6"
 SHAPES = ((1, 500), (10, 500), (100, 500), (10, 10_000))
-LENGTHS = (500, 2_000, 10_000, 50_000)
 PRESET_NAMES = ("dsrag-balanced", "dsrag-find_all")
 # The exact solver gets the same candidates as the retriever's defaults for similarities make them:
 # with neighbor credit, chunks of this many characters, and the default budget.
@@ -75,7 +73,7 @@ Solver = Callable[[], Sequence[tuple[int, int, float]]]
 
 
 def main() -> int:
-    """Print both tables, or the comparison."""
+    """Print a table: the solvers, or those of two checkouts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"default {ROUNDS}")
     parser.add_argument("--seed", type=int, default=0)
@@ -89,8 +87,6 @@ def main() -> int:
         agree = compare_checkouts(arguments.against, arguments.rounds, arguments.seed)
     else:
         agree = compare(arguments.rounds, arguments.seed)
-        print()
-        agree &= grow(arguments.rounds, arguments.seed)
     if not agree:
         print("\nDIFFERENT SEGMENTS, see the column 'same'", file=sys.stderr)
         return 1
@@ -137,19 +133,19 @@ def answer(seed: int, request: list[Any]) -> dict[str, Any]:
 @functools.cache
 def cached_case(name: str, documents: int, chunks: int, seed: int) -> Case:
     """The case of a request."""
-    return make_case(PRESETS[name], documents, chunks, chunks, seed)
+    return make_case(PRESETS[name], documents, chunks, seed)
 
 
-def make_case(config: RSEConfig, documents: int, chunks: int, spread: int, seed: int) -> Case:
-    """Make candidates in clusters of neighbors, among the first ``spread`` chunks.
+def make_case(config: RSEConfig, documents: int, chunks: int, seed: int) -> Case:
+    """Make candidates in clusters of neighbors.
 
     Clusters differ in how relevant they are and their chunks a little, so that neighbors
     have ranks near one another, as they do where a passage answers the question.
     """
-    rng = np.random.default_rng([seed, documents, spread])
+    rng = np.random.default_rng([seed, documents, chunks])
     clusters = CANDIDATES // CLUSTER
-    slots = rng.choice(documents * (spread // CLUSTER), clusters, replace=False)
-    document, slot = np.divmod(slots, spread // CLUSTER)
+    slots = rng.choice(documents * (chunks // CLUSTER), clusters, replace=False)
+    document, slot = np.divmod(slots, chunks // CLUSTER)
     owners = np.repeat(document, CLUSTER)
     places = (slot[:, None] * CLUSTER + np.arange(CLUSTER)).ravel()
     similarity = np.repeat(rng.random(clusters), CLUSTER) + rng.normal(0, 0.1, CANDIDATES)
@@ -186,12 +182,6 @@ def exact(case: Case) -> Solver:
     )
 
 
-def brute_force(case: Case) -> Solver:
-    """The definition as two loops, on a list of Python's floats."""
-    values = case.values.tolist()
-    return lambda: search_all(values, set(case.starts), **limits(case.config))
-
-
 def oracle(case: Case) -> Solver | None:
     """The definition that the tests compare with `solve_greedy`: all pairs of start and end."""
     if len(case.values) > MOST_FOR_ORACLE:
@@ -200,37 +190,6 @@ def oracle(case: Case) -> Solver | None:
     from tests.unit_tests.engine.oracles import greedy_by_brute_force  # noqa: PLC0415
 
     return lambda: greedy_by_brute_force(case.values, boundaries=case.starts, **limits(case.config))
-
-
-def search_all(
-    values: Sequence[float],
-    starts: Collection[int],
-    *,
-    max_length: int,
-    overall_max_length: int,
-    minimum_value: float,
-) -> list[tuple[int, int, float]]:
-    """Look at every segment that is not too long, again for each segment that is taken."""
-    chosen: list[tuple[int, int, float]] = []
-    taken = [False] * len(values)
-    room = overall_max_length
-    while True:
-        best: tuple[int, int, float] | None = None
-        for start, first in enumerate(values):
-            if first < 0:
-                continue
-            worth = 0.0
-            for end in range(start, min(start + max_length, start + room, len(values))):
-                if taken[end] or (end > start and end in starts):
-                    break
-                worth += values[end]
-                if values[end] >= 0 and (best is None or worth > best[2]):
-                    best = start, end + 1, worth
-        if best is None or best[2] < minimum_value:
-            return chosen
-        chosen.append(best)
-        taken[best[0] : best[1]] = [True] * (best[1] - best[0])
-        room -= best[1] - best[0]
 
 
 def dsrag(case: Case) -> Solver | None:
@@ -294,20 +253,20 @@ def compare(rounds: int, seed: int) -> bool:
     """Print the solvers side by side; return whether they agree everywhere."""
     print(f"Solvers, {CANDIDATES} candidates in clusters of {CLUSTER}; median ms a query")
     if get_best_segments is None:
-        print(f"dsRAG is not installed, its columns are empty: {INSTALL_DSRAG}")
+        print("dsRAG is not installed, its columns are empty: pip install --no-deps dsrag==0.5.6")
     print(
-        f"{'preset':15} {'documents x chunks':>18} {'solve_greedy':>12} {'brute force':>12} "
-        f"{'dsRAG':>12} {'x brute':>9} {'x dsRAG':>9} {'segments':>8}  same "
+        f"{'preset':15} {'documents x chunks':>18} {'solve_greedy':>12} "
+        f"{'dsRAG':>12} {'x dsRAG':>9} {'segments':>8}  same "
         f"{'solve_budget':>12} {'/ greedy':>8}"
     )
     agree = True
     worst = slowest = 0.0
     for name in PRESET_NAMES:
         for documents, chunks in SHAPES:
-            case = make_case(PRESETS[name], documents, chunks, chunks, seed)
-            solvers = {"greedy": greedy(case), "brute": brute_force(case), "dsrag": dsrag(case)}
+            case = make_case(PRESETS[name], documents, chunks, seed)
+            solvers = {"greedy": greedy(case), "dsrag": dsrag(case)}
             results = measure(solvers, rounds)
-            ours, plain, theirs = (results.get(solver) for solver in solvers)
+            ours, theirs = (results.get(solver) for solver in solvers)
             # The two of ours take turns by themselves: minutes of other code in between would
             # say more about the machine's caches than about them.
             pair = measure({"greedy": greedy(case), "exact": exact(case)}, rounds)
@@ -318,8 +277,8 @@ def compare(rounds: int, seed: int) -> bool:
             agree &= alike
             print(
                 f"{name:15} {f'{documents} x {chunks:,}':>18} {milliseconds(ours):>12} "
-                f"{milliseconds(plain):>12} {milliseconds(theirs):>12} {times(plain, ours):>9} "
-                f"{times(theirs, ours):>9} {len(ours.segments) if ours else 0:>8}  "
+                f"{milliseconds(theirs):>12} {times(theirs, ours):>9} "
+                f"{len(ours.segments) if ours else 0:>8}  "
                 f"{'yes ' if alike else 'NO  '} {milliseconds(pair['exact']):>12} "
                 f"{pair['exact'].milliseconds / pair['greedy'].milliseconds:>8.1f}",
                 flush=True,
@@ -330,66 +289,7 @@ def compare(rounds: int, seed: int) -> bool:
     )
     if worst:
         print(f"Its slowest is a {worst / slowest:,.0f}th of dsRAG's slowest.")
-    print(
-        "x brute, x dsRAG: how many times as long these take as solve_greedy. Where there are at\n"
-        f"most {MOST_FOR_ORACLE} chunks, 'same' includes the oracle of the unit tests."
-    )
     return agree
-
-
-def grow(rounds: int, seed: int) -> bool:
-    """Print what longer documents cost; return whether the segments stay the same."""
-    documents = 10
-    print(
-        f"{documents} documents of growing length, the same {CANDIDATES} candidates among the "
-        f"first {LENGTHS[0]} chunks; median ms a query"
-    )
-    print(
-        f"{'preset':15} {'chunks/document':>15} {'solve_greedy':>12} {'solve_budget':>12} "
-        f"{'1 look':>8} {'segments':>8}  same"
-    )
-    agree = True
-    for name in PRESET_NAMES:
-        first: list[list[tuple[int, int]]] | None = None
-        for chunks in LENGTHS:
-            case = make_case(PRESETS[name], documents, chunks, LENGTHS[0], seed)
-            results = measure(
-                {"greedy": greedy(case), "exact": exact(case), "look": look(case)}, rounds
-            )
-            # Positions as in the shortest documents, to compare.
-            positions = [
-                [
-                    (start % chunks + start // chunks * LENGTHS[0], end - start)
-                    for start, end in results[solver].segments
-                ]
-                for solver in ("greedy", "exact")
-            ]
-            first = first or positions
-            alike = positions == first
-            agree &= alike
-            print(
-                f"{name:15} {chunks:>15,} {milliseconds(results['greedy']):>12} "
-                f"{milliseconds(results['exact']):>12} {milliseconds(results['look']):>8} "
-                f"{len(results['greedy'].segments):>8}  {'yes' if alike else 'NO'}",
-                flush=True,
-            )
-    print(
-        "The solvers get an array with every chunk. 1 look is a sum and a comparison of that array "
-        "by numpy.\nThe retriever lays out only the chunks around candidates, however long the "
-        "documents are."
-    )
-    return agree
-
-
-def look(case: Case) -> Solver:
-    """The least that a solver has to do with an array of all chunks."""
-
-    def run() -> list[tuple[int, int, float]]:
-        case.values.sum()
-        np.flatnonzero(case.values >= 0)
-        return []
-
-    return run
 
 
 def milliseconds(result: Measured | None) -> str:

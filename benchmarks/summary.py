@@ -1,6 +1,9 @@
 """All sets of questions in one table: ours beside the best alternative of each.
 
-Run from anywhere: ``python benchmarks/summary.py --data PATH``; PATH as for quality.py. Each set is
+Run from anywhere: ``python benchmarks/summary.py --data PATH``. PATH is a folder with a sub-folder
+for each set of questions, which has ``questions.jsonl`` (see
+`langchain_rse.evaluation.load_questions`) and ``documents/`` with texts (``.md``, ``.txt`` or
+``.txt.gz``; a document's id is its name without these). Vectors are kept in a cache. Each set is
 asked with the vectors of each model; sets in other languages with those of wordllama alone, as the
 others are models of English. Rows with the cross-encoder are of a seeded sample of 40 questions and
 their best 100 candidates. Sets are measured side by side in processes.
@@ -12,65 +15,58 @@ import argparse
 import dataclasses
 import itertools
 import logging
-import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from alternatives import (
     CANDIDATES,
-    ContinuityRetriever,
     FilledRetriever,
-    InOrderRetriever,
-    LargestGapRetriever,
-    LayeredRetriever,
+    FusedRetriever,
     LexicalRetriever,
     NeighborRetriever,
+    ParentRetriever,
     RememberingRetriever,
-    SameLengthRetriever,
-    Search,
-    make_ensemble,
-    make_parents,
+    RerankedRetriever,
 )
-from charts import draw_sets
-from cross_encoder import CANDIDATES as RERANKED_CANDIDATES
-from cross_encoder import SEED, Cached
-from folders import (
-    LANGUAGE,
-    Folder,
-    add_embeddings,
-    cached_cross_encoder,
-    folder_names,
-    make_parser,
-    read_folder,
-    write_page,
-)
-from langchain_classic.retrievers import ContextualCompressionRetriever
-from langchain_classic.retrievers.document_compressors import CrossEncoderReranker as Classic
-from langchain_core.documents import Document
+from data import LANGUAGE, Folder, MatrixStore, command_given, index, parse_arguments, read_folder
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.stores import InMemoryStore
-from pages import CEILING, OURS, TOP_K, difference, table
-from quality import FILL, ask, ask_each, index
-from vectors import MatrixStore
+from models import CachedCrossEncoder, progress
+from pages import OURS, TOP_K, difference, draw_sets, table, write_page
 
-from langchain_rse import PRESETS, RSERetriever, SQLDocStore
-from langchain_rse.evaluation import Report
+from langchain_rse import PRESETS, RSEConfig, RSERetriever, SQLDocStore
+from langchain_rse.evaluation import Report, evaluate
 from langchain_rse.rerankers import CrossEncoderReranker
 
+# No penalty: everything that fits is returned.
+FILL: Mapping[str, Any] = {"irrelevant_chunk_penalty": 0.0}
+CEILING = 16_000
+RERANKED_CANDIDATES = 100
+SEED = 0
 MULTILINGUAL = "wordllama"
-# For retrievers that decide themselves how much comes back.
-NO_BUDGET = 10_000_000
 METRICS = {"recall": "Evidence recall", "whole": "Whole evidence"}
 WORDS = "words"
 ENSEMBLE = "ensemble"
 ENSEMBLE_RERANKED = "ensemble, cross-encoder top-k"
 WEIGHT = 0.5  # of vectors and of words in the ensemble
 PARENT = 3  # chunks
-# Of the short table.
-MAIN_SETS = ("chats", "stories", "papers", "policies", "excerpts")
+# One thing changed at a time: what is there, taken away, and values around the default.
+CHANGES: Mapping[str, Sequence[Any]] = {
+    "neighbor_weight": (0.0, 0.25, 0.4, 0.6),
+    "neighbor_radius": (1, 3),
+    "lexical_weight": (0.0, 0.3, 0.5, 0.9),
+    "segment_cost": (0.0, 0.1, 0.25, 0.5),
+    "decay_rate": (10.0, 30.0, 60.0, 1e9),
+    "calibration": ("identity", "rank"),
+    "top_k_for_document_selection": (5, 10, None),
+    "fetch_k": (100, 400),
+    "hybrid": (0.0,),
+}
+
+At = Callable[[int], BaseRetriever]
 
 
 class Row(NamedTuple):
@@ -120,45 +116,33 @@ class Measured(NamedTuple):
 
     Attributes:
         filled: By method: the budgets filled.
-        gap: Ours, and the chunks up to the largest gap of the scores.
         stopped: Ours at the default penalty, and with a budget of that mean length, filled.
+        ablations: Ours with one setting changed, by setting; empty if that was not asked for.
     """
 
     filled: dict[str, Report]
-    gap: Pair
     stopped: Pair
+    ablations: dict[str, Report]
 
 
 def main() -> None:
     """Measure, print, and write what was printed."""
-    parser = make_parser(__doc__)
-    add_embeddings(parser)
-    parser.add_argument("--folders", nargs="+", metavar="NAME", help="default: all in PATH")
-    parser.add_argument("--models", nargs="+", default=["minilm", "bge"], help="default minilm bge")
-    parser.add_argument("--questions", type=int, default=40, help="reranked; default 40")
-    parser.add_argument(
-        "--reranked", nargs="*", metavar="NAME", help="sets to rerank; default: all in English"
+    arguments = parse_arguments(
+        __doc__,
+        questions={"type": int, "default": 40, "help": "of each set, reranked; default 40"},
+        reranked={"nargs": "*", "metavar": "NAME", "help": "sets to rerank; default: all English"},
+        ablations={"action": "store_true", "help": "also change one setting of ours at a time"},
+        workers={"type": int, "default": 2, "help": "processes; default 2"},
     )
-    parser.add_argument("--every", type=int, default=1, help="ask each Nth question; default 1")
-    parser.add_argument("--workers", type=int, default=2, help="processes; default 2")
-    arguments = parser.parse_args()
     by_folder = itertools.groupby(rows_of(arguments), key=lambda row: row.folder)
     sets = [list(rows) for _, rows in by_folder]
     found: dict[Row, Measured] = {}
     with ProcessPoolExecutor(arguments.workers) as processes:
         for measured in processes.map(measure_set, sets, [arguments] * len(sets)):
             found |= measured
-    options = f"--models {' '.join(arguments.models)} --questions {arguments.questions}"
-    if arguments.folders:
-        options += f" --folders {' '.join(arguments.folders)}"
-    if arguments.reranked is not None:
-        options += " ".join([" --reranked", *arguments.reranked])
-    if arguments.every > 1:
-        options += f" --every {arguments.every}"
-    command = f"python benchmarks/summary.py --data PATH {options}"
     stem = f"summary-{'-'.join(arguments.models)}"
     draw(found, arguments, stem)
-    write_page(arguments, stem, write_up(found, command))
+    write_page(arguments.out, stem, write_up(found, command_given()))
 
 
 def draw(found: Mapping[Row, Measured], arguments: argparse.Namespace, stem: str) -> None:
@@ -177,7 +161,7 @@ def draw(found: Mapping[Row, Measured], arguments: argparse.Namespace, stem: str
 
 def rows_of(arguments: argparse.Namespace) -> Iterator[Row]:
     """The sets with the models that can embed them, without and with the cross-encoder."""
-    for name in folder_names(arguments):
+    for name in arguments.folders:
         if name.startswith(LANGUAGE):
             yield Row(name, MULTILINGUAL, reranked=False)
             continue
@@ -192,11 +176,10 @@ def measure_set(rows: Sequence[Row], arguments: argparse.Namespace) -> dict[Row,
     logging.disable(logging.WARNING)
     measured: dict[Row, Measured] = {}
     for model, of_model in itertools.groupby(rows, key=lambda row: row.model):
-        arguments.embeddings = model
-        folder = read_folder(arguments, rows[0].folder)
+        folder = read_folder(arguments.data, rows[0].folder)
         docstore = SQLDocStore("sqlite://")
-        _, store = index(folder, arguments, docstore)
-        published, _ = index(folder, arguments, InMemoryStore())
+        _, store = index(folder, model, arguments.cache, docstore)
+        published, _ = index(folder, model, arguments.cache, InMemoryStore())
         indexed = Indexed(store, docstore, published)
         for row in of_model:
             measure_row = measure_reranked if row.reranked else measure
@@ -207,35 +190,35 @@ def measure_set(rows: Sequence[Row], arguments: argparse.Namespace) -> dict[Row,
 
 def measure(folder: Folder, indexed: Indexed, arguments: argparse.Namespace) -> Measured:
     """Ask all methods without a reranker."""
-    store, docstore = indexed.store, indexed.docstore
+    store = indexed.store
     folder = dataclasses.replace(folder, questions=folder.questions[:: arguments.every])
     by_vectors = store.as_retriever(search_kwargs={"k": CANDIDATES})
-    by_words, ensemble = with_words(by_vectors, docstore)
-    ours = RSERetriever(vectorstore=store, docstore=docstore)
-
-    def around(hits: BaseRetriever, chunks: int) -> NeighborRetriever:
-        return NeighborRetriever(retriever=hits, store=store, sources=folder.sources, around=chunks)
-
-    children = store.another(f"{folder.name}, children")
-    parents = make_parents(children, folder.documents, folder.splitter, PARENT)
+    by_words = RememberingRetriever(retriever=LexicalRetriever(docstore=indexed.docstore))
+    ensemble = fused(by_vectors, by_words)
+    ours = RSERetriever(vectorstore=store, docstore=indexed.docstore)
+    places: dict[str, Any] = {"store": store, "sources": folder.sources}
     alternatives: dict[str, BaseRetriever] = {
-        "each hit ±1": around(by_vectors, 1),
-        "each hit ±2": around(by_vectors, 2),
+        "each hit ±1": NeighborRetriever(retriever=by_vectors, around=1, **places),
+        "each hit ±2": NeighborRetriever(retriever=by_vectors, around=2, **places),
         WORDS: by_words,
-        f"{WORDS} ±1": around(by_words, 1),
+        f"{WORDS} ±1": NeighborRetriever(retriever=by_words, around=1, **places),
         ENSEMBLE: ensemble,
-        f"{ENSEMBLE} ±1": around(ensemble, 1),
-        f"parent of {PARENT} chunks": parents,
-        "SCAR": ContinuityRetriever(store=store, sources=folder.sources),
+        f"{ENSEMBLE} ±1": NeighborRetriever(retriever=ensemble, around=1, **places),
+        f"parent of {PARENT} chunks": ParentRetriever(
+            retriever=by_vectors, chunks=PARENT, **places
+        ),
     }
-    filled = ask_rearranged(folder, by_vectors)
+    filled = {TOP_K: ask(folder, TOP_K, by_vectors)}
     for label, retriever in alternatives.items():
         filled[label] = ask(folder, label, retriever)
     for calibration in ("identity", "minmax"):
         filled |= ask_greedy(folder, indexed.published, calibration)
     filled[OURS] = ask(folder, OURS, ours, **FILL)
-    gap = ask_up_to_gap(folder, search_by_vectors(store), ours)
-    return Measured(filled, gap, ask_stopped(folder, ours))
+    return Measured(
+        filled,
+        stopped=ask_stopped(folder, ours),
+        ablations=ask_changed(folder, ours) if arguments.ablations else {},
+    )
 
 
 def measure_reranked(folder: Folder, indexed: Indexed, arguments: argparse.Namespace) -> Measured:
@@ -244,46 +227,75 @@ def measure_reranked(folder: Folder, indexed: Indexed, arguments: argparse.Names
     count = min(arguments.questions, len(folder.questions))
     chosen = random.Random(SEED).sample(folder.questions, count)
     folder = dataclasses.replace(folder, questions=chosen[:: arguments.every])
-    model = Cached(cached_cross_encoder(folder, arguments))
+    model = CachedCrossEncoder(arguments.cache / f"{folder.name}-cross-encoder.npz")
+    reranker = CrossEncoderReranker(model=model)
 
     def reranked(hits: BaseRetriever) -> RememberingRetriever:
-        few = RememberingRetriever(retriever=hits, count=RERANKED_CANDIDATES)
-        compressor = Classic(model=model, top_n=RERANKED_CANDIDATES)
-        return RememberingRetriever(
-            retriever=ContextualCompressionRetriever(base_compressor=compressor, base_retriever=few)
-        )
+        retriever = RerankedRetriever(retriever=hits, reranker=reranker, count=RERANKED_CANDIDATES)
+        return RememberingRetriever(retriever=retriever)
 
     by_vectors = store.as_retriever(search_kwargs={"k": CANDIDATES})
-    _, ensemble = with_words(by_vectors, docstore)
-    reranker = CrossEncoderReranker(model=model)
+    ensemble = fused(by_vectors, LexicalRetriever(docstore=docstore))
     settings: dict[str, Any] = {"reranker": reranker, "fetch_k": RERANKED_CANDIDATES}
     ours = RSERetriever(vectorstore=store, docstore=docstore, **settings)
-    filled = ask_rearranged(folder, reranked(by_vectors))
+    filled = {TOP_K: ask(folder, TOP_K, reranked(by_vectors))}
     filled[ENSEMBLE_RERANKED] = ask(folder, ENSEMBLE_RERANKED, reranked(ensemble))
     filled |= ask_greedy(folder, indexed.published, "minmax", **settings)
     filled[OURS] = ask(folder, OURS, ours, **FILL)
-    gap = ask_up_to_gap(folder, search_by_cross_encoder(store, reranker), ours)
-    return Measured(filled, gap, ask_stopped(folder, ours))
+    return Measured(
+        filled,
+        stopped=ask_stopped(folder, ours),
+        ablations={},
+    )
 
 
-def with_words(
-    by_vectors: BaseRetriever, docstore: SQLDocStore
-) -> tuple[RememberingRetriever, RememberingRetriever]:
-    """Hits by words, and those of LangChain's ensemble of vectors and words."""
-    by_words = RememberingRetriever(retriever=LexicalRetriever(docstore=docstore))
-    ensemble = make_ensemble(by_vectors, by_words, WEIGHT)
-    return by_words, RememberingRetriever(retriever=ensemble)
+def fused(by_vectors: BaseRetriever, by_words: BaseRetriever) -> RememberingRetriever:
+    """Hits by vectors and words, by reciprocal rank fusion."""
+    weights = (1 - WEIGHT, WEIGHT)
+    both = FusedRetriever(retrievers=(by_vectors, by_words), weights=weights)
+    return RememberingRetriever(retriever=both)
 
 
-def ask_rearranged(folder: Folder, plain: BaseRetriever) -> dict[str, Report]:
-    """Ask for the best chunks, and for the same in other orders."""
-    return {
-        TOP_K: ask(folder, TOP_K, plain),
-        "in document order": ask_each(
-            folder, "in order", lambda budget: InOrderRetriever(retriever=plain, budget=budget)
-        ),
-        "documents, then chunks": ask(folder, "layered", LayeredRetriever(retriever=plain)),
+def ask(
+    folder: Folder,
+    label: str,
+    retriever: BaseRetriever,
+    budgets: Sequence[int] | None = None,
+    **settings: Any,  # noqa: ANN401 - the retriever's own
+) -> Report:
+    """Ask all questions of a folder."""
+    progress(f"{folder.name}: {label}")
+    return evaluate(
+        retriever,
+        folder.questions,
+        budgets or folder.layout.budgets,
+        sources=folder.sources,
+        name=label,
+        **settings,
+    )
+
+
+def ask_each(folder: Folder, label: str, at: At) -> Report:
+    """Ask another retriever for each budget."""
+    reports = [ask(folder, label, at(budget), [budget]) for budget in folder.layout.budgets]
+    figures = {
+        metric: np.concatenate([report.figures[metric] for report in reports], axis=1)
+        for metric in reports[0].metrics
     }
+    return Report(label, folder.layout.budgets, reports[0].questions, figures)
+
+
+def ask_changed(folder: Folder, ours: RSERetriever) -> dict[str, Report]:
+    """Ask ours with one setting changed, of its config or its own."""
+    reports = {}
+    for name, values in CHANGES.items():
+        for value in values:
+            label = f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+            settings: dict[str, Any] = {name: value}
+            if name in RSEConfig.model_fields:
+                settings = {"rse_config": RSEConfig(**settings)}
+            reports[label] = ask(folder, label, ours, **{**FILL, **settings})
+    return reports
 
 
 def ask_greedy(
@@ -310,40 +322,6 @@ def ask_greedy(
     return {label: ask_each(folder, label, at)}
 
 
-def search_by_vectors(store: MatrixStore) -> Search:
-    """The candidates of a query with their cosine similarities."""
-
-    def search(query: str) -> list[tuple[Document, float]]:
-        return store.similarity_search_with_score(query, k=CANDIDATES)
-
-    return search
-
-
-def search_by_cross_encoder(store: MatrixStore, reranker: CrossEncoderReranker) -> Search:
-    """The candidates of a query with the sigmoid of the cross-encoder's logits."""
-
-    def search(query: str) -> list[tuple[Document, float]]:
-        hits = store.similarity_search(query, k=RERANKED_CANDIDATES)
-        ranked = reranker.compress_documents(hits, query)
-        return [(hit, 1 / (1 + math.exp(-hit.metadata["relevance_score"]))) for hit in ranked]
-
-    return search
-
-
-def ask_up_to_gap(folder: Folder, search: Search, ours: RSERetriever) -> Pair:
-    """Ask for the chunks up to the largest gap, and ours with as many characters a question."""
-    gap = LargestGapRetriever(search=search)
-    lengths = {}
-    for question in folder.questions:
-        texts = [hit.page_content for hit in gap.invoke(question.question)]
-        lengths[question.question] = sum(map(len, texts))
-    same_length = SameLengthRetriever(retriever=ours, lengths=lengths)
-    return Pair(
-        ours=ask(folder, OURS, same_length, [NO_BUDGET]),
-        other=ask(folder, "largest gap", gap, [NO_BUDGET]),
-    )
-
-
 def ask_stopped(folder: Folder, ours: RSERetriever) -> Pair:
     """Ask ours at its default penalty, and for a filled budget of the length that it returns."""
     stopped = ask(folder, "default penalty", ours, [CEILING])
@@ -360,26 +338,16 @@ def write_up(results: Mapping[Row, Measured], command: str) -> Iterator[str]:
         "alternative is above ours. Intervals: 95 %, paired, by bootstrap. Evidence is whole if it",
         "stands whole in one passage.",
         "",
-        "*Words* is BM25 over all chunks, from the docstore's full-text index; *ensemble* is",
-        f"LangChain's `EnsembleRetriever` of vectors and words, each with a weight of {WEIGHT};",
-        "*parent* is LangChain's `ParentDocumentRetriever`. *±1* adds the two neighbors of each",
+        "*Words* is BM25 over all chunks, from the docstore's full-text index; *ensemble* is the",
+        f"reciprocal rank fusion of vectors and words, each with a weight of {WEIGHT}; *parent* is",
+        "what LangChain's `ParentDocumentRetriever` returns. *±1* adds the two neighbors of each",
         f"hit; *each hit* is one by vectors. Each search has its best {CANDIDATES} hits; behind",
-        f"the cross-encoder, {RERANKED_CANDIDATES} are reranked. Means of {len(MAIN_SETS)} sets",
-        f"are of {', '.join(MAIN_SETS)}.",
+        f"the cross-encoder, {RERANKED_CANDIDATES} are reranked.",
         "",
     )
     for metric, title in METRICS.items():
         yield from (f"## {title}", "")
         yield from write_up_metric({row: each.filled for row, each in results.items()}, metric)
-    yield from (
-        "## Up to the largest gap of the scores",
-        "",
-        "Adaptive-k (arXiv 2506.08479) decides itself how much comes back: the candidates up to",
-        "the largest drop of their scores, and five more. Within a budget to fill it would be",
-        "top-k, so ours is given as many characters as it returned, question by question.",
-        "",
-    )
-    yield from write_up_pairs({row: each.gap for row, each in results.items()}, "largest gap", OURS)
     yield from (
         "## At the default penalty",
         "",
@@ -389,7 +357,24 @@ def write_up(results: Mapping[Row, Measured], command: str) -> Iterator[str]:
         "",
     )
     stopped = {row: each.stopped for row, each in results.items()}
-    yield from write_up_pairs(stopped, "filled", "default penalty")
+    yield from write_up_stopped(stopped)
+    changed = {row: each for row, each in results.items() if each.ablations}
+    if changed:
+        yield from write_up_ablations(changed)
+
+
+def write_up_ablations(results: Mapping[Row, Measured]) -> Iterator[str]:
+    """The recall of ours with one setting changed, minus that of the default."""
+    yield from ("## One setting changed", "", "Evidence recall, minus that of the default:", "")
+    default = [each.filled[OURS] for each in results.values()]
+    lines = []
+    for label in next(iter(results.values())).ablations:
+        changed = [each.ablations[label] for each in results.values()]
+        gains = [
+            difference([one], [base], "recall") for one, base in zip(changed, default, strict=True)
+        ]
+        lines.append([label, difference(changed, default, "recall"), *gains])
+    yield from table(["", "all", *(row.title for row in results)], lines)
 
 
 def write_up_metric(results: Mapping[Row, Mapping[str, Report]], metric: str) -> Iterator[str]:
@@ -441,7 +426,7 @@ def write_up_differences(
 def write_up_means(
     title: str, results: Mapping[Row, Mapping[str, Report]], labels: Sequence[str], metric: str
 ) -> Iterator[str]:
-    """The means of each method over the sets of each model, and over the main sets."""
+    """The means of each method over the sets of each model."""
     columns: dict[str, list[float]] = {}
     for model in dict.fromkeys(row.model for row in results):
         by_set = {
@@ -450,9 +435,6 @@ def write_up_means(
             if row.model == model
         }
         columns[f"all {len(by_set)}, {model}"] = np.mean(list(by_set.values()), axis=0).tolist()
-        if by_set.keys() > set(MAIN_SETS):
-            some = [by_set[name] for name in MAIN_SETS]
-            columns[f"{len(MAIN_SETS)} sets, {model}"] = np.mean(some, axis=0).tolist()
     lines = [
         [label, *(f"{means[place]:.3f}" for means in columns.values())]
         for place, label in enumerate(labels)
@@ -465,15 +447,14 @@ def write_up_means(
     yield from table([title, *columns], [*lines, gains])
 
 
-def write_up_pairs(pairs: Mapping[Row, Pair], other: str, ours: str) -> Iterator[str]:
-    """Two reports of each row beside each other, with the mean length."""
+def write_up_stopped(results: Mapping[Row, Pair]) -> Iterator[str]:
+    """Ours as it comes beside the same length filled, with the mean length."""
     header = ["set, model", "characters"]
-    for metric in METRICS:
-        header += [f"{metric}: {other}", ours, "difference"]
+    for title in METRICS.values():
+        header += [f"{title}: filled", "default penalty", "difference"]
     lines = []
-    for row, pair in pairs.items():
-        chosen = pair.other if ours == OURS else pair.ours  # the report that chose the length
-        line = [row.title, f"{chosen.mean('characters')[0]:,.0f}"]
+    for row, pair in results.items():
+        line = [row.title, f"{pair.ours.mean('characters')[0]:,.0f}"]
         for metric in METRICS:
             line += [f"{report.mean(metric)[0]:.3f}" for report in (pair.other, pair.ours)]
             # Their budgets differ; each has one.
