@@ -1,7 +1,11 @@
 """``python -m langchain_rse``, and the script ``langchain-rse``."""
 
+import codecs
 import io
 import sys
+
+# For streams that lack these characters: of ranges, and of strips.
+_IN_ASCII = dict(zip("–·▁▂▃▄▅▆▇█", "-..--==+##", strict=True))
 
 
 def main() -> None:
@@ -15,11 +19,20 @@ def main() -> None:
             f"The command line needs {error.name}, which is not installed: "
             "pip install 'langchain-rse[cli]'"
         )
+    codecs.register_error("look_alike", _look_alike)
     for stream in (sys.stdout, sys.stderr):
-        # Texts may contain characters that the terminal's encoding lacks.
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors="look_alike")
     app()
+
+
+def _look_alike(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Replace a character that the stream's encoding lacks, or escape it."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    character = error.object[error.start]
+    escaped = character.encode("ascii", "backslashreplace").decode()
+    return _IN_ASCII.get(character, escaped), error.start + 1
 
 
 if __name__ == "__main__":

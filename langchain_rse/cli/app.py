@@ -1,6 +1,6 @@
 """The commands of ``langchain-rse``, in the order of its help.
 
-Their modules import slow packages inside functions, so that help is shown at once.
+Their modules import stores and models inside functions, so that help is shown at once.
 """
 
 from collections.abc import Callable
@@ -10,10 +10,10 @@ import typer
 
 from langchain_rse.cli.compare import compare
 from langchain_rse.cli.demo import demo
-from langchain_rse.cli.documents import check, list_documents, remove, stats
 from langchain_rse.cli.evaluate import evaluate
 from langchain_rse.cli.index import index
 from langchain_rse.cli.inspect import inspect
+from langchain_rse.cli.manage import check, list_documents, remove
 from langchain_rse.cli.output import exit_on_error, print_text
 from langchain_rse.cli.query import query
 from langchain_rse.cli.serve import serve_mcp
@@ -55,7 +55,6 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "query": query,
     "compare": compare,
     "list": list_documents,
-    "stats": stats,
     "inspect": inspect,
     "remove": remove,
     "check": check,
@@ -63,4 +62,4 @@ _COMMANDS: dict[str, Callable[..., None]] = {
 }
 for name, command in _COMMANDS.items():
     app.command(name)(exit_on_error(command))
-app.command("serve-mcp")(exit_on_error(serve_mcp, extra="cli,mcp", ends=False))
+app.command("serve-mcp")(exit_on_error(serve_mcp, extra="cli,mcp"))

@@ -1,47 +1,43 @@
 """``langchain-rse demo``: segments beside chunks, on the Python reference."""
 
+import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from langchain_core.documents import Document
 
-from langchain_rse.cli.compare import print_comparison
-from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase, only_writer
-from langchain_rse.cli.output import command_line, print_text
+from langchain_rse.cli.compare import CHARACTERS, compared, excerpt_of, print_lines
+from langchain_rse.cli.knowledge_base import KnowledgeBase, only_writer
+from langchain_rse.cli.options import Folder
+from langchain_rse.cli.output import command_line, print_text, width_of_lines
 
 _QUESTION = "How does a metaclass create a class?"
-_CHARACTERS = 4_000  # on each side
 _LINES = 11  # of the passage
 
 
-def demo(
-    kb: Folder = Path("demo-kb"),
-    *,
-    full: Annotated[bool, typer.Option("--full", help="Print the whole text.")] = False,
-) -> None:
+def demo(kb: Folder = Path("demo-kb")) -> None:
     """Try it: passages vs top-k chunks on Python's documentation.
 
     Indexes the Python reference, half a megabyte, and asks it a question.
 
-    Example: langchain-rse demo --full
+    Example: langchain-rse demo
     """
     documents = _language_reference()
     characters = sum(len(document.page_content) for document in documents)
     with only_writer(kb):
         opened = KnowledgeBase.create(kb)
-        opened.add(documents, at_once=True)
+        opened.retriever.add_documents(documents, show_progress=sys.stderr.isatty())
     chunks = opened.embeddings.texts_embedded
     indexed = f"indexed in {chunks:,} chunks into {kb}" if chunks else f"already indexed in {kb}"
-    print_text(f"The Python reference, {characters:,} characters, {indexed}.\n", lines=True)
-    comparison = opened.retriever.compare(_QUESTION, max_context_length=_CHARACTERS)
-    print_comparison(comparison, None if full else _LINES)
-    legend = "+ is text that the best chunks lack"
-    if not full:
-        legend += " (--full prints all)"
-    print_text(f"\n{legend}. Now your own:", lines=True)
-    print_text(f"{command_line()} index PATH... --kb my-kb")
-    print_text(f"{command_line()} compare QUESTION --kb my-kb")
+    print_text(f"The Python reference, {characters:,} characters, {indexed}.")
+    print_text("")
+    comparison = compared(opened, _QUESTION, CHARACTERS)
+    print_lines(excerpt_of(list(comparison.lines(width_of_lines())), _LINES))
+    print_text("")
+    print_text("+ is text that the best chunks lack. All of it, and then your own:")
+    program = command_line()
+    print_text(f'{program} compare "{_QUESTION}" --kb {kb}')
+    print_text(f"{program} index PATH... --kb my-kb")
+    print_text(f"{program} compare QUESTION --kb my-kb")
 
 
 def _language_reference() -> list[Document]:

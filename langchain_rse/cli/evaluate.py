@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
-from langchain_rse.cli.output import AsJson, print_error, print_json, print_text
-from langchain_rse.cli.selection import Config, Hybrid, Penalty, Preset, ScoreFloor, settings
+from langchain_rse.cli.knowledge_base import KnowledgeBase
+from langchain_rse.cli.options import (
+    AsJson,
+    Config,
+    Folder,
+    Hybrid,
+    Penalty,
+    Preset,
+    ScoreFloor,
+    settings,
+)
+from langchain_rse.cli.output import print_error, print_json, print_text, visible_lines
 
 if TYPE_CHECKING:
-    from langchain_rse.evaluation import Question, Report, Tuning
-
-
-_BUDGETS = "Measure within this many characters; repeatable. Default: 4000, 8000 and 16000."
-_SAVED = "Write what --tune finds, for --config."
-SaveConfig = Annotated[Path | None, typer.Option(dir_okay=False, writable=True, help=_SAVED)]
+    from langchain_rse.evaluation import Question
 
 
 def evaluate(
@@ -36,11 +39,25 @@ def evaluate(
         ),
     ],
     *,
-    budgets: Annotated[list[int] | None, typer.Option("--budget", min=1, help=_BUDGETS)] = None,
+    budgets: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--budget",
+            min=1,
+            help="Measure within this many characters; repeatable. Default: 4000, 8000 and 16000.",
+        ),
+    ] = None,
     trials: Annotated[
         int, typer.Option("--tune", min=0, help="Also search this many sets of parameters.")
     ] = 0,
-    save_config: SaveConfig = None,
+    save_config: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False,
+            writable=True,
+            help="Write what --tune finds, for --config.",
+        ),
+    ] = None,
     preset: Preset = None,
     irrelevant_chunk_penalty: Penalty = None,
     hybrid: Hybrid = None,
@@ -54,19 +71,30 @@ def evaluate(
 
     Example: langchain-rse evaluate --questions questions.jsonl --kb library --tune 100
     """
+    from langchain_rse.evaluation import evaluate as measure
+    from langchain_rse.evaluation import tune
+
     if save_config and not trials:
         raise ValueError("--save-config writes what --tune finds: give --tune N as well")
     fields = settings(config, preset, irrelevant_chunk_penalty, hybrid, score_floor)
     opened = KnowledgeBase.existing(kb, **fields)
     loaded = _load_questions(questions, opened)
+    retriever = opened.retriever
     options: dict[str, Any] = {"show_progress": sys.stderr.isatty()}
     if budgets:
         options["budgets"] = budgets
-    tuning = _tune(opened, loaded, trials, options) if trials else None
+    tuning = tune(retriever, loaded, trials=trials, **options) if trials else None
     if tuning is not None and save_config:
         tuning.to_file(save_config)
         print_error(f"Written to {save_config}", "")
-    segments, filled, chunks = _measure(opened, loaded, options)
+
+    segments = measure(retriever, loaded, name="segments", **options)
+    located = segments.questions  # with the places of quotations
+    # Chunks fill the budget, so they are compared with segments that fill it.
+    name = "segments, filling the budget"
+    filled = measure(retriever, located, name=name, irrelevant_chunk_penalty=0, **options)
+    plain = opened.vectorstore.as_retriever(search_kwargs={"k": retriever.fetch_k})
+    chunks = measure(plain, located, name="chunks", **options)
     comparison = filled.compare(chunks)
     if as_json:
         print_json(
@@ -79,16 +107,8 @@ def evaluate(
         return
     for table in (segments, filled, chunks, comparison, tuning):
         if table is not None:
-            print_text(f"\n{table}", lines=True)
-
-
-def _tune(
-    opened: KnowledgeBase, questions: Sequence[Question], trials: int, options: Mapping[str, Any]
-) -> Tuning:
-    """Search for settings."""
-    from langchain_rse.evaluation import tune
-
-    return tune(opened.retriever, questions, trials=trials, **options)
+            print_text("")
+            print_text(visible_lines(str(table)))
 
 
 def _load_questions(path: Path, opened: KnowledgeBase) -> list[Question]:
@@ -102,20 +122,3 @@ def _load_questions(path: Path, opened: KnowledgeBase) -> list[Question]:
         ]
         questions.append(replace(question, evidence=evidence))
     return questions
-
-
-def _measure(
-    opened: KnowledgeBase, questions: Sequence[Question], options: Mapping[str, Any]
-) -> tuple[Report, Report, Report]:
-    """Measure segments, segments that fill the budget, and chunks."""
-    from langchain_rse.evaluation import evaluate as measure
-
-    retriever = opened.retriever
-    plain = opened.vectorstore.as_retriever(search_kwargs={"k": retriever.fetch_k})
-    segments = measure(retriever, questions, name="segments", **options)
-    located = segments.questions  # with the places of quotations
-    # Chunks fill the budget, so they are compared with segments that fill it.
-    name = "segments, filling the budget"
-    filled = measure(retriever, located, name=name, irrelevant_chunk_penalty=0, **options)
-    chunks = measure(plain, located, name="chunks", **options)
-    return segments, filled, chunks

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from langchain_core.documents import Document
 
+from langchain_rse.cli.formats import read_email, read_notebook
 from langchain_rse.cli.gitignore import GitIgnore
 from langchain_rse.cli.webpages import read_html
 
@@ -62,8 +63,7 @@ class Files:
     encoding: str | None = None  # of text files and HTML; None to guess it for each
     failures: dict[Path, str] = field(default_factory=dict)  # reasons why files cannot be read
     guessed: dict[Path, str] = field(default_factory=dict)  # encodings that were guessed
-    skipped: Counter[str] = field(default_factory=Counter)  # files in folders, by suffix
-    left_out: Counter[str] = field(default_factory=Counter)  # by the reason why
+    skipped: Counter[str] = field(default_factory=Counter)  # in folders, by suffix or reason
 
     def find(self, paths: Iterable[Path], without: Path) -> list[Path]:
         """List the given files, and those in given folders except ``without``, each once."""
@@ -72,9 +72,9 @@ class Files:
             if not path.is_dir():
                 files.append(path)
                 continue
-            files_in_folder = self._files_in(path, without.resolve())
+            files_in_folder = self._files_in(path.resolve(), without.resolve())
             files += sorted(files_in_folder)
-            if not files_in_folder and path not in self.failures:
+            if not files_in_folder and path.resolve() not in self.failures:
                 self.failures[path] = f"it has no files of a known kind ({_KINDS})"
         real_paths = [Path(os.path.realpath(file)) for file in files]
         return list(dict.fromkeys(real_paths))
@@ -85,10 +85,10 @@ class Files:
         def note(error: OSError) -> None:
             self.failures[Path(str(error.filename))] = _reason(error)
 
-        ignored = GitIgnore(folder.resolve())
+        ignored = GitIgnore(folder)
         files = []
         for parent, folders, names in os.walk(folder, onerror=note):
-            ignored.read(Path(parent).resolve())
+            ignored.read(Path(parent))
             # os.walk does not enter folders that are removed from its list.
             folders[:] = [
                 name for name in folders if self._enters(Path(parent, name), without, ignored)
@@ -96,10 +96,10 @@ class Files:
             for name in names:
                 path = Path(parent, name)
                 suffix = path.suffix.lower()
-                if not Path(os.path.realpath(path)).is_relative_to(folder.resolve()):
-                    self.skipped["links out of the folder"] += 1
-                elif ignored.has(Path(parent).resolve() / name):
-                    self.left_out["ignored by .gitignore"] += 1
+                if not Path(os.path.realpath(path)).is_relative_to(folder):
+                    self.skipped["link out of the folder"] += 1
+                elif ignored.has(path):
+                    self.skipped["ignored by .gitignore"] += 1
                 elif suffix in SUFFIXES or _is_text_without_suffix(path):
                     files.append(path)
                 else:
@@ -116,11 +116,11 @@ class Files:
             reason = "node_modules"
         elif _is_virtual_environment(folder):
             reason = "virtual environment"
-        elif ignored.has(folder.parent.resolve() / folder.name, is_folder=True):
+        elif ignored.has(folder, is_folder=True):
             reason = "ignored by .gitignore"
         else:
             return True
-        self.left_out[reason] += 1
+        self.skipped[reason] += 1
         return False
 
     def read(self, files: Iterable[Path]) -> Iterator[Document]:
@@ -145,28 +145,23 @@ class Files:
         suffix = path.suffix.lower()
         if suffix == ".pdf":
             return _load_pdf(content, source)
+        title = ""
         if suffix in _HTML:
-            return [self._load_html(content, path)]
-        if suffix == ".docx":
+            text, title = read_html(self._decode(content, path, is_html=True))
+        elif suffix == ".eml":
+            text, title = read_email(content)
+        elif suffix == ".docx":
             import docx2txt
 
             text = docx2txt.process(io.BytesIO(content))
-        elif suffix == ".eml":
-            from langchain_rse.cli.formats import read_email
-
-            mail = read_email(content)
-            return [_document(mail.text, source, mail.subject)]
+        elif suffix == ".ipynb":
+            text = read_notebook(self._decode(content, path))
         else:
             text = self._decode(content, path)
-        if suffix == ".ipynb":
-            from langchain_rse.cli.formats import read_notebook
-
-            text = read_notebook(text)
-        return [Document(text, metadata={"source": source})]
-
-    def _load_html(self, content: bytes, path: Path) -> Document:
-        page = read_html(self._decode(content, path, is_html=True))
-        return _document(page.text, str(path), page.title)
+        metadata = {"source": source}
+        if title:
+            metadata["title"] = title
+        return [Document(text, metadata=metadata)]
 
     def _decode(self, content: bytes, path: Path, *, is_html: bool = False) -> str:
         """Decode the content of a text file; note the encoding if it is guessed."""
@@ -195,13 +190,6 @@ class Files:
         return content.decode(encoding, "replace")
 
 
-def _document(text: str, source: str, title: str) -> Document:
-    metadata = {"source": source}
-    if title:
-        metadata["title"] = title
-    return Document(text, metadata=metadata)
-
-
 def _is_text_without_suffix(path: Path) -> bool:
     """True for files such as LICENSE and Makefile, and those that cannot be read to see it.
 
@@ -218,10 +206,8 @@ def _is_text_without_suffix(path: Path) -> bool:
 
 
 def _is_virtual_environment(folder: Path) -> bool:
-    try:
-        return (folder / "pyvenv.cfg").exists() or (folder / "conda-meta").exists()
-    except PermissionError:  # what is in the folder is reported as unreadable
-        return False
+    # Unlike Path.exists, this is False in folders that may not be entered.
+    return any(os.path.exists(folder / name) for name in ("pyvenv.cfg", "conda-meta"))  # noqa: PTH110
 
 
 def _guess_encoding(content: bytes) -> str:
@@ -272,15 +258,10 @@ def _text_of_page(pdf: "PdfDocument", number: int) -> str:
 
 
 def _content(path: Path) -> bytes:
-    """Read the bytes of a file; a ValueError if it is a pipe or the like, or changes meanwhile."""
-    before = path.stat()
-    if not stat.S_ISREG(before.st_mode):
+    """Read the bytes of a file; a ValueError if it is a pipe or the like, which have no end."""
+    if not stat.S_ISREG(path.stat().st_mode):
         raise ValueError("it is not a file")
-    content = path.read_bytes()
-    after = path.stat()
-    if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
-        raise ValueError("it changed while it was read; index it again")
-    return content
+    return path.read_bytes()
 
 
 def _reason(error: Exception) -> str:

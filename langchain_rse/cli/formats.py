@@ -3,19 +3,12 @@
 import email
 import email.policy
 import json
-from typing import Any, NamedTuple
+from typing import Any
 
 from langchain_rse.cli.page_blocks import fenced
 from langchain_rse.cli.webpages import read_html
 
 _FIELDS = ("Subject", "From", "To", "Date")
-
-
-class Email(NamedTuple):
-    """What a file of an e-mail says."""
-
-    text: str  # its fields and its body; empty if it has neither
-    subject: str
 
 
 def read_notebook(source: str) -> str:
@@ -41,8 +34,8 @@ def read_notebook(source: str) -> str:
     return "\n\n".join(cells)
 
 
-def read_email(content: bytes) -> Email:
-    """Read the fields and the body of an e-mail, without its attachments."""
+def read_email(content: bytes) -> tuple[str, str]:
+    """Read an e-mail: its fields and its body, without attachments; and its subject."""
     message = email.message_from_bytes(content, policy=email.policy.default)
     fields = []
     for name in _FIELDS:
@@ -57,7 +50,7 @@ def read_email(content: bytes) -> Email:
         if part.get_content_subtype() == "html":
             body = read_html(body).text
     text = "\n\n".join(each for each in ("\n".join(fields), body.strip()) if each)
-    return Email(text, " ".join(str(message["Subject"] or "").split()))
+    return text, " ".join(str(message["Subject"] or "").split())
 
 
 def _decode(payload: bytes, charset: str) -> str:

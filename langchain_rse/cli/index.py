@@ -9,28 +9,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from langchain_core.documents import Document
 
 from langchain_rse.cli.files import Files
-from langchain_rse.cli.knowledge_base import (
-    Folder,
-    KnowledgeBase,
-    only_writer,
-    remove_void_floor,
-)
+from langchain_rse.cli.knowledge_base import KnowledgeBase, only_writer
 from langchain_rse.cli.models import load_embeddings
-from langchain_rse.cli.output import command_line, print_error, print_text
-from langchain_rse.stores.document_names import source_of
+from langchain_rse.cli.options import Folder
+from langchain_rse.cli.output import command_line, print_error, print_text, shown_path
 from langchain_rse.text.quoting import counted, first_few
 
 _READ_AHEAD = 100_000_000  # bytes of all files together
-
-FitFloor = Annotated[
-    bool,
-    typer.Option(
-        help="After indexing, learn the score beyond which a question counts as unanswerable. "
-        "Repeated when the index has doubled or halved."
-    ),
-]
 
 
 def index(
@@ -71,7 +59,13 @@ def index(
     prune: Annotated[
         bool, typer.Option("--prune", help="Remove documents whose files are no longer there.")
     ] = False,
-    fit_floor: FitFloor = True,
+    fit_floor: Annotated[
+        bool,
+        typer.Option(
+            help="After indexing, learn the score beyond which a question counts as unanswerable. "
+            "Repeated when the index has doubled or halved."
+        ),
+    ] = True,
 ) -> None:
     """Add files to a knowledge base, and replace changed ones.
 
@@ -86,13 +80,8 @@ def index(
         with only_writer(kb):
             opened = KnowledgeBase.create(kb, headers=headers, embeddings=embeddings)
             ids = _add(paths_to_add, files, opened)
-            _report_gone(opened, _find_gone(opened, paths, files, set(ids)), prune=prune)
-            if prune:
-                _report_moved(opened)
-            if fit_floor:
-                _fit_floor(opened)
-            else:
-                remove_void_floor(opened)
+            _handle_gone(opened, paths, files, set(ids), prune=prune)
+            opened.update_floor(fit=fit_floor)
     _report_on(files)
 
 
@@ -100,77 +89,52 @@ def _add(paths: Sequence[Path], files: Files, opened: KnowledgeBase) -> list[str
     """Read files and add them to a knowledge base; print how many, and return their ids."""
     from tqdm import tqdm
 
-    size = sum(path.stat().st_size for path in paths if os.access(path, os.R_OK))
     bar = tqdm(paths, "Reading", unit=" files", leave=False, disable=None)  # in terminals only
+    documents: Iterable[Document] = files.read(bar)
+    if sum(path.stat().st_size for path in paths if os.access(path, os.R_OK)) <= _READ_AHEAD:
+        documents = list(documents)  # so that the next bar knows its end
     with warnings.catch_warnings():
         # They are among the files that could not be read.
         warnings.filterwarnings("ignore", r"\d+ document\(s\) have no text")
-        ids = opened.add(files.read(bar), at_once=size <= _READ_AHEAD)
-    documents = counted(len(ids), "document")
+        # A source is the path of one file here, which may be rewritten as a whole.
+        warnings.filterwarnings("ignore", ".*no sentence in common")
+        ids = opened.retriever.add_documents(documents, show_progress=sys.stderr.isatty())
     chunks = counted(opened.embeddings.texts_embedded, "new chunk")
-    print_text(f"Read {documents}, embedded {chunks} into {opened.folder}")
+    print_text(f"Read {counted(len(ids), 'document')}, embedded {chunks} into {opened.folder}")
     return ids
 
 
-def _fit_floor(opened: KnowledgeBase) -> None:
-    """Fit a score floor unless there is one for about as much text; print what it does."""
-    from langchain_rse.errors import CalibrationError
+def _handle_gone(
+    opened: KnowledgeBase,
+    paths: Sequence[Path],
+    files: Files,
+    ids: Collection[str],
+    *,
+    prune: bool,
+) -> None:
+    """Remove documents of these paths whose files are not there any more, or say how.
 
-    if opened.has_floor():
-        return
-    try:
-        floor = opened.retriever.fit_score_floor(show_progress=sys.stderr.isatty())
-    except CalibrationError as error:
-        reason = str(error).partition(". ")[0]
-        print_text(f"Every question gets an answer, related or not, as {reason}")
-    else:
-        asked = floor.unrelated_count
-        refused = round(asked * floor.refused(floor.unrelated))
-        print_text(
-            "Score floor fitted: off-topic questions return nothing "
-            f"({refused} of {asked} unrelated test questions were refused)"
-        )
-
-
-def _find_gone(
-    opened: KnowledgeBase, paths: Sequence[Path], files: Files, ids: Collection[str]
-) -> list[str]:
-    """Find the documents of these files and folders that were not among those just read.
-
-    A file or folder that cannot be read is not gone.
+    A file or folder that cannot be read is not gone. Documents of other folders are kept, since
+    they may be on a disk that is not there; with ``prune``, those whose files are gone are named.
     """
     folders = [path.resolve() for path in paths]
     unread = [Path(os.path.realpath(path)) for path in files.failures]
     gone = []
-    for manifest in opened.manifests:
-        source = source_of(manifest)
-        if manifest.doc_id in ids or not _is_in(source, folders) or _is_in(source, unread):
-            continue
-        gone.append(manifest.doc_id)
-    return gone
-
-
-def _report_gone(opened: KnowledgeBase, gone: Sequence[str], *, prune: bool) -> None:
-    """Remove documents whose files are no longer there, or say how they are removed."""
-    if prune:
-        for doc_id in opened.remove(gone):
-            print_text(f"removed {doc_id}")
-    elif gone:
-        documents = counted(len(gone), "document")
-        print_text(f"{documents} no longer there, which --prune removes: {first_few(gone)}")
-
-
-def _report_moved(opened: KnowledgeBase) -> None:
-    """Name the documents of other folders whose files are gone, as after a folder was moved.
-
-    They are kept, since they may be on a disk that is not there.
-    """
     moved = []
-    for manifest in opened.manifests:
-        source = Path(source_of(manifest))
-        if source.is_absolute() and not os.path.lexists(source):
-            moved.append(manifest.doc_id)
-    if moved:
+    for doc_id, name in opened.names.items():
+        if doc_id in ids or _is_in(doc_id, unread):
+            continue
+        if _is_in(doc_id, folders):
+            gone.append(doc_id)
+        elif Path(doc_id).is_absolute() and not os.path.lexists(doc_id):
+            moved.append(name)
+    if prune:
+        opened.remove(gone)
+    elif gone:
+        names = first_few(opened.names[doc_id] for doc_id in gone)
+        documents = counted(len(gone), "document")
+        print_text(f"{documents} no longer there, which --prune removes: {names}")
+    if prune and moved:
         documents = counted(len(moved), "document")
         print_text(
             f"{documents} kept whose files are gone from other folders: {first_few(moved)}. "
@@ -186,13 +150,10 @@ def _report_on(files: Files) -> None:
     """Print which encodings were guessed, which files were skipped, and which cannot be read."""
     for path, encoding in files.guessed.items():
         print_text(f"{path.name}: read as {encoding}; if it is not, give --encoding NAME")
-    if files.left_out:
-        reasons = [f"{count} {reason}" for reason, count in files.left_out.most_common()]
-        print_text(f"left out: {', '.join(reasons)}")
     if files.skipped:
-        kinds = [f"{count} {suffix}" for suffix, count in files.skipped.most_common()]
-        print_text(f"skipped {files.skipped.total()} file(s): {', '.join(kinds)}")
+        kinds = [f"{count} {kind}" for kind, count in files.skipped.most_common()]
+        print_text(f"skipped: {', '.join(kinds)}")
     if files.failures:
-        lines = [f"  {path}: {reason}" for path, reason in files.failures.items()]
+        lines = [f"  {shown_path(path)}: {reason}" for path, reason in files.failures.items()]
         print_error("\n".join([f"{len(lines)} could not be read:", *lines]))
         raise typer.Exit(1)

@@ -1,35 +1,32 @@
 """``langchain-rse inspect``: shows a document of a knowledge base, chunk by chunk."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 from langchain_core.documents import Document
-from langchain_core.stores import BaseStore
-from rich.text import Text
 
-from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
-from langchain_rse.cli.output import (
-    AsJson,
-    console,
-    print_json,
-    print_parts,
-    print_text,
-    visible_lines,
+from langchain_rse.cli.knowledge_base import KnowledgeBase
+from langchain_rse.cli.options import AsJson, Folder
+from langchain_rse.cli.output import console, print_json, print_text, visible_lines
+from langchain_rse.stores.records import (
+    CHUNK_ID,
+    CHUNK_INDEX,
+    END_INDEX,
+    LOCATION_FIELDS,
+    START_INDEX,
+    VERSION,
 )
-from langchain_rse.errors import MissingRecordError
-from langchain_rse.text.quoting import counted, visible
+from langchain_rse.text.quoting import counted, one_line
+from langchain_rse.text.ranges import format_range
 
-if TYPE_CHECKING:
-    from langchain_core.vectorstores import VectorStore
-
-    from langchain_rse.stores.records import Manifest
+# What the line of a chunk says in another way, or what is the program's own.
+_OWN_FIELDS = {*LOCATION_FIELDS, CHUNK_ID, VERSION, "source"}
 
 
 def inspect(
     document: Annotated[
-        str, typer.Argument(metavar="DOC", help="Its id, or the name of its file.")
+        str, typer.Argument(metavar="DOC", help="Its name, as `list` shows it, or id.")
     ],
     kb: Folder,
     chunk: Annotated[
@@ -40,151 +37,42 @@ def inspect(
 ) -> None:
     """Show the chunks of a document.
 
-    Prints the number of each chunk, which characters of the document it is, what else is known of
-    it, and the beginning of its text; with --chunk, what was embedded, and what is returned.
+    Prints the number of each chunk, which characters of the document it is, its metadata, and the
+    beginning of its text as it was embedded; with --chunk, all of one.
 
     Example: langchain-rse inspect 10k.pdf --kb library --chunk 17
     """
+    from langchain_rse.stores.layouts import every_chunk
+
     opened = KnowledgeBase.existing(kb)
-    fields = inspect_document(opened.docstore, opened.vectorstore, opened.find(document))
-    count = len(fields["chunks"])
+    doc_id = opened.find(document)
+    chunks: list[Document] = []
+    for batch in every_chunk(opened.docstore, lambda manifest: manifest.doc_id == doc_id):
+        chunks += batch
+    count = len(chunks)
     if chunk is not None:
-        if chunk >= count:
-            raise ValueError(
-                f"{fields['doc_id']} has no chunk {chunk}: it has {count}, counted from 0"
-            )
-        fields["chunks"] = [fields["chunks"][chunk]]
+        chunks = [each for each in chunks if each.metadata[CHUNK_INDEX] == chunk]
+        if not chunks:
+            raise ValueError(f"{opened.names[doc_id]} has no chunk {chunk}: it has {count}, from 0")
     if as_json:
-        print_json(fields)
+        print_json([each.model_dump(include={"page_content", "metadata"}) for each in chunks])
         return
-    _print_document(fields, count)
-    for chunk_fields in fields["chunks"]:
+    print_text(opened.names[doc_id], "bold")
+    length = opened.manifests[doc_id].length
+    print_text(f"{counted(length, 'character')} in {counted(count, 'chunk')}, numbered from 0")
+    for each in chunks:
+        print_text(_title_of(each.metadata), "bold")
         if chunk is None:
-            _print_chunk_line(chunk_fields)
+            print_text(one_line(each.page_content, console.width if console.is_terminal else 80))
         else:
-            _print_whole_chunk(chunk_fields)
+            print_text(visible_lines(each.page_content))
 
 
-def _print_document(fields: dict[str, Any], chunks: int) -> None:
-    print_text(fields["doc_id"], "bold")
-    if fields["version"]:
-        size = f"{counted(fields['length'], 'character')} in {counted(chunks, 'chunk')}"
-        print_text(f"{size}, numbered from 0")
-        print_text(f"version: {fields['version']}")
-    for version in fields["incomplete_versions"]:
-        print_text(f"Adding or deleting version {version} was interrupted: do it again", "red")
-    if fields["header"]:
-        print_text(f"header: {fields['header']}")
-    for name, value in fields["metadata"].items():
-        print_text(f"{name}: {value}")
-
-
-def _print_chunk_line(fields: dict[str, Any]) -> None:
-    """Print a chunk's title and text on one line, which ends with the terminal's."""
-    words = (fields["text"] or "").split()
-    line = Text(visible(_title(fields, "")), "bold")
-    line.append("  " + visible(" ".join(words)), "not bold")
-    if console.is_terminal:
-        line.truncate(console.width, overflow="ellipsis")
-    print_text(line)
-
-
-def _print_whole_chunk(fields: dict[str, Any]) -> None:
-    """Print what was embedded of a chunk, and what is returned."""
-    parts = []
-    for name, text in [("embedded", fields["embedded"]), ("returned", fields["text"])]:
-        if text:
-            parts.append((name, visible_lines(text)))
-    print_parts(_title(fields, "characters "), *parts)
-
-
-def _title(fields: dict[str, Any], unit: str) -> str:
-    """A chunk's number, characters with their unit in front, metadata and problem."""
-    parts = [f"chunk {fields['index']}"]
-    if fields["text"] is not None:
-        parts.append(f"{unit}{fields['start']}-{fields['end']}")
-    if fields["metadata"]:
-        parts.append(", ".join(f"{name} {value}" for name, value in fields["metadata"].items()))
-    if fields["problem"]:
-        parts.append(fields["problem"])
+def _title_of(metadata: Mapping[str, Any]) -> str:
+    """A chunk's number, characters and metadata."""
+    characters = format_range(metadata[START_INDEX], metadata[END_INDEX])
+    parts = [f"chunk {metadata[CHUNK_INDEX]}", f"characters {characters}"]
+    for name, value in metadata.items():
+        if name not in _OWN_FIELDS:
+            parts.append(f"{name} {value}")
     return ", ".join(parts)
-
-
-def inspect_document(
-    docstore: BaseStore[str, Document], vectorstore: VectorStore, doc_id: str
-) -> dict[str, Any]:
-    """Read a document from the two stores; the vector store must have ``get_by_ids``.
-
-    Each chunk has its ``start`` and ``end`` (None if unknown), the ``text`` that a segment returns,
-    the ``embedded`` text, the ``metadata`` that does not hold for the whole document, and the
-    ``problem`` if something is missing. The vectors of adopted documents are not read.
-    """
-    from langchain_rse.stores import records
-
-    manifest_key = records.manifest_key(records.document_key(doc_id))
-    record = docstore.mget([manifest_key])[0]
-    if record is None:
-        raise MissingRecordError(f"the docstore does not know the document {doc_id!r}")
-    manifest = records.Manifest.from_document(record, manifest_key)
-    version = manifest.current or records.Version("", 0)
-    embedded_texts = _embedded_texts(vectorstore, list(version.vector_ids(manifest.key)))
-    keys = [records.chunk_key(manifest.key, version.name, index) for index in range(version.chunks)]
-    incomplete_versions = [
-        incomplete.name for incomplete in manifest.versions if incomplete != manifest.current
-    ]
-    chunks: list[dict[str, Any]] = []
-    for index, (key, chunk) in enumerate(zip(keys, docstore.mget(keys), strict=True)):
-        problems = []
-        if chunk is None:
-            problems.append("no text")
-        if not version.adopted and index not in embedded_texts:
-            problems.append("no vector")
-        chunks.append(
-            {
-                "index": index,
-                **_stored_fields(chunk, key, manifest),
-                "embedded": embedded_texts.get(index),
-                "problem": ", ".join(problems),
-            }
-        )
-    return {
-        "doc_id": doc_id,
-        "version": version.name or None,
-        "adopted": version.adopted > 0,
-        "incomplete_versions": incomplete_versions,
-        "length": manifest.length,
-        "header": manifest.header,
-        "metadata": dict(manifest.metadata),
-        "chunks": chunks,
-    }
-
-
-def _embedded_texts(vectorstore: VectorStore, ids: list[str]) -> dict[int, str]:
-    """The embedded texts of chunks by their numbers, without those that have no vector."""
-    if not ids:
-        return {}
-    vectors = vectorstore.get_by_ids(ids)
-    texts = {vector.id: vector.page_content for vector in vectors}
-    return {index: texts[vector] for index, vector in enumerate(ids) if vector in texts}
-
-
-def _stored_fields(chunk: Document | None, key: str, manifest: Manifest) -> dict[str, Any]:
-    """What the docstore has of a chunk."""
-    from langchain_rse.stores.records import (
-        END_INDEX,
-        START_INDEX,
-        metadata_changes,
-        segment_metadata,
-    )
-
-    start = end = text = None
-    changes = []
-    if chunk is not None:
-        start, end = chunk.metadata.get(START_INDEX), chunk.metadata.get(END_INDEX)
-        text = chunk.page_content
-        changes = [metadata for _, metadata in metadata_changes(chunk, key)]
-    metadata = segment_metadata(manifest.metadata, manifest.rules, changes)
-    own_metadata = {
-        name: value for name, value in metadata.items() if name not in manifest.metadata
-    }
-    return {"start": start, "end": end, "text": text, "metadata": own_metadata}

@@ -4,33 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-from langchain_core.documents import Document
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict
 
 from langchain_rse.cli.models import DEFAULT, CountingEmbeddings, load_embeddings
 from langchain_rse.cli.output import command_line, errors, print_text
-from langchain_rse.stores.document_names import find_document, find_source, names_of, source_of
+from langchain_rse.stores.document_names import find_document, names_of
+from langchain_rse.text.titles import short_names
 
 if TYPE_CHECKING:
     from chromadb.api.collection_configuration import CreateCollectionConfiguration
     from langchain_chroma import Chroma
 
-    from langchain_rse.query.floor import ScoreFloor
     from langchain_rse.retriever import RSERetriever
     from langchain_rse.stores.records import Manifest
     from langchain_rse.stores.sql import SQLDocStore
-
-Folder = Annotated[
-    Path, typer.Option("--kb", help="Folder of the knowledge base.", file_okay=False)
-]
 
 # A search finds 0.99 of the best 200 of 27,835 chunks, with Chroma's defaults 0.93.
 _SEARCH: CreateCollectionConfiguration = {
@@ -39,7 +32,6 @@ _SEARCH: CreateCollectionConfiguration = {
 
 _DOCSTORE = "chunks.db"
 _SETTINGS = "settings.json"
-_SEARCHER = "Chroma"  # the class of the vector store
 
 
 class StoredSettings(BaseModel):
@@ -49,14 +41,6 @@ class StoredSettings(BaseModel):
 
     embeddings: str  # the name of the model
     headers: bool = False
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_lexical(cls, fields: Any) -> Any:  # noqa: ANN401 - from JSON
-        # Folders of before say whether there is a full-text index, which there always is now.
-        if isinstance(fields, dict):
-            return {name: value for name, value in fields.items() if name != "lexical"}
-        return fields
 
     @classmethod
     def read(cls, folder: Path) -> StoredSettings:
@@ -165,95 +149,69 @@ class KnowledgeBase:
         )
 
     @cached_property
-    def manifests(self) -> list[Manifest]:
-        """The manifests of all documents, in the order of their ids."""
+    def manifests(self) -> dict[str, Manifest]:
+        """The manifests of all documents by their ids, in the order of the ids."""
         from langchain_rse.stores.layouts import read_manifests
 
-        manifests = read_manifests(self.docstore)
-        return sorted(manifests, key=lambda manifest: manifest.doc_id)
+        manifests = {manifest.doc_id: manifest for manifest in read_manifests(self.docstore)}
+        return dict(sorted(manifests.items()))
 
     @cached_property
-    def _names(self) -> dict[str, list[str]]:
-        return names_of(self.manifests)
+    def names(self) -> dict[str, str]:
+        """The names by which people know the documents, by their ids."""
+        return short_names(self.manifests)
+
+    @property
+    def chunks(self) -> int:
+        """The number of chunks of all documents."""
+        return sum(each.current.chunks for each in self.manifests.values() if each.current)
 
     def find(self, name: str) -> str:
-        """Find a document's id by its id, path or file name; a ValueError if there is none."""
+        """Find a document's id by its name, path or id; a ValueError if there is none."""
         path = str(Path(name).resolve())
-        if name not in self._names.get(name, ()) and path in self._names.get(path, ()):
-            return path
-        return find_document(name, self._names)
+        return path if path in self.manifests else find_document(name, self._all_names)
 
-    def find_source(self, name: str) -> str:
-        """Find a source by what `find` takes, or by the name of its file."""
-        path = str(Path(name).resolve())
-        if path in map(source_of, self.manifests):
-            return path
-        return find_source(name, self.manifests)
+    @cached_property
+    def _all_names(self) -> dict[str, list[str]]:
+        return names_of(self.manifests.values())
 
-    def has_floor(self) -> bool:
-        """True if there is a score floor, fitted to about as many chunks as there are."""
-        floor = self._floor
-        if floor is None or self._is_void(floor):
-            return False
-        return self._chunks < 2 * floor.chunks
+    def remove(self, doc_ids: Sequence[str]) -> None:
+        """Remove documents, and print which."""
+        for doc_id in self.retriever.delete(doc_ids):
+            print_text(f"removed {self.names[doc_id]}")
+            del self.manifests[doc_id]
 
-    def remove_void_floor(self) -> bool:
-        """Remove a score floor of chunks that are mostly gone; True if there was one."""
-        from langchain_rse.query.floor import floor_name, write_floor
+    def update_floor(self, *, fit: bool) -> None:
+        """Fit a score floor unless there is one for about as many chunks; print what it does.
 
-        floor = self._floor
-        if floor is None or not self._is_void(floor):
-            return False
-        write_floor(self.docstore, floor_name(floor.searcher, None), None)
-        return True
-
-    @property
-    def _floor(self) -> ScoreFloor | None:
-        """The score floor that was fitted last."""
-        from langchain_rse.query.floor import read_floors, stored_floor
-
-        return stored_floor(read_floors(self.docstore), _SEARCHER, None)
-
-    def _is_void(self, floor: ScoreFloor) -> bool:
-        from langchain_rse.fitting import FEWEST_CHUNKS
-
-        return self._chunks < max(floor.chunks / 2, FEWEST_CHUNKS)
-
-    @property
-    def _chunks(self) -> int:
-        return sum(each.current.chunks for each in self.manifests if each.current)
-
-    def remove(self, doc_ids: Sequence[str]) -> list[str]:
-        """Remove documents; return the ids of those that there were."""
-        removed = self.retriever.delete(doc_ids)
-        for name in ("manifests", "_names"):  # which are kept when they are first read
-            vars(self).pop(name, None)
-        return removed
-
-    def add(self, documents: Iterable[Document], *, at_once: bool) -> list[str]:
-        """Add documents, with a progress bar in a terminal; return their ids.
-
-        The bar has a total if all documents are read ``at_once``.
+        If it cannot be fitted, or not ``fit``, one of chunks that are mostly gone is removed.
         """
-        try:
-            if at_once:
-                documents = list(documents)
-            with warnings.catch_warnings():
-                # A source is the path of one file here, which may be rewritten as a whole.
-                warnings.filterwarnings("ignore", message=".*no sentence in common")
-                return self.retriever.add_documents(documents, show_progress=sys.stderr.isatty())
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt("The same command goes on where it stopped") from None
+        from langchain_rse.errors import CalibrationError
+        from langchain_rse.query.floor import floor_name, read_floors, stored_floor, write_floor
 
-
-def remove_void_floor(opened: KnowledgeBase) -> None:
-    """Remove a score floor of documents that are mostly gone; print that there is none."""
-    if opened.remove_void_floor():
-        print_text(
-            "Every question gets an answer, related or not, as most text is gone that the score "
-            f"floor was fitted to; to fit it again: {command_line()} index PATH... --kb "
-            f"{opened.folder}"
-        )
+        searcher = type(self.vectorstore).__name__
+        floor = stored_floor(read_floors(self.docstore), searcher, None)
+        is_void = floor is not None and self.chunks < floor.chunks / 2
+        if not fit and not is_void:
+            return
+        if floor is not None and not is_void and self.chunks < 2 * floor.chunks:
+            return
+        reason = "most text is gone that the score floor was fitted to: index again to fit it"
+        if fit:
+            try:
+                fitted = self.retriever.fit_score_floor(show_progress=sys.stderr.isatty())
+            except CalibrationError as error:
+                reason = str(error)
+            else:
+                asked = fitted.unrelated_count
+                refused = round(asked * fitted.refused(fitted.unrelated))
+                print_text(
+                    "Score floor fitted: off-topic questions return nothing "
+                    f"({refused} of {asked} unrelated test questions were refused)"
+                )
+                return
+        write_floor(self.docstore, floor_name(searcher, None), None)
+        print_text(f"Every question gets an answer, related or not, as {reason}")
 
 
 @contextlib.contextmanager

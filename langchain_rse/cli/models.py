@@ -50,18 +50,16 @@ def load_embeddings(name: str, *, trusted: bool = True) -> CountingEmbeddings:
 def _find_attribute(name: str) -> object:
     """Import what a name of the form module:attribute stands for; None if nothing is there."""
     module, _, attribute = name.partition(":")
-    if not attribute.isidentifier() or not _is_installed(module):
+    # Some modules of Python have effects when they are imported.
+    is_of_python = module.partition(".")[0] in sys.stdlib_module_names
+    if is_of_python or not attribute.isidentifier():
+        return None
+    try:
+        if find_spec(module) is None:
+            return None
+    except (ImportError, ValueError):  # no such package, or no name of a module
         return None
     return getattr(importlib.import_module(module), attribute, None)
-
-
-def _is_installed(module: str) -> bool:
-    if module.partition(".")[0] in sys.stdlib_module_names:  # some have effects when imported
-        return False
-    try:
-        return find_spec(module) is not None
-    except (ImportError, ValueError):  # no such package, or no name of a module
-        return False
 
 
 def _model_of_provider(name: str) -> object:

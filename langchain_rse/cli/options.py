@@ -1,67 +1,116 @@
-"""Names options in messages that the package writes for Python."""
+"""Options of several commands. Those that set a field of a query have its name and description."""
 
+import json
 import re
-from collections.abc import Callable
-from typing import Annotated, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Annotated, Any
 
-from typer.models import OptionInfo
+import typer
 
-Command = Callable[..., None]
+from langchain_rse.config import PRESETS, QuerySettings, RSEConfig, read_settings
 
-# Quotations, such as names and texts of documents, come first, so that they are found whole.
-_QUOTED = r"""(?<!\w)(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")(?!\w)"""
-_NAME = r"(?<![\w./\\-])(?P<name>[a-z_]+)(?![\w/(\\-]|\.\w)"
-_VALUE = r"(?:=(?P<value>[^\s,;:)]*[^\s,;:).]))?"
-_ARGUMENT = re.compile(f"{_QUOTED}|{_NAME}{_VALUE}")
-# "check(repair=True), or langchain-rse check --repair": the second is for the command line.
-_CALL_OR_COMMAND = re.compile(r"(?:\b\w+\([^()]*\),? (?:or )?)+(?=langchain-rse )")
-# Arguments of methods that messages name, which are no settings of a query.
-_OF_METHODS = ("append", "confidence", "force", "ids", "separate")
+# Not between the values of a field.
+_END_OF_STATEMENT = re.compile(r"\. |; (?!\")")
+BUDGET = QuerySettings.model_fields["max_context_length"].default
 
 
-def name_options(message: str, command: Command) -> str:
-    """Write a message with the options of a command in place of arguments in Python.
+def _option(field: str, *other_names: str, note: str = "", metavar: str | None = None) -> Any:  # noqa: ANN401 - as in typer
+    """An option for a field of the settings of a query; its help is how the field's begins."""
+    description = QuerySettings.model_fields[field].description or ""
+    statement = _END_OF_STATEMENT.split(" ".join(description.replace("`", "").split()))[0]
+    text = f"{statement.rstrip('.')}. {note}".strip()
+    return typer.Option(f"--{field.replace('_', '-')}", *other_names, help=text, metavar=metavar)
 
-    An argument without an option is said to be one in Python. What stands in quotation marks,
-    such as names and texts of documents, stays as it is.
+
+Folder = Annotated[
+    Path, typer.Option("--kb", help="Folder of the knowledge base.", file_okay=False)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Question = Annotated[str, typer.Argument(metavar="QUESTION", help="The question.")]
+
+K = Annotated[int, _option("k")]
+Budget = Annotated[int, _option("max_context_length")]
+Order = Annotated[str, _option("order")]
+Penalty = Annotated[float | None, _option("irrelevant_chunk_penalty", "--penalty")]
+Hybrid = Annotated[float | None, _option("hybrid")]
+ScoreFloor = Annotated[
+    str | None,
+    _option("score_floor", note="none: no floor. Default: set by `index`.", metavar="NUMBER"),
+]
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        help=f"How segments are chosen: {', '.join(PRESETS)}. Default: {next(iter(PRESETS))}."
+    ),
+]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        help="Settings file written by `evaluate --save-config`. Options on the command line "
+        "override it.",
+        exists=True,
+        dir_okay=False,
+    ),
+]
+
+
+def settings(
+    config: Path | None,
+    preset: str | None,
+    penalty: float | None,
+    hybrid: float | None,
+    score_floor: str | None,
+) -> dict[str, Any]:
+    """Make the fields of a retriever: those of a file, replaced by options that are given."""
+    if config and preset:
+        raise ValueError("--config and --preset both say how segments are chosen: give one of them")
+    fields = read_settings(config) if config else {}
+    if preset:
+        fields["config"] = RSEConfig.of(preset)
+    for name, value in (("irrelevant_chunk_penalty", penalty), ("hybrid", hybrid)):
+        if value is not None:
+            fields[name] = value
+    if score_floor is not None:
+        fields["score_floor"] = _floor_of(score_floor)
+    return fields
+
+
+def _floor_of(text: str) -> float | str | None:
+    """Read a floor: a number, or none; the retriever refuses other texts."""
+    if text.lower() == "none":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def filter_of(
+    conditions: Iterable[str], find_document: Callable[[str], str]
+) -> dict[str, Any] | None:
+    """Make a filter from conditions NAME=VALUE, all of which must hold.
+
+    ``find_document`` returns the source of the document that a value of ``source`` names.
     """
-    from langchain_rse.config import Greedy, QuerySettings, RSEConfig
-
-    options = options_of(command)
-    of_solvers = [name for name in Greedy.model_fields if "_" in name]
-    settings = {*RSEConfig.model_fields, *of_solvers}
-    arguments = {*options, *settings, *QuerySettings.model_fields, *_OF_METHODS}
-
-    def replace(match: re.Match[str]) -> str:
-        name, value = match["name"], match["value"]
-        # Without a value, words such as "order" and "filter" are just words.
-        if name not in arguments or (value is None and "_" not in name):
-            return match[0]
-        if name not in options:
-            return f"{match[0]} {'of the settings' if name in settings else 'in Python'}"
-        if value is None or value == "True":
-            return options[name]
-        return f"{options[name]} {'none' if value == 'None' else value}"
-
-    return _ARGUMENT.sub(replace, _CALL_OR_COMMAND.sub("", message))
+    filters = []
+    for condition in conditions:
+        name, separator, text = condition.partition("=")
+        if not name or not separator:
+            raise typer.BadParameter(f"{condition!r} is not NAME=VALUE", param_hint="--filter")
+        value = _value_of(text)
+        if name == "source":
+            value = find_document(value if isinstance(value, str) else text)
+        filters.append({name: value})
+    if not filters:
+        return None
+    return filters[0] if len(filters) == 1 else {"$and": filters}
 
 
-def options_of(command: Command) -> dict[str, str]:
-    """The options of a command by the names of its parameters, which are those in Python."""
-    options = {}
-    for name, annotation in get_type_hints(command, include_extras=True).items():
-        if get_origin(annotation) is not Annotated:
-            continue
-        for info in get_args(annotation)[1:]:
-            if isinstance(info, OptionInfo):
-                options[name] = _declared(info) or f"--{name.replace('_', '-')}"
-    return options
-
-
-def _declared(info: OptionInfo) -> str | None:
-    """The name that an option is given; None if it has that of its parameter."""
-    # Until it reads the signature, typer takes the first name for a default.
-    for text in (info.default, *(info.param_decls or ())):
-        if isinstance(text, str) and text.startswith("--"):
-            return text.partition("/")[0]
-    return None
+def _value_of(text: str) -> str | float | bool:
+    """Read a string, number or boolean in JSON; anything else is the text itself."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, (str, int, float)) else text

@@ -5,7 +5,7 @@ header row of its tables.
 """
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
@@ -21,10 +21,7 @@ _MOST_FENCED_SHARE = 0.5
 LINKS_ONLY = 0.9
 # A paragraph outside the content with this share of its text in links is navigation.
 MOSTLY_LINKS = 0.5
-# Longer cells have paragraphs of their own.
-_LONGEST_CELL = 1000
 _NO_LETTERS_OR_DIGITS = re.compile(r"[\W_]+")
-_DIGITS = "0123456789"
 _BACKTICKS = re.compile("`{3,}")
 
 
@@ -46,10 +43,9 @@ class Kind(IntEnum):
     """What a block is."""
 
     TEXT = 0
-    TERM = 1  # of a definition list
-    HEADING = 2
-    CODE = 3
-    TABLE = 4
+    HEADING = 1
+    CODE = 2
+    CONTENTS = 3  # an item of a table of contents
 
 
 @dataclass(slots=True)
@@ -72,42 +68,21 @@ class Block:
 _END_OF_PAGE = Block("", Place.BODY, Kind.HEADING)
 
 
-def leave_out_links(blocks: Sequence[Block], link_lists: Sequence[Sequence[Block]]) -> None:
+def leave_out_links(blocks: Sequence[Block]) -> None:
     """Make boilerplate of links that say nothing of their own.
 
-    Args:
-        blocks: Those of the page.
-        link_lists: Lists of it that have nothing but links, with their blocks. A table of contents
-            is one whose items are headings of the page; it is left out.
+    These are headings that have only a table of contents below, and links above the first heading.
     """
-    in_lists: set[int] = set()
-    for items in link_lists:
-        in_lists.update(map(id, items))
-    headings: set[str] = set()
-    for block in blocks:
-        if block.kind in {Kind.HEADING, Kind.TERM} and id(block) not in in_lists:
-            headings |= _spellings(block.text)
-    contents: set[int] = set()
-    for items in link_lists:
-        repeated = sum(not headings.isdisjoint(_spellings(item.text)) for item in items)
-        if repeated >= LINKS_ONLY * len(items):
-            contents.update(map(id, items))
-    _leave_out_contents(blocks, contents)
-    _leave_out_links_above(blocks)
-
-
-def _leave_out_contents(blocks: Sequence[Block], contents: Container[int]) -> None:
-    """Make boilerplate of tables of contents, by their ids, and of headings that only they have."""
     heading_of_contents: Block | None = None
     for before, block in pairwise([*blocks, _END_OF_PAGE]):
-        if id(block) in contents:
-            block.place = Place.BOILERPLATE
+        if block.kind == Kind.CONTENTS:
             if before.kind == Kind.HEADING:
                 heading_of_contents = before
         elif heading_of_contents is not None:
             if block.kind == Kind.HEADING:  # nothing else stood below the other heading
                 heading_of_contents.place = Place.BOILERPLATE
             heading_of_contents = None
+    _leave_out_links_above(blocks)
 
 
 def _leave_out_links_above(blocks: Sequence[Block]) -> None:
@@ -126,12 +101,6 @@ def _leave_out_links_above(blocks: Sequence[Block]) -> None:
     if sum(block.size for block in links) < _MOST_LINKS_ABOVE * page_size:
         for block in links:
             block.place = Place.BOILERPLATE
-
-
-def _spellings(heading: str) -> set[str]:
-    """The letters and digits of a heading, with and without its number."""
-    text = _letters_and_digits(heading)
-    return {text, text.lstrip(_DIGITS)} - {""}
 
 
 def _letters_and_digits(text: str) -> str:
@@ -188,72 +157,3 @@ def fenced(code: str, language: str = "") -> str:
     longest = max((len(match[0]) for match in _BACKTICKS.finditer(code)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{code}\n{fence}"
-
-
-@dataclass
-class Cell:
-    """A cell of a table."""
-
-    first: int  # its first block
-    end: int  # the block after its last one
-    names_column: bool
-
-
-@dataclass
-class PageTable:
-    """A table whose cells are being read."""
-
-    first: int  # its first block
-    rows: list[list[Cell]]
-    has_tables: bool = False  # in its cells
-
-
-def replace_by_rows(blocks: list[Block], table: PageTable, place: Place) -> None:
-    """Replace the blocks of a table by its rows, one line each, after its caption.
-
-    Tables that arrange the page stay as they are: those with headings, code, tables, navigation or
-    long texts in cells, and those without two rows of at least two filled cells.
-    """
-    rows = _rows_of(blocks, table)
-    full_rows = sum(sum(map(bool, row)) > 1 for row in rows)
-    if full_rows <= 1:
-        return
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    first_cells = next(cells for cells in table.rows if cells)
-    if all(cell.names_column for cell in first_cells):
-        lines.insert(1, f"|{'---|' * len(first_cells)}")
-    in_cells: set[int] = set()
-    for row in table.rows:
-        for cell in row:
-            in_cells.update(range(cell.first, cell.end))
-    outside_cells: list[Block] = []
-    linked = 0
-    for number in range(table.first, len(blocks)):
-        block = blocks[number]
-        if number in in_cells:
-            linked += block.linked
-        else:
-            outside_cells.append(block)
-    text = "\n".join(lines)
-    rendered = Block(text, place, Kind.TABLE, "", 2, linked)
-    blocks[table.first :] = [*outside_cells, rendered]
-
-
-def _rows_of(blocks: Sequence[Block], table: PageTable) -> list[list[str]]:
-    """The texts of the cells of each row; nothing if the table arranges the page."""
-    if table.has_tables:
-        return []
-    rows: list[list[str]] = []
-    for cells in filter(None, table.rows):
-        row: list[str] = []
-        for cell in cells:
-            blocks_of_cell = blocks[cell.first : cell.end]
-            for block in blocks_of_cell:
-                if block.kind in {Kind.HEADING, Kind.CODE} or block.place == Place.BOILERPLATE:
-                    return []
-            text = " ".join(block.text for block in blocks_of_cell)
-            if len(text) > _LONGEST_CELL:
-                return []
-            row.append(text)
-        rows.append(row)
-    return rows

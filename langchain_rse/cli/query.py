@@ -1,66 +1,80 @@
 """``langchain-rse query``: asks a knowledge base."""
 
-from enum import Enum
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from langchain_core.documents import Document
 
-from langchain_rse.cli.answers import explain_nothing, print_answer
-from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
-from langchain_rse.cli.options import name_options
-from langchain_rse.cli.output import AsJson, print_error, print_json, print_text
-from langchain_rse.cli.questions import Question, check_question
-from langchain_rse.cli.selection import (
+from langchain_rse.cli.knowledge_base import KnowledgeBase
+from langchain_rse.cli.options import (
+    BUDGET,
+    AsJson,
+    Budget,
     Config,
+    Folder,
     Hybrid,
+    K,
+    Order,
     Penalty,
     Preset,
+    Question,
     ScoreFloor,
     filter_of,
     settings,
 )
+from langchain_rse.cli.output import (
+    print_error,
+    print_json,
+    print_text,
+    visible_lines,
+    width_of_lines,
+)
+from langchain_rse.text.quoting import counted
 
+if TYPE_CHECKING:
+    from langchain_core.documents import Document
 
-class Order(str, Enum):
-    """In which order passages are printed."""
+    from langchain_rse import RSETrace
+    from langchain_rse.explaining import DocumentTrace
 
-    DOCUMENT = "document"
-    RELEVANCE = "relevance"
-
-
-Conditions = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--filter",
-        metavar="NAME=VALUE",
-        help="Search only chunks with this value in their metadata (`inspect` shows it; page "
-        'counts from 0); repeatable. Numbers, true and false are taken as such, "7" as text. A '
-        "source may be given by the name of its file.",
-    ),
-]
-
-Budget = Annotated[int, typer.Option(min=0, help="At most this many characters in total.")]
-_ORDER = "document: as passages stand there, or relevance: the best first."
-_REPORT = "Write an HTML page with the chunks and why, to try."
-Report = Annotated[Path | None, typer.Option(dir_okay=False, help=_REPORT)]
+_FOUND = "  found    "
+_RETURNED = "  returned "
+_FIELDS = {"id", "page_content", "metadata"}  # of a segment in JSON
+_LEGEND = (
+    "found = chunks matched by the search (taller = more relevant). "
+    "value = amount of relevant text in the passage (see --help)."
+)
 
 
 def query(
     question: Question,
     kb: Folder,
     *,
-    k: Annotated[int, typer.Option("--k", min=1, help="At most this many passages.")] = 5,
-    max_context_length: Budget = 16_000,
+    k: K = 5,
+    max_context_length: Budget = BUDGET,
     preset: Preset = None,
     irrelevant_chunk_penalty: Penalty = None,
     hybrid: Hybrid = None,
-    filter: Conditions = None,  # noqa: A002 - the name of the argument in Python
-    order: Annotated[Order, typer.Option(help=_ORDER)] = Order.DOCUMENT,
+    conditions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter",
+            metavar="NAME=VALUE",
+            help="Search only chunks with this value in their metadata (`inspect` shows it; page "
+            'counts from 0); repeatable. Numbers, true and false are taken as such, "7" as text. A '
+            "source may be given by the name of its file.",
+        ),
+    ] = None,
+    order: Order = "document",
     config: Config = None,
     score_floor: ScoreFloor = None,
-    report: Report = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(dir_okay=False, help="Write an HTML page with the chunks and why, to try."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the passages that answer a question.
@@ -73,14 +87,11 @@ def query(
     Example: langchain-rse query "What drove gross margin?" --kb library --k 3
     """
     from langchain_rse import TraceCollector
+    from langchain_rse.explaining import load_report
 
-    check_question(question)
     if report:
-        _check_report(report)
+        load_report()  # before the query, in case a package is missing
     fields = settings(config, preset, irrelevant_chunk_penalty, hybrid, score_floor)
-    conditions = filter or []
-    if len(conditions) > 1 and fields.get("hybrid"):
-        raise typer.BadParameter("only one is allowed with --hybrid", param_hint="--filter")
     opened = KnowledgeBase.existing(kb, **fields)
     collector = TraceCollector()
     segments = opened.retriever.invoke(
@@ -88,41 +99,68 @@ def query(
         {"callbacks": [collector]},
         k=k,
         max_context_length=max_context_length,
-        order=order.value,
-        filter=filter_of(conditions, opened.find_source),
+        order=order,
+        filter=filter_of(conditions or (), opened.find),
     )
     trace = collector.traces[-1]
-    say = _print_note if as_json else print_text
     if as_json:
-        print_json([_fields_of(segment) for segment in segments])
+        print_json([segment.model_dump(include=_FIELDS) for segment in segments])
     elif segments:
-        print_answer(trace, segments)
-    if not segments:
-        say(name_options(explain_nothing(trace, conditions), query))
+        print_answer(trace, segments, opened.names)
+    notes = [] if segments else [f"Nothing is returned: {trace.reason}"]
     if report:
         trace.to_html(report)
-        say(f"Written to {report}")
+        notes.append(f"Written to {report}")
+    for note in notes:
+        if as_json:
+            print_error(note, "")  # JSON is on stdout
+        else:
+            print_text(note)
     if not segments:
         raise typer.Exit(1)
 
 
-def _print_note(text: str) -> None:
-    """Print a line on stderr, since JSON is on stdout."""
-    print_error(text, "")
+def print_answer(trace: RSETrace, segments: Sequence[Document], names: Mapping[str, str]) -> None:
+    """Print passages in their order, and above those of a document strips of what is where."""
+    from langchain_rse.text.highlighting import query_words
+    from langchain_rse.tools import place_of
+
+    limit = trace.settings.max_context_length
+    passages = counted(len(segments), "passage")
+    print_text(f"{passages}, {trace.spent:,.0f} of at most {limit:,.0f} characters")
+    words = query_words(trace.queries)
+    documents = {document.doc_id: document for document in trace.documents}
+    printed = None
+    for segment in segments:
+        doc_id = segment.metadata["doc_id"]
+        print_text("")
+        if doc_id != printed:
+            print_text(names[doc_id], "bold")
+            _print_strips(documents[doc_id])
+            printed = doc_id
+        place = place_of(segment.metadata)
+        value = f"value {segment.metadata['relevance_score']:.2f}"
+        print_text(f"--- {place}, {value}" if place else f"--- {value}", "bold")
+        text = visible_lines(segment.page_content)
+        if words:
+            text.highlight_regex(words, "bold cyan")
+        print_text(text)
+    print_text("")
+    print_text(_LEGEND, "dim")
+    if trace.closeness:
+        print_text(f"{trace.closeness}.")
 
 
-def _check_report(report: Path) -> None:
-    """Raise an error before the query if the report cannot be written after it."""
-    from langchain_rse.explaining import load_report
+def _print_strips(document: DocumentTrace) -> None:
+    """Print where in a document the search found chunks, and where the returned passages are."""
+    from langchain_rse.text.bars import strip_of
 
-    load_report()
-    if not report.parent.is_dir():
-        raise typer.BadParameter(f"there is no folder {report.parent}", param_hint="--report")
-
-
-def _fields_of(segment: Document) -> dict[str, Any]:
-    return {
-        "id": segment.id,
-        "page_content": segment.page_content,
-        "metadata": segment.metadata,
-    }
+    found = []
+    for chunk in document.chunks:
+        if chunk.candidate is not None and chunk.span is not None:
+            found.append((*chunk.span, chunk.relevance))
+    returned = [(*segment.span, 1.0) for _, segment in document.returned]
+    length = document.length or 1
+    cells = width_of_lines() - len(_FOUND)
+    print_text(f"{_FOUND}{strip_of(found, length, cells)}", "cyan")
+    print_text(f"{_RETURNED}{strip_of(returned, length, cells)}", "green")

@@ -10,12 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
+from langchain_rse.cli.knowledge_base import KnowledgeBase
+from langchain_rse.cli.options import (
+    Budget,
+    Config,
+    Folder,
+    Hybrid,
+    K,
+    Penalty,
+    Preset,
+    ScoreFloor,
+    settings,
+)
 from langchain_rse.cli.output import print_error
-from langchain_rse.cli.selection import Config, Hybrid, Penalty, Preset, ScoreFloor, settings
 
 if TYPE_CHECKING:
-    from mcp.server.mcpserver import MCPServer
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
@@ -37,38 +46,33 @@ class Tools(str, Enum):
     CONNECTOR = "connector"
 
 
-_HOST = "For HTTP. Others than this machine: see the next two options."
-AllowHost = Annotated[
-    list[str] | None,
-    typer.Option(help="A name under which clients may ask for this server; may be repeated."),
-]
-TokenFile = Annotated[
-    Path | None,
-    typer.Option(
-        help="A file with a token that clients have to send: Authorization: Bearer TOKEN.",
-        exists=True,
-        dir_okay=False,
-    ),
-]
-
-
 def serve_mcp(
     kb: Folder,
     *,
     transport: Annotated[
         Transport, typer.Option(help="stdio, for a client that starts this command; or HTTP.")
     ] = Transport.STDIO,
-    host: Annotated[str, typer.Option(help=_HOST)] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="For HTTP. Others than this machine: see the next two options.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="For HTTP.")] = 8000,
-    allow_host: AllowHost = None,
-    token_file: TokenFile = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="A name under which clients may ask for this server; repeatable."),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file with a token that clients have to send: Authorization: Bearer TOKEN.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
     tools: Annotated[
         Tools, typer.Option(help="connector: search and fetch, for ChatGPT and deep research.")
     ] = Tools.PASSAGES,
-    k: Annotated[int, typer.Option("--k", min=1, help="At most this many passages.")] = 5,
-    max_context_length: Annotated[
-        int, typer.Option(min=1, help="At most this many characters in an answer.")
-    ] = 8_000,
+    k: K = 5,
+    max_context_length: Budget = 8_000,
     preset: Preset = None,
     irrelevant_chunk_penalty: Penalty = None,
     hybrid: Hybrid = None,
@@ -77,13 +81,16 @@ def serve_mcp(
 ) -> None:
     """Let MCP clients search a knowledge base.
 
-    They get the tools search, read_around and list_documents; with --tools connector, search and
-    fetch, as ChatGPT asks for.
-
     Example: langchain-rse serve-mcp --kb library
     """
-    token = _read_token(token_file)
-    _check_host(host, has_name_or_token=bool(allow_host) or token is not None)
+    token = _read_token(token_file) if token_file else ""
+    names = allow_host or []
+    if host not in _THIS_MACHINE and not names and not token:
+        raise typer.BadParameter(
+            f"other machines can reach {host}: say under which names clients may ask "
+            "(--allow-host), or which token they have to send (--token-file)",
+            param_hint="--host",
+        )
     import mcp  # noqa: F401 - before the model, which takes long to load
 
     # Only the protocol may be on stdout, whatever a model prints.
@@ -102,43 +109,23 @@ def serve_mcp(
     )
     if transport is Transport.STDIO:
         server.run("stdio")
-    else:
-        readers = "whoever reaches it" if token is None else "whoever has the token"
-        address = f"http://{host}:{port}/mcp"
-        print_error(f"Serving {kb} on {address}: {readers} can read all documents", "")
-        app = _http_app(server, host, allow_host or [])
-        _serve(app, host, port, token)
+        return
+    import uvicorn
 
-
-def _http_app(server: "MCPServer[Any]", host: str, allowed_hosts: Sequence[str]) -> "ASGIApp":
-    return server.streamable_http_app(
-        host=host,
-        transport_security=_allowed_hosts(host, allowed_hosts),
+    app: ASGIApp = server.streamable_http_app(
+        transport_security=_allowed_hosts(host, names),
         max_sessions=_MAX_SESSIONS,
         session_idle_timeout=_IDLE_SECONDS,
     )
-
-
-def _serve(app: "ASGIApp", host: str, port: int, token: str | None) -> None:
-    import uvicorn
-
-    if token is not None:
+    readers = "whoever reaches it"
+    if token:
         app = RequireToken(app, token)
+        readers = "whoever has the token"
+    print_error(f"Serving {kb} on http://{host}:{port}/mcp: {readers} can read all documents", "")
     uvicorn.run(app, host=host, port=port, log_level="warning")
 
 
-def _check_host(host: str, *, has_name_or_token: bool) -> None:
-    if host not in _THIS_MACHINE and not has_name_or_token:
-        raise typer.BadParameter(
-            f"other machines can reach {host}: say under which names clients may ask "
-            "(--allow-host), or which token they have to send (--token-file)",
-            param_hint="--host",
-        )
-
-
-def _read_token(path: Path | None) -> str | None:
-    if path is None:
-        return None
+def _read_token(path: Path) -> str:
     token = path.read_text(encoding="utf-8").strip()
     if not token or not token.isascii():
         raise typer.BadParameter(f"{path} must hold a token in ASCII", param_hint="--token-file")
@@ -146,20 +133,15 @@ def _read_token(path: Path | None) -> str | None:
 
 
 def _allowed_hosts(host: str, names: Sequence[str]) -> Any:  # noqa: ANN401 - of the MCP SDK
-    """Which Host and Origin headers are answered: None for any, if a token is required."""
+    """Which Host and Origin headers are answered: any if only a token is required."""
     from mcp.server.transport_security import TransportSecuritySettings
 
-    allowed = list(names)
-    if host in _THIS_MACHINE:
-        allowed += ["127.0.0.1", "localhost", "[::1]"]
-    elif not names:
-        return None
+    if host not in _THIS_MACHINE and not names:
+        return TransportSecuritySettings(enable_dns_rebinding_protection=False)
     hosts = []
-    origins = []
-    for name in allowed:
+    for name in [*names, "127.0.0.1", "localhost", "[::1]"]:
         hosts += [name, f"{name}:*"]
-        for scheme in ("http", "https"):
-            origins += [f"{scheme}://{name}", f"{scheme}://{name}:*"]
+    origins = [f"http://{name}" for name in hosts] + [f"https://{name}" for name in hosts]
     return TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)
 
 

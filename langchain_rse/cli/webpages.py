@@ -1,26 +1,22 @@
-"""Reads the text of HTML as a stream, without a tree of its tags, as Markdown.
+"""Reads the text of HTML as Markdown, without what stands on every page of a site.
 
-So the time is proportional to the length, also for tags that are never closed, and nested tags need
-no recursion.
+The tree is walked without recursion, so that nested tags may be as deep as they like.
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from langchain_rse.cli.page_blocks import (
     LINKS_ONLY,
     MOSTLY_LINKS,
     Block,
-    Cell,
     Kind,
-    PageTable,
     Place,
     as_markdown,
     content_of,
     leave_out_links,
-    replace_by_rows,
     with_title,
 )
 
@@ -43,40 +39,36 @@ _BOILERPLATE_NAMES = frozenset({"nav", "navbar", "navigation", "navheader", "nav
 _BOILERPLATE_NAMES |= {"nav-panel", "breadcrumb", "breadcrumbs", "sphinxsidebar"}
 _NEVER_BOILERPLATE = frozenset({"html", "body", "main", "article"})
 # What elements are, by their tags.
-_KINDS: Mapping[str, frozenset[str]] = {
+_KINDS: dict[str, frozenset[str]] = {
     "a": frozenset({"link"}),
     "article": frozenset({"article", "section"}),
     "aside": frozenset({"edge"}),
-    "dt": frozenset({"term"}),
     "footer": frozenset({"edge"}),
     "header": frozenset({"edge"}),
     "li": frozenset({"item"}),
     "main": frozenset({"main", "section"}),
     "nav": frozenset({"boilerplate"}),
     "section": frozenset({"section"}),
-    "svg": frozenset({"svg"}),
-    "table": frozenset({"table"}),
-    "td": frozenset({"cell"}),
-    "th": frozenset({"cell"}),
-    "thead": frozenset({"thead"}),
-    "tr": frozenset({"row"}),
-    **dict.fromkeys(_CODE, frozenset({"pre"})),
+    **dict.fromkeys(_CODE, frozenset({"code"})),
     **dict.fromkeys(_HEADINGS, frozenset({"heading"})),
     **dict.fromkeys(_LISTS, frozenset({"list"})),
 }
-# Kinds that say where text stands, also of elements with any tag; those whose text has a mark in
-# front or is found by its kind; and those of a table.
-_PLACES = frozenset({"boilerplate", "main", "article", "edge"})
-_MARKED = frozenset({"heading", "item", "term"})
-_CELLS_AND_ROWS = frozenset({"cell", "row"})
-_TABLE_PARTS = _CELLS_AND_ROWS | {"table"}
-_ALL_KINDS = frozenset({"hidden", "title"}).union(_PLACES, *_KINDS.values())
+_HIDDEN_KIND = frozenset({"hidden"})
 _NOTHING: frozenset[str] = frozenset()
+# Kinds that say where text stands, also of elements with any tag; and those whose text has a mark
+# in front.
+_PLACES = frozenset({"boilerplate", "main", "article", "edge"})
+_MARKED = frozenset({"heading", "item"})
+# A table with one of these, or with a longer cell, arranges the page.
+_NOT_IN_TABLES = ("table", "nav", *_HEADINGS, *_CODE)
+_LONGEST_CELL = 1000
 # Items of nested lists are indented by two spaces for each list, up to this many.
 _DEEPEST_INDENTATION = 4
 # The sign beside a heading that links to it.
 _LONGEST_PERMALINK = 2
 _SPACE = re.compile(r"[ \t\r\n\f]+")
+# Text after these ends is shown, and would be lost.
+_ENDS_OF_PAGE = re.compile(r"</(?:body|html)\s*>", re.IGNORECASE)
 
 
 class WebPage(NamedTuple):
@@ -93,138 +85,125 @@ def read_html(source: str) -> WebPage:
     """
     from lxml import etree
 
-    if not source.strip():
+    # huge_tree: no limit to nested tags and to the length of a text.
+    parser: Any = etree.HTMLParser(
+        encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True
+    )
+    text = _ENDS_OF_PAGE.sub(" ", source).replace("\0", " ")
+    parser.feed(text.encode("utf-8", "replace") or b" ")
+    root = parser.close()
+    if root is None:
         return WebPage("", "")
-    reader = _Reader()
-    # huge_tree: no limit to nested tags and to the length of a text, since no tree is made.
-    parser: Any = etree.HTMLParser(target=reader, encoding="utf-8", huge_tree=True)
-    parser.feed(source.replace("\0", " ").encode("utf-8", "replace"))
-    parser.close()
-    title = " ".join("".join(reader.title).split())
-    blocks = with_title(title, content_of(reader.blocks))
-    return WebPage(as_markdown(blocks), title)
+    titles = (each for each in root.iter("title") if each.getparent().tag != "svg")
+    title_element = next(titles, None)
+    title = ""
+    if title_element is not None:
+        title = " ".join("".join(title_element.itertext()).split())
+    anchors = {""}.union(root.xpath("//@id | //@name"))
+    reader = _Reader(title_element, anchors)
+    reader.read(root)
+    leave_out_links(reader.blocks)
+    return WebPage(as_markdown(with_title(title, content_of(reader.blocks))), title)
 
 
-@dataclass
 class _List:
     """A list whose items are being read."""
 
-    tag: str
-    first: int  # its first block
-    items: int = 0  # so far
+    def __init__(self, tag: str, first: int) -> None:
+        self.tag = tag
+        self.first = first  # its first block
+        self.items = 0  # so far
 
 
 class _Reader:
-    """Collects the text between the tags that lxml calls it for, in blocks."""
+    """Collects the text of elements in blocks."""
 
-    def __init__(self) -> None:
+    def __init__(self, title: Any = None, anchors: Collection[str] = ()) -> None:  # noqa: ANN401
         self.blocks: list[Block] = []
-        self.title: list[str] = []
-        # The kinds of each open element, and how many elements of each kind are open.
-        self._elements: list[frozenset[str]] = []
-        self._open = dict.fromkeys(_ALL_KINDS, 0)
+        self._title = title  # the element
+        self._anchors = set(anchors)  # what links within the page lead to
+        self._open: Counter[str] = Counter()  # the kinds of the elements that are open
         self._texts: list[str] = []  # of the block that is being read
         self._prefix = ""
         self._kind = Kind.TEXT
         self._gap = 0
         self._linked = 0
-        self._link_start: int | None = None  # the first text of an open link
-        self._link_is_within = False
         self._lists: list[_List] = []
-        self._tables: list[PageTable] = []
-        self._cells: list[Cell] = []
-        self._link_lists: list[list[Block]] = []
 
-    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """Begin a tag."""
-        self._break(tag)
-        kinds = self._kinds_of(tag, attributes)
-        self._elements.append(kinds)
-        if not kinds:
-            return
+    def read(self, root: Any) -> None:  # noqa: ANN401 - an element
+        """Read an element with all that is in it."""
+        from lxml import etree
+
+        open_elements: list[frozenset[str]] = []  # their kinds
+        walk = etree.iterwalk(root, events=("start", "end"))
+        for event, element in walk:
+            if event == "start":
+                self._break(element.tag)
+                kinds = self._kinds_of(element)
+                open_elements.append(kinds)
+                if "hidden" in kinds or (element.tag == "table" and self._add_table(element)):
+                    walk.skip_subtree()
+                else:
+                    self._begin(element.tag, kinds)
+                    self._add(element.text)
+            else:
+                self._end(element, open_elements.pop())
+                if element is not root:
+                    self._add(element.tail)
+        self._end_block()
+
+    def _add(self, text: str | None) -> None:
+        if text:
+            self._texts.append(text)
+            if self._open["link"]:
+                self._linked += len(text.strip())
+
+    def _begin(self, tag: str, kinds: frozenset[str]) -> None:
         if kinds & _PLACES:
             self._end_block()
-        for kind in kinds:
-            self._open[kind] += 1
+        self._open.update(kinds)
         if "heading" in kinds:
             self._prefix = f"{'#' * int(tag[1])} "
             self._kind = Kind.HEADING
-        elif "term" in kinds:
-            self._kind = Kind.TERM
         elif "list" in kinds:
             self._lists.append(_List(tag, len(self.blocks)))
         elif "item" in kinds:
             self._prefix = self._mark_of_item()
-        elif "link" in kinds:
-            self._link_start = len(self._texts)
-            self._link_is_within = attributes.get("href", "").startswith("#")
-        elif kinds & _TABLE_PARTS:
-            self._begin_part_of_table(tag)
 
-    def end(self, tag: str) -> None:
-        """End a tag, also one that is never closed."""
-        kinds = self._elements.pop()
-        if not kinds:
-            self._break(tag)
-            return
-        if "link" in kinds:
-            self._end_link()
-        if kinds & _PLACES or "pre" in kinds:
+    def _end(self, element: Any, kinds: frozenset[str]) -> None:  # noqa: ANN401
+        if kinds & _PLACES or "code" in kinds:
             self._end_block()
-        self._break(tag)
-        for kind in kinds:
-            self._open[kind] -= 1
+        self._break(element.tag)
+        if "hidden" in kinds:
+            return
+        self._open.subtract(kinds)
         if kinds & _MARKED:
             self._prefix = ""
             self._kind = Kind.TEXT
         elif "list" in kinds:
-            self._end_list()
-        elif kinds & _TABLE_PARTS:
-            self._end_part_of_table(tag)
+            self._end_list(element)
 
-    def data(self, text: str) -> None:
-        """Read text."""
-        if self._open["hidden"]:
-            return
-        if self._open["title"]:
-            self.title.append(text)
-            return
-        self._texts.append(text)
-        if self._open["link"]:
-            self._linked += len(text.strip())
-
-    def comment(self, _: str) -> None:
-        """Pass over a comment."""
-
-    def close(self) -> None:
-        """End the page."""
-        self._end_block()
-        leave_out_links(self.blocks, self._link_lists)
-
-    def _kinds_of(self, tag: str, attributes: Mapping[str, str]) -> frozenset[str]:
+    def _kinds_of(self, element: Any) -> frozenset[str]:  # noqa: ANN401
         """What an element is, for the text in it."""
-        role = attributes.get("role", "") if attributes else ""
+        tag = element.tag
+        role = element.get("role", "")
         is_button = tag == "button" and role != "tab" and not self._open["heading"]
-        if tag in _HIDDEN or role in _HIDDEN_ROLES or is_button:
-            return frozenset({"hidden"})
-        if tag == "title" and not self._open["svg"] and not self.title:
-            return frozenset({"title"})
-        if self._open["hidden"] or self._open["pre"]:
+        if tag in _HIDDEN or role in _HIDDEN_ROLES or is_button or element is self._title:
+            return _HIDDEN_KIND
+        if self._open["code"]:
             return _NOTHING
-        kinds = _KINDS.get(tag, _NOTHING)
-        if kinds & _CELLS_AND_ROWS and not self._tables:
-            kinds = _NOTHING
-        names: set[str] = set()  # of the element
-        if attributes and tag not in _NEVER_BOILERPLATE:
-            names = {attributes.get("id", "").lower(), *attributes.get("class", "").lower().split()}
-        is_boilerplate = role in _BOILERPLATE_ROLES or not names.isdisjoint(_BOILERPLATE_NAMES)
+        if tag == "a" and _is_permalink(element):
+            return _HIDDEN_KIND
+        names = {element.get("id", "").lower(), *element.get("class", "").lower().split()}
+        is_boilerplate = role in _BOILERPLATE_ROLES
+        if tag not in _NEVER_BOILERPLATE and not names.isdisjoint(_BOILERPLATE_NAMES):
+            is_boilerplate = True
         if (tag == "footer" or "footer" in names) and not self._open["section"]:
             is_boilerplate = True
+        kinds = _KINDS.get(tag, _NOTHING)
         if role == "main":
-            kinds |= {"main", "section"}
-        elif is_boilerplate:
-            kinds |= {"boilerplate"}
-        return kinds
+            return kinds | {"main", "section"}
+        return kinds | {"boilerplate"} if is_boilerplate else kinds
 
     def _place(self) -> Place:
         """Where text stands that is read now."""
@@ -242,7 +221,7 @@ class _Reader:
             gap = 1
         else:
             return
-        if self._open["pre"]:
+        if self._open["code"]:
             if self._texts and not self._texts[-1].endswith("\n"):
                 self._texts.append("\n")
         elif tag == "br" and self._kind == Kind.HEADING:
@@ -255,12 +234,10 @@ class _Reader:
 
     def _end_block(self) -> None:
         """Add the text that was read since the last block, if there is any."""
-        if not self._texts:
-            return
         text = "".join(self._texts)
         kind = self._kind
         prefix = self._prefix
-        if self._open["pre"]:
+        if self._open["code"]:
             text = text.strip("\r\n").rstrip()
             kind = Kind.CODE
             prefix = ""
@@ -278,7 +255,6 @@ class _Reader:
                 self._kind = Kind.TEXT
         self._texts.clear()
         self._linked = 0
-        self._link_start = None
 
     def _mark_of_item(self) -> str:
         """What stands in front of an item of a list."""
@@ -290,45 +266,76 @@ class _Reader:
         depth = min(len(self._lists) - 1, _DEEPEST_INDENTATION)
         return f"{'  ' * depth}{mark} "
 
-    def _end_link(self) -> None:
-        """Remove a link that is only a sign, such as # or ¶ beside a heading."""
-        start = self._link_start
-        self._link_start = None
-        if start is None or not self._link_is_within:
-            return
-        text = "".join(self._texts[start:]).strip()
-        if len(text) <= _LONGEST_PERMALINK and not any(map(str.isalnum, text)):
-            del self._texts[start:]
-            self._linked -= len(text)
-
-    def _end_list(self) -> None:
-        """Note an outermost list if it has nothing but links."""
+    def _end_list(self, element: Any) -> None:  # noqa: ANN401
+        """Make boilerplate of an outermost list that has only links within the page."""
         ended = self._lists.pop()
         if self._lists:
             return
         blocks = self.blocks[ended.first :]
         size = sum(len(block.text) for block in blocks)
-        if sum(block.linked for block in blocks) >= LINKS_ONLY * size:
-            self._link_lists.append(blocks)
+        if sum(block.linked for block in blocks) < LINKS_ONLY * size:
+            return
+        targets = {link.get("href", "").rpartition("#")[2] for link in element.iter("a")}
+        if targets <= self._anchors:
+            for block in blocks:
+                block.kind = Kind.CONTENTS
+                block.place = Place.BOILERPLATE
 
-    def _begin_part_of_table(self, tag: str) -> None:
-        if tag == "table":
-            if self._tables:
-                self._tables[-1].has_tables = True
-            self._tables.append(PageTable(len(self.blocks), []))
-        elif tag == "tr":
-            self._tables[-1].rows.append([])
-        else:
-            names_column = tag == "th" or self._open["thead"] > 0
-            self._cells.append(Cell(len(self.blocks), 0, names_column))
+    def _add_table(self, table: Any) -> bool:  # noqa: ANN401
+        """Add a table as rows, one line each, after its caption; False if it arranges the page.
 
-    def _end_part_of_table(self, tag: str) -> None:
-        if tag == "table":
-            replace_by_rows(self.blocks, self._tables.pop(), self._place())
-        elif tag != "tr":
-            cell = self._cells.pop()
-            cell.end = len(self.blocks)
-            rows = self._tables[-1].rows
-            if not rows:
-                rows.append([])
-            rows[-1].append(cell)
+        Such a table has no two rows with at least two filled cells.
+        """
+        if self._open["code"] or _arranges_page(table):
+            return False
+        lines = []
+        linked = full_rows = 0
+        for row in table.iter("tr"):
+            cells = list(row.iter("td", "th"))
+            texts = []
+            for cell in cells:
+                reader = _Reader()
+                reader.read(cell)
+                texts.append(" ".join(block.text for block in reader.blocks))
+                if any(block.place is Place.BOILERPLATE for block in reader.blocks):
+                    return False
+                linked += sum(block.linked for block in reader.blocks)
+            if any(len(text) > _LONGEST_CELL for text in texts):
+                return False
+            full_rows += sum(map(bool, texts)) > 1
+            if not cells:
+                continue
+            lines.append(f"| {' | '.join(texts)} |")
+            in_head = row.getparent().tag == "thead" or all(cell.tag == "th" for cell in cells)
+            if len(lines) == 1 and in_head:
+                lines.append(f"|{'---|' * len(cells)}")
+        if full_rows <= 1:
+            return False
+        for caption in table.iter("caption"):
+            self.read(caption)
+        self.blocks.append(Block("\n".join(lines), self._place(), Kind.TEXT, "", 2, linked))
+        self._gap = 2
+        return True
+
+
+def _arranges_page(table: Any) -> bool:  # noqa: ANN401 - an element
+    """Say whether a table has what rows of cells have not, such as text between the cells."""
+    inner = table.iterdescendants(*_NOT_IN_TABLES)
+    if next(inner, None) is not None:
+        return True
+    return any(text.strip() for text in _texts_outside_cells(table))
+
+
+def _texts_outside_cells(table: Any) -> Iterator[str]:  # noqa: ANN401 - an element
+    for part in table.iter("table", "thead", "tbody", "tfoot", "tr"):
+        yield part.text or ""
+        for child in part:
+            yield child.tail or ""
+
+
+def _is_permalink(link: Any) -> bool:  # noqa: ANN401 - an element
+    """Say whether a link is only a sign, such as # or ¶ beside a heading."""
+    if not link.get("href", "").startswith("#"):
+        return False
+    text = "".join(link.itertext()).strip()
+    return len(text) <= _LONGEST_PERMALINK and not any(map(str.isalnum, text))

@@ -52,17 +52,3 @@ def find_document(name: str, names: Mapping[str, Sequence[str]]) -> str:
         possible = first_few(shortened(doc_id, _LONGEST_NAME) for doc_id in short)
         raise ValueError(f"{name!r:.{_LONGEST_NAME}} may be any of {possible}: give one of these")
     return doc_ids[0]
-
-
-def find_source(name: str, manifests: Iterable[Manifest]) -> str:
-    """Find the source of documents by the id or name of one, or by the name of their file.
-
-    Documents may share a source, such as the rows of a table.
-    """
-    sources: dict[str, set[str]] = {}
-    for manifest in manifests:
-        source = source_of(manifest)
-        path = Path(source)
-        for known in {manifest.doc_id, source, path.name, path.stem}:
-            sources.setdefault(known, set()).add(source)
-    return find_document(name, {known: sorted(found) for known, found in sources.items()})

@@ -20,7 +20,8 @@ from mcp.server.mcpserver import MCPServer
 from rich.console import Console
 
 from langchain_rse import RSEConfig, RSERetriever, RSETrace, TraceCollector, create_rse_tool
-from langchain_rse.cli import answers, output
+from langchain_rse.cli import output
+from langchain_rse.cli import query as query_command
 from langchain_rse.tools import create_mcp_server
 from tests.soaking import SOAK
 from tests.unit_tests.explaining.test_report import Page
@@ -160,6 +161,7 @@ def test_terminals(
         found = retriever.invoke(
             query, {"callbacks": [collector]}, k=TEXTS, max_context_length=10**6
         )
-        answers.print_answer(collector.traces[0], found)
+        names = {each.metadata["doc_id"]: each.metadata["doc_id"] for each in found}
+        query_command.print_answer(collector.traces[0], found, names)
         printed = re.sub("\x1b\\[[0-9;]*m", "", stream.getvalue())  # styles, which rich writes
         assert not UNSAFE.search(printed)

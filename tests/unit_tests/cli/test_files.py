@@ -269,7 +269,7 @@ def test_folders_that_programs_write_are_left_out(tmp_path: Path) -> None:
     )
     files = Files()
     assert found(tmp_path, files) == {"a.md", "environment/c.txt", "node_modules.md"}
-    assert files.left_out == {"hidden folder": 2, "virtual environment": 2, "node_modules": 1}
+    assert files.skipped == {"hidden folder": 2, "virtual environment": 2, "node_modules": 1}
     # One that the user names is read.
     assert found(tmp_path / ".git") == {"b.txt"}
     assert found(tmp_path / "env" / "lib") == {"b.txt"}
@@ -289,10 +289,8 @@ def test_what_git_ignores_is_left_out(tmp_path: Path) -> None:
         *("keep.log", "sub/build/b.txt", "sub/a.log", "sub/deep/a.log"),
         *("docs/c.tmp.txt", "docs/d.txt"),
     }
-    assert files.left_out == {
-        "ignored by .gitignore": 3,  # a.log, build/ and sub/deep/c.tmp.txt
-        "hidden folder": 1,
-    }
+    # a.log, build/ and sub/deep/c.tmp.txt; .git; the .gitignore files
+    assert files.skipped == {"ignored by .gitignore": 3, "hidden folder": 1, "without ending": 2}
     # A repository's rules hold below it, but not for what the user names.
     (tmp_path / "sub" / "deep" / ".gitignore").write_text("*.log", encoding="utf-8")
     write(tmp_path, "docs/e.log")
@@ -320,7 +318,7 @@ def test_links_out_of_a_folder_are_not_followed(tmp_path: Path) -> None:
     (docs / "up").symlink_to(tmp_path)
     files = Files()
     assert files.find([docs], without=tmp_path / "kb") == [docs / "a.txt", docs / "sub" / "b.txt"]
-    assert files.skipped == {"links out of the folder": 3}
+    assert files.skipped == {"link out of the folder": 3}
     # A link that the user gives is followed.
     (tmp_path / "link").symlink_to(docs)
     for link in (tmp_path / "link", docs / "to_file.txt", docs / "to_folder"):
@@ -360,23 +358,6 @@ def test_files_that_cannot_be_read_have_a_reason_and_the_others_are_read(tmp_pat
     assert failures.keys() == reasons.keys() - {"dangling.txt"} | {"nothing.txt"}
     for name, reason in reasons.items():
         assert reason in failures["nothing.txt" if name == "dangling.txt" else name]
-
-
-def test_a_file_that_changes_while_it_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "log.txt"
-    path.write_text("one", encoding="utf-8")
-
-    def read_bytes(file: Path) -> bytes:
-        with file.open("a", encoding="utf-8") as log:
-            log.write(" and more")
-        return b"one"
-
-    monkeypatch.setattr(Path, "read_bytes", read_bytes)
-    documents, files = read(path)
-    assert not documents
-    assert files.failures == {path: "it changed while it was read; index it again"}
 
 
 def test_a_folder_without_known_files(tmp_path: Path) -> None:

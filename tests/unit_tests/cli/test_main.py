@@ -24,5 +24,5 @@ def test_help_waits_for_no_store_and_no_model() -> None:
     result = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    slow = {"chromadb", "langchain_chroma", "numpy", "pypdfium2", "sqlalchemy", "bs4", "wordllama"}
+    slow = {"chromadb", "langchain_chroma", "pypdfium2", "sqlalchemy", "bs4", "wordllama"}
     assert not slow & set(result.stdout.split())

@@ -65,9 +65,7 @@ def test_a_model_of_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
         ("own_models:Sized", TypeError, "missing 1 required positional argument"),
         ("own_models:Missing", ValueError, "module:Class"),
         ("no_such_module:Class", ValueError, "module:Class"),
-        ("no.such:Class", ValueError, "module:Class"),
         ("wordllama", ValueError, "module:Class"),
-        ("", ValueError, "module:Class"),
         ("mistralai:mistral-embed", ImportError, "pip install langchain[-_]mistralai"),
     ],
 )

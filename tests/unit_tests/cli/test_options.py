@@ -1,87 +1,101 @@
-"""Messages of the package, as users of the command line read them."""
+"""Options: what they say, and how settings and filters are read from them."""
 
 from __future__ import annotations
 
-import logging
-import warnings
+import re
+from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+from typer.main import get_command
 
+from langchain_rse import PRESETS
 from langchain_rse.cli.app import app
-from langchain_rse.cli.compare import compare
-from langchain_rse.cli.evaluate import evaluate
-from langchain_rse.cli.options import Command, name_options, options_of
-from langchain_rse.cli.output import exit_on_error
-from langchain_rse.cli.query import query
-from langchain_rse.cli.serve import serve_mcp
+from langchain_rse.cli.options import filter_of, settings
+from langchain_rse.config import QuerySettings
+
+COMMANDS: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
+PAGE = Path(__file__).parents[3] / "docs" / "command-line.md"
+
+
+def options_of(command: str) -> set[str]:
+    return {name for parameter in COMMANDS[command].params for name in parameter.opts}
+
+
+def test_the_page_has_all_commands_and_only_options_that_there_are() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    in_table: set[str] = set()
+    for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE):
+        in_table.update(re.findall(r"`([\w-]+)", row))
+    assert in_table == set(COMMANDS)
+    options = {"--version", "--help", "--no-headers", "--no-fit-floor"}
+    for command in COMMANDS:
+        options |= options_of(command)
+    for option in re.findall(r"(?<![\w-])--[a-z][\w-]*", page):
+        assert option in options, option
+
+
+@pytest.mark.parametrize("command", ["query", "compare", "serve-mcp", "evaluate"])
+def test_options_of_settings_have_their_names_and_descriptions(command: str) -> None:
+    helps = {parameter.name: parameter.help for parameter in COMMANDS[command].params}
+    fields = helps.keys() & QuerySettings.model_fields.keys() - {"config"}
+    assert {"irrelevant_chunk_penalty", "hybrid", "score_floor"} <= fields
+    for field in fields:
+        assert f"--{field.replace('_', '-')}" in options_of(command)
+        description = QuerySettings.model_fields[field].description or ""
+        assert helps[field].split()[:3] == description.replace("`", "").split()[:3]
+    for preset in PRESETS:
+        assert preset in helps["preset"]
 
 
 @pytest.mark.parametrize(
-    ("message", "shown"),
+    ("condition", "value"),
     [
-        (
-            "it does not fit max_context_length=10: raise",
-            "it does not fit --max-context-length 10: raise",
-        ),
-        ("below irrelevant_chunk_penalty=0.35.", "below --penalty 0.35."),
-        ("set score_floor=None", "set --score-floor none"),
-        ("the fitted score_floor is 0.7", "the fitted --score-floor is 0.7"),
-        ("Use hybrid=0 with other filters", "Use --hybrid 0 with other filters"),
-        ("nothing with filter={'k': 3}", "nothing with --filter {'k': 3}"),
-        ("on_missing=split leaves it out", "on_missing=split in Python leaves it out"),
-        ("below minimum_value=0.5: the best", "below minimum_value=0.5 of the settings: the best"),
-        ("add it again with force=True", "add it again with force=True in Python"),
-        # What is for both, and words that are no arguments.
-        (
-            "check(repair=True) or langchain-rse check --repair removes them",
-            "langchain-rse check --repair removes them",
-        ),
-        (
-            "in the order of a filter by k, hybrid or config",
-            "in the order of a filter by k, hybrid or config",
-        ),
-        ("use --max-context-length", "use --max-context-length"),
-        # Names and texts of documents.
-        ("document 'max_context_length=3' is gone", "document 'max_context_length=3' is gone"),
-        ('"its max_context_length" isn\'t k=3', '"its max_context_length" isn\'t --k 3'),
-        (
-            "/a/max_context_length/max_context_length.txt: the document's k=3 isn't",
-            "/a/max_context_length/max_context_length.txt: the document's --k 3 isn't",
-        ),
+        ("page=3", 3),
+        ("share=0.5", 0.5),
+        ("draft=true", True),
+        ("by=Ann=Bob", "Ann=Bob"),
+        ("code=007", "007"),
+        ('code="7"', "7"),
+        ("by=", ""),
+        ("x=null", "null"),
+        ("x=[1]", "[1]"),
+        ("source=p.csv", "/data/p.csv"),
+        ("source=7", "/data/7"),
     ],
 )
-def test_messages_name_options(message: str, shown: str) -> None:
-    assert name_options(message, query) == shown
+def test_values_of_a_filter(condition: str, value: object) -> None:
+    name = condition.partition("=")[0]
+    filters = filter_of([condition], lambda source: f"/data/{source}")
+    assert filters == {name: value}
+    assert type(filters[name]) is type(value)
 
 
-def test_options_are_those_of_the_command() -> None:
-    assert options_of(evaluate)["budgets"] == "--budget"
-    assert options_of(evaluate)["trials"] == "--tune"
-    assert (
-        name_options("raise max_context_length", evaluate) == "raise max_context_length in Python"
-    )
-    assert name_options("raise max_context_length", compare) == "raise --max-context-length"
+def test_several_filters_must_all_hold() -> None:
+    assert filter_of([], str) is None
+    assert filter_of(["page=3", "by=Ann"], str) == {"$and": [{"page": 3}, {"by": "Ann"}]}
+    for condition in ("page", "=3", ""):
+        with pytest.raises(typer.BadParameter, match="NAME=VALUE"):
+            filter_of([condition], str)
 
 
-def test_names_of_options_are_those_of_the_help() -> None:
-    from typer.main import get_command
-
-    commands = get_command(app).commands  # type: ignore[attr-defined]
-    named: dict[str, Command] = {"query": query, "evaluate": evaluate, "serve-mcp": serve_mcp}
-    for name, command in named.items():
-        shown = {parameter.name: parameter.opts for parameter in commands[name].params}
-        for parameter, option in options_of(command).items():
-            assert option in shown[parameter]
-
-
-@pytest.mark.filterwarnings("default")
-def test_a_server_tells_warnings_when_they_come(capsys: pytest.CaptureFixture[str]) -> None:
-    told: list[str] = []
-
-    def serve_mcp_for_a_while() -> None:
-        warnings.warn("score_floor=0.5 has no effect", UserWarning, stacklevel=1)
-        logging.getLogger("langchain_rse.query.lookup").warning("%s is gone", "'k=3'")
-        told.append(capsys.readouterr().err)
-
-    exit_on_error(serve_mcp_for_a_while, ends=False)()
-    assert told == ["warning: score_floor=0.5 in Python has no effect\nwarning: 'k=3' is gone\n"]
+def test_options_replace_saved_settings(tmp_path: Path) -> None:
+    assert settings(None, None, None, None, None) == {}
+    assert settings(None, "precision", 0.1, 0.2, "none") == {
+        "config": PRESETS["precision"],
+        "irrelevant_chunk_penalty": 0.1,
+        "hybrid": 0.2,
+        "score_floor": None,
+    }
+    path = tmp_path / "tuned.json"
+    for preset in PRESETS.values():
+        preset.replace(decay_rate=7.0).to_file(path, hybrid=0.2)
+        fields = settings(path, None, None, None, None)
+        assert fields == {"config": preset.replace(decay_rate=7.0), "hybrid": 0.2}
+        assert settings(path, None, 0.9, 0.0, "0.5") == {
+            **fields,
+            "irrelevant_chunk_penalty": 0.9,
+            "hybrid": 0.0,
+            "score_floor": 0.5,
+        }

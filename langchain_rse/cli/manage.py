@@ -1,0 +1,86 @@
+"""``langchain-rse list``, ``remove``, ``check``: manage a knowledge base."""
+
+import contextlib
+import sys
+from typing import Annotated
+
+import typer
+
+from langchain_rse.cli.knowledge_base import KnowledgeBase, only_writer
+from langchain_rse.cli.options import AsJson, Folder
+from langchain_rse.cli.output import print_json, print_text, visible_lines
+
+
+def list_documents(kb: Folder, *, as_json: AsJson = False) -> None:
+    """List the documents of a knowledge base, and how it was made.
+
+    Example: langchain-rse list --kb library
+    """
+    opened = KnowledgeBase.existing(kb)
+    documents = []
+    for doc_id, manifest in opened.manifests.items():
+        documents.append(
+            {
+                "name": opened.names[doc_id],
+                "doc_id": doc_id,
+                "characters": manifest.length,
+                "chunks": manifest.current.chunks if manifest.current else 0,
+                "unfinished": not manifest.is_finished,
+            }
+        )
+    if as_json:
+        print_json(documents)
+        return
+    titles = ["document"]
+    for document in documents:
+        note = " (unfinished: index or remove it again)" if document["unfinished"] else ""
+        titles.append(f"{document['name']}{note}")
+    width = max(map(len, titles))
+    print_text(f"{titles[0]:{width}}  {'characters':>13}  {'chunks':>9}")
+    for title, document in zip(titles[1:], documents, strict=True):
+        print_text(f"{title:{width}}  {document['characters']:13,}  {document['chunks']:9,}")
+    headers = "with" if opened.settings.headers else "without"
+    print_text(
+        f"{len(documents):,} documents in {opened.chunks:,} chunks, embedded by "
+        f"{opened.settings.embeddings} {headers} headers"
+    )
+
+
+def remove(
+    documents: Annotated[
+        list[str], typer.Argument(metavar="DOC", help="Their names, as `list` shows them, or ids.")
+    ],
+    kb: Folder,
+) -> None:
+    """Remove documents; the files stay where they are.
+
+    Example: langchain-rse remove notes.md --kb library
+    """
+    opened = KnowledgeBase.existing(kb)
+    ids = [opened.find(document) for document in documents]
+    with only_writer(kb):
+        opened.remove(list(dict.fromkeys(ids)))
+        opened.update_floor(fit=False)
+
+
+def check(
+    kb: Folder,
+    *,
+    repair: Annotated[bool, typer.Option(help="Repair what can be repaired.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check that the knowledge base is whole, and repair it.
+
+    Compares all texts and vectors. The exit status is 1 if anything is wrong.
+
+    Example: langchain-rse check --repair --kb library
+    """
+    opened = KnowledgeBase.existing(kb)
+    lock = only_writer(kb) if repair else contextlib.nullcontext()
+    with lock:
+        report = opened.retriever.indexer.check(repair=repair, show_progress=sys.stderr.isatty())
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        print_text(visible_lines(str(report)))
+    raise typer.Exit(0 if report.ok else 1)

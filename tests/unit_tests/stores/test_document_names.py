@@ -1,0 +1,48 @@
+"""Documents by the names that people use, and the names that they are shown by."""
+
+from __future__ import annotations
+
+import pytest
+
+from langchain_rse.stores.document_names import find_document
+from langchain_rse.text.titles import short_names
+
+NAMES = {
+    "/docs/report-2023.pdf": ["/docs/report-2023.pdf"],
+    "report-2023.pdf": ["/docs/report-2023.pdf"],
+    "report-2023": ["/docs/report-2023.pdf"],
+    "/docs/old/notes.md": ["/docs/old/notes.md"],
+    "/docs/new/notes.md": ["/docs/new/notes.md"],
+    "notes.md": ["/docs/old/notes.md", "/docs/new/notes.md"],
+    "notes": ["/docs/old/notes.md", "/docs/new/notes.md", "notes"],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("/docs/old/../report-2023.pdf", "/docs/report-2023.pdf"),
+        ("report-2023.pdf", "/docs/report-2023.pdf"),
+        ("report-2023", "/docs/report-2023.pdf"),
+        ("old/notes.md", "/docs/old/notes.md"),
+        ("notes", "notes"),
+    ],
+)
+def test_documents_are_found_by_id_path_and_name(name: str, expected: str) -> None:
+    assert find_document(name, NAMES) == expected
+
+
+def test_names_of_no_or_several_documents() -> None:
+    with pytest.raises(ValueError, match=r"may be any of new/notes\.md, old/notes\.md"):
+        find_document("notes.md", NAMES)
+    with pytest.raises(ValueError, match="no document 'zzzzzz'"):
+        find_document("zzzzzz", NAMES)
+
+
+def test_names_are_the_shortest_that_tell_documents_apart() -> None:
+    assert short_names(["/docs/a.md", "/docs/old/b.md", "/docs/new/b.md", "b.md"]) == {
+        "/docs/a.md": "a.md",
+        "/docs/old/b.md": "old/b.md",
+        "/docs/new/b.md": "new/b.md",
+        "b.md": "b.md",
+    }
