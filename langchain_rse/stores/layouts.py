@@ -69,14 +69,8 @@ class Layout:
 
     def lengths_of(self, window: range) -> list[int]:
         """The lengths of the chunks in a window, in characters."""
-        lengths: list[int] = []
-        for page in _pages_of([window]):
-            cuts = self.pages[page]
-            first = page * SPANS_PER_PAGE
-            start = max(window.start - first, 0)
-            end = min(window.stop - first, SPANS_PER_PAGE)
-            lengths += np.diff(cuts[start : end + 1]).tolist()
-        return lengths
+        spans = map(self.span_of, window)
+        return [end - start for start, end in spans]
 
     def span_of(self, index: int) -> tuple[int, int]:
         """The first character of a chunk in a window, and the character after its last one."""
@@ -289,16 +283,14 @@ def read_chunks(
 
 def _find_replaced(docstore: DocStore, layouts: Sequence[Layout]) -> set[str]:
     """Find the documents that have another version than their layout; return their keys."""
-    keys = [manifest_key(layout.manifest.key) for layout in layouts]
-    records = read_records(docstore, keys)
+    by_key = {manifest_key(layout.manifest.key): layout.manifest for layout in layouts}
     replaced: set[str] = set()
-    for key, layout in zip(keys, layouts, strict=True):
-        record = records[key]
+    for key, record in read_records(docstore, list(by_key)).items():
         current = None
         if isinstance(record, Document):
             current = Manifest.from_document(record, key).current
-        if current != layout.manifest.current:
-            replaced.add(layout.manifest.key)
+        if current != by_key[key].current:
+            replaced.add(by_key[key].key)
     return replaced
 
 
