@@ -40,6 +40,7 @@ from tests.integration_tests.vectorstores import (
     lancedb,
     lancedb_filter,
     negative_cosine,
+    params,
     pgvector,
 )
 from tests.soaking import SOAK
@@ -187,16 +188,12 @@ def one_metric_each() -> list[Case]:
     return list(first.values())
 
 
-def id_of(case: Case) -> str:
-    return case.name.replace(" ", "-")
-
-
 # What is not about scores is the same for all metrics.
 STORES = one_metric_each() if SOAK == 1 else CASES
-with_every_metric = pytest.mark.parametrize("case", CASES, ids=id_of, indirect=True)
+with_every_metric = pytest.mark.parametrize("case", params(CASES), indirect=True)
 
 
-@pytest.fixture(params=STORES, ids=id_of)
+@pytest.fixture(params=params(STORES))
 def case(request: pytest.FixtureRequest, record_property: Any) -> Case:
     case: Case = request.param
     record_property("vector store", case.name)
@@ -502,9 +499,7 @@ def test_a_cut_off_call_goes_on(
         same(index.ask(query, calibration="rank"), reference.ask(query, calibration="rank"))
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in STORES if not case.reuses], ids=id_of, indirect=True
-)
+@pytest.mark.parametrize("case", params(case for case in STORES if not case.reuses), indirect=True)
 def test_a_cache_embeds_what_changed(case: Case, place: Place, model: Model, way: Way) -> None:
     """For the stores that do not: LangChain's cache keeps vectors by their texts."""
     from langchain_classic.embeddings import CacheBackedEmbeddings
@@ -536,17 +531,6 @@ def test_what_was_cut_off_is_completed_by_the_same_call(index: Index, failing: i
     index.writes.fail_at(None)
     assert index.add(new) == ["garden"]
     assert index.held() == sorted(all_of(*others) + all_of("garden", paragraphs=6))
-
-
-def test_the_first_document_after_a_failure(store: VectorStore, way: Way) -> None:
-    """The first call fails before any vector is written; the next has to do all of it."""
-    index = Index(store, way)
-    index.writes.fail_at(1)
-    with pytest.raises(fakes.CrashError):
-        index.add(DOCUMENTS)
-    index.writes.fail_at(None)
-    index.add(DOCUMENTS)
-    assert index.held() == all_of(*SUBJECTS)
 
 
 def test_equal_texts_from_different_places(index: Index) -> None:
@@ -596,6 +580,7 @@ def test_an_empty_store(case: Case, store: VectorStore, way: Way) -> None:
 # What the table warns of
 
 
+@pytest.mark.nightly
 def test_faiss_filters_the_best_20(way: Way, tmp_path: Path) -> None:
     with faiss("EUCLIDEAN_DISTANCE")(Place(tmp_path, Model(), way.is_async, str)) as store:
         index = Index(store, way)
@@ -606,6 +591,7 @@ def test_faiss_filters_the_best_20(way: Way, tmp_path: Path) -> None:
         assert len(scores) == 12
 
 
+@pytest.mark.nightly
 def test_lancedb_filters_what_it_has_found(way: Way, tmp_path: Path) -> None:
     with lancedb()(Place(tmp_path, Model(), way.is_async, str)) as store:
         index = Index(store, way)
@@ -613,13 +599,6 @@ def test_lancedb_filters_what_it_has_found(way: Way, tmp_path: Path) -> None:
         assert len(index.ask(QUERIES[0], fetch_k=4, search_kwargs=lancedb_filter("page", 2))) > 0
         filtered = {**lancedb_filter("doc_id", "orchestra"), "prefilter": False}
         assert index.ask(QUERIES[0], fetch_k=4, search_kwargs=filtered) == []
-
-
-def test_lancedb_forgets_by_default(way: Way, tmp_path: Path) -> None:
-    with lancedb(mode="overwrite")(Place(tmp_path, Model(), way.is_async, str)) as store:
-        index = Index(store, way)
-        index.add(DOCUMENTS)
-        assert len(index.held()) == len(all_of(*SUBJECTS)) % 20
 
 
 @fakes.both_ways
@@ -652,6 +631,7 @@ class Letters(SparseEmbeddings):
         return SparseVector(indices=[ord(letter) for letter in letters], values=counts)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("mode", RetrievalMode)
 def test_qdrant_with_names_and_sparse_vectors(mode: RetrievalMode, way: Way) -> None:
     """Vectors are reused if there are none but dense ones."""

@@ -16,10 +16,10 @@ from langchain_rse.stores.vectorstores.qdrant import QdrantAdapter
 if TYPE_CHECKING:  # half a second of imports that docstores do without
     from langchain_core.vectorstores import VectorStore
 
-__all__ = ["FILTERED", "IN_ORDER", "LISTED", "adapter_for", "vector_id_of"]
+__all__ = ["ADAPTERS", "FILTERED", "IN_ORDER", "LISTED", "adapter_for", "vector_id_of"]
 
 # By the names of the stores' classes, so that no store's package is imported.
-_ADAPTERS: dict[str, type[VectorStoreAdapter]] = {
+ADAPTERS: dict[str, type[VectorStoreAdapter]] = {
     "Chroma": ChromaAdapter,
     "FAISS": FAISSAdapter,
     "InMemoryVectorStore": InMemoryAdapter,
@@ -33,7 +33,7 @@ _ADAPTERS: dict[str, type[VectorStoreAdapter]] = {
 
 def _stores_with(ability: str) -> str:
     """The names of the stores whose adapters have an ability."""
-    return ", ".join(name for name, adapter in _ADAPTERS.items() if getattr(adapter, ability))
+    return ", ".join(name for name, adapter in ADAPTERS.items() if getattr(adapter, ability))
 
 
 LISTED = _stores_with("can_list")
@@ -49,6 +49,6 @@ FILTERED = _stores_with("can_filter_namespaces")
 def adapter_for(store: VectorStore) -> VectorStoreAdapter:
     """The adapter of a vector store, by its class or the nearest class that it derives from."""
     for cls in type(store).__mro__:
-        if cls.__name__ in _ADAPTERS:
-            return _ADAPTERS[cls.__name__](store)
+        if cls.__name__ in ADAPTERS:
+            return ADAPTERS[cls.__name__](store)
     return VectorStoreAdapter(store)

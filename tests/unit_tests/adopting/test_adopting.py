@@ -224,15 +224,6 @@ def test_a_wrapped_retriever_may_bring_the_candidates(way: Way) -> None:
     assert [s.page_content for s in way.invoke(retriever, "beta")] == ["alpha text\nbeta text"]
 
 
-def test_words_find_adopted_chunks(way: Way) -> None:
-    index = Index(numbered("alpha text", "unrelated words", "beta"))
-    index.docstore = SQLDocStore("sqlite:///:memory:", lexical=True)
-    index.adopt(way, BY_INDEX)
-    found = index.segments(way, "unrelated", hybrid=0.5, fetch_k=1)
-    ranks = [part.get("lexical_rank") for s in found for part in s.metadata["rse"]["chunks"]]
-    assert 0 in ranks
-
-
 # Overlap
 
 
@@ -396,15 +387,6 @@ def test_without_a_stated_overlap_the_error_says_how_to_find_out(
     assert fakes.keys_of(index.docstore) in ([], ["vectorstore"])
     with pytest.raises(AdoptionError, match=r"share no text: chunk_overlap=0\?"):
         Index(numbered("one", "two")).adopt(way, ExistingIndex(doc_id="a", in_store_order=True))
-
-
-def test_chunks_of_a_page_without_places_are_not_one(way: Way) -> None:
-    index = Index([chunk("one line", page=1), chunk("one line", page=1)])
-    by_page = ExistingIndex(doc_id_key="source", page_key="page", chunk_overlap=0)
-    with pytest.raises(AdoptionError, match=r"two chunks are at one place.*in_store_order"):
-        index.adopt(way, by_page)
-    index.adopt(way, by_page.model_copy(update={"in_store_order": True}))
-    assert index.texts(way) == ["one line\none line"]
 
 
 @fakes.both_ways

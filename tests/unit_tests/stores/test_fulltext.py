@@ -15,9 +15,6 @@ from langchain_rse import SQLDocStore
 from langchain_rse.errors import FullTextError
 from langchain_rse.stores import databases
 from langchain_rse.stores.fulltext_sqlite import SQLiteIndex
-from langchain_rse.stores.indexes import lexical_index
-from langchain_rse.stores.json import encode_document
-from langchain_rse.text.words import find_words
 from tests.unit_tests import fakes
 from tests.unit_tests.stores.fulltext_suite import (
     LexicalSuite,
@@ -38,13 +35,6 @@ class TestFile(LexicalSuite):
     @pytest.fixture
     def make_store(self, url: str) -> MakeStore:
         return functools.partial(SQLDocStore, url, lexical=True)
-
-
-def test_in_memory() -> None:
-    store = SQLDocStore("sqlite://", lexical=True)
-    indexer(store).add_documents([document("a", "zulu")])
-    [(chunk, score)] = store.lexical_search("zulu", 1)
-    assert (chunk.page_content, score > 0) == ("zulu", True)
 
 
 @pytest.mark.parametrize("name", ["Chunks", "order", "a_b"])
@@ -79,26 +69,6 @@ def test_quotes_in_a_tokenizer(tmp_path: Path) -> None:
         assert len(store.lexical_search("zulu", 1)) == 1
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("東京都の人口は", 0),
-        ("中国最大的城市是哪个", 2),
-        ("2023年度の売上高", 3),
-        ("首都是北京吗", 1),
-        ("capital", 4),
-        ("capit", None),
-    ],
-)
-def test_text_without_spaces(query: str, expected: int | None) -> None:
-    store = SQLDocStore("sqlite://", lexical=True)
-    texts = ["東京都の人口は約千四百万人です。", "北京是中华人民共和国的首都。"]
-    texts += ["上海是中国最大的城市。", "当社の2023年度の業績です。", "The capital of France"]
-    indexer(store).add_documents([document("a", *texts)])
-    found = [chunk.metadata["chunk_index"] for chunk, _ in store.lexical_search(query, 1)]
-    assert found == ([] if expected is None else [expected])
-
-
 def test_common_words_are_left_out_only_beside_rarer_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SQLiteIndex, "_most_ranked", 5)
     store = SQLDocStore("sqlite://", lexical=True)
@@ -130,12 +100,6 @@ def test_the_index_is_there_by_default(tmp_path: Path) -> None:
     store = SQLDocStore(url)
     assert store.lexical
     assert len(store.lexical_search("zulu", 1)) == 1
-
-
-def test_other_databases_have_none() -> None:
-    settings = {"tokenizer": "unicode61", "language": "simple"}
-    assert lexical_index("mysql", "chunks", lexical=None, **settings) is None
-    assert lexical_index("mysql", "chunks", lexical=False, **settings) is None
 
 
 def read_only(path: Path, **arguments: Any) -> SQLDocStore:
@@ -194,33 +158,6 @@ def test_a_sqlite_without_fts5(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         store.mset([("a", Document("text"))])
     assert store.mget(["a"]) == [Document("text")]
     assert not store.lexical
-
-
-def test_an_index_of_before_is_built_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """It had no words of scripts without spaces."""
-    path = tmp_path / "chunks.db"
-    store = SQLDocStore(f"sqlite:///{path}", lexical=True)
-    indexer(store).add_documents([document("a", "\u5317\u4eac\u662f\u9996\u90fd\u3002")])
-    store.close()
-    with closing(sqlite3.connect(path)) as connection, connection:
-        (view,) = connection.execute(
-            "SELECT sql FROM sqlite_master WHERE name = 'langchain_rse_lexical_texts'"
-        ).fetchone()
-        call = "langchain_rse_chunk_words(CAST(value AS BLOB))"
-        earlier_view = view.replace(call, "json_extract(value, '$.page_content')")
-        assert earlier_view != view
-        connection.execute("DROP VIEW langchain_rse_lexical_texts")
-        connection.execute(earlier_view)
-        connection.execute(
-            "INSERT INTO langchain_rse_lexical(langchain_rse_lexical) VALUES('rebuild')"
-        )
-    store = SQLDocStore(f"sqlite:///{path}", lexical=True)
-    with caplog.at_level("INFO", logger="langchain_rse"):
-        [(chunk, _)] = store.lexical_search("\u9996\u90fd", 5)
-    assert "built again" in caplog.text
-    assert chunk.metadata["doc_id"] == "a"
 
 
 def test_trigrams_are_refused() -> None:
@@ -283,18 +220,3 @@ def test_another_programs_writes_are_refused(tmp_path: Path) -> None:
         with pytest.raises(sqlite3.OperationalError, match="no such function"):
             connection.execute("DELETE FROM langchain_rse")
         assert connection.execute("SELECT count(*) FROM langchain_rse").fetchone() == (1,)
-
-
-@pytest.mark.parametrize(
-    "record",
-    [b"", b"[]", b"1", b"{}", b'{"metadata":[]}', b'{"page_content":1}', b"\xff{", b"[" * 100_000],
-)
-def test_a_damaged_record_has_no_words(record: bytes) -> None:
-    assert databases._words_of_record(record) is None
-
-
-def test_the_words_of_a_record_are_read_as_they_are() -> None:
-    text = "One\x00two \ud800three \U0001f600four \\u0000 caf\u00e9"
-    record = encode_document(Document(text, metadata={"doc_id": "A", "header": "H"}), "key")
-    words = databases._words_of_record(record.encode()) or ""
-    assert find_words(words) == ["a", "h", "one", "two", "three", "four", "u0000", "café"]
