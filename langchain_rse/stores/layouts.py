@@ -157,20 +157,13 @@ def _read_layout(
 
 def _cut_at_gaps(windows: Sequence[range], gaps: Sequence[int]) -> Sequence[range]:
     """Cut ascending windows at gaps, since no segment may contain one."""
-    if not gaps:
-        return windows
     cut_windows: list[range] = []
     for window in windows:
-        start = window.start
-        for gap in gaps:
-            if gap not in window:
-                continue
-            if start < gap:
-                cut_windows.append(range(start, gap))
-            start = gap + 1
-        if start < window.stop:
-            cut_windows.append(range(start, window.stop))
-    return cut_windows
+        inside = [gap for gap in gaps if gap in window]
+        starts = [window.start, *(gap + 1 for gap in inside)]
+        ends = [*inside, window.stop]
+        cut_windows += map(range, starts, ends)
+    return [window for window in cut_windows if window]
 
 
 # Records other than manifests and chunks
@@ -198,12 +191,11 @@ def read_parts(record: Record, key: str, manifest: Manifest) -> Sequence[Part]:
     """Read the parts that a document was given in; empty if it was one."""
     with _reading(record, key, manifest) as fields:
         parts = _PARTS.validate_python(fields["parts"])
-        end = 0  # of the part before
+        bounds: list[int] = []
         for start, length, _ in parts:
-            if start < end:
-                raise ValueError("they are not the parts of its text")
-            end = start + length
-        if parts and end != manifest.length:
+            bounds += [start, start + length]
+        is_inside = bounds == sorted(bounds) and bounds[-1:] in ([], [manifest.length])
+        if not is_inside:
             raise ValueError("they are not the parts of its text")
     return parts
 
