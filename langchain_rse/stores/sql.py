@@ -250,7 +250,8 @@ class SQLDocStore(ComparesAndSets):
 
     @override
     def mget(self, keys: Sequence[str]) -> list[Document | None]:
-        return self._run(self._read_records, keys)
+        values = self._run(self._read_values, keys)
+        return decode_documents([values.get(key) for key in keys], keys)
 
     @override
     def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
@@ -265,10 +266,6 @@ class SQLDocStore(ComparesAndSets):
         return self._run(self._change, changes)
 
     # The work in a transaction
-
-    def _read_records(self, connection: Connection, keys: Sequence[str]) -> list[Document | None]:
-        values = self._read_values(connection, keys)
-        return decode_documents([values.get(key) for key in keys], keys)
 
     def _read_values(
         self, connection: Connection, keys: Iterable[str], *, lock: bool = False
@@ -397,7 +394,7 @@ class SQLDocStore(ComparesAndSets):
             self._engine.connect() as connection,
         ):
             # On PostgreSQL, a transaction would take three round trips for a read instead of one.
-            if self._is_postgres and work == self._read_records:
+            if self._is_postgres and work == self._read_values:
                 connection.execution_options(isolation_level="AUTOCOMMIT")
             with connection.begin():
                 return work(connection, *args)
