@@ -332,10 +332,6 @@ class LexicalSuite:
             with pytest.raises(ValueError, match=r"filter .*Use hybrid=0"):
                 search(store, "zulu", condition=condition)
 
-    def test_k_has_to_be_positive(self, store: SQLDocStore) -> None:
-        with pytest.raises(ValueError, match="k must be at least 1; got 0"):
-            search(store, "zulu", 0)
-
     def test_what_is_there_is_indexed_once(self, make_store: MakeStore) -> None:
         plain = make_store(lexical=False)
         indexer(plain).add_documents([document("a", "zulu", "text"), document("b", "zulu")])

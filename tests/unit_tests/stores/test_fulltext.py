@@ -60,15 +60,6 @@ def test_the_index_lives_through_a_vacuum(tmp_path: Path) -> None:
         assert [chunk.metadata["doc_id"] for chunk, _ in found] == expected
 
 
-def test_quotes_in_a_tokenizer(tmp_path: Path) -> None:
-    for _ in range(2):  # it is recognized
-        store = SQLDocStore(
-            f"sqlite:///{tmp_path}/c.db", lexical=True, tokenizer="unicode61 tokenchars '-_'"
-        )
-        indexer(store).add_documents([document("a", "zulu")])
-        assert len(store.lexical_search("zulu", 1)) == 1
-
-
 def test_common_words_are_left_out_only_beside_rarer_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SQLiteIndex, "_most_ranked", 5)
     store = SQLDocStore("sqlite://", lexical=True)
@@ -190,26 +181,6 @@ def test_a_damaged_index_is_named_and_repaired(tmp_path: Path, way: fakes.Way, d
     assert store.index_problems() != []
     assert way.call(index.check, index.acheck, repair=True).ok
     assert len(store.lexical_search("zulu", 5)) == 1
-
-
-def test_bytes_overwritten_in_the_index(tmp_path: Path) -> None:
-    path = tmp_path / "chunks.db"
-    store = SQLDocStore(f"sqlite:///{path}")
-    index = indexer(store)
-    index.add_documents([document("a", *(f"zulu word{n}" for n in range(500)))])
-    store.close()
-    with closing(sqlite3.connect(path)) as connection:
-        query = "SELECT block FROM langchain_rse_lexical_data WHERE length(block) > 100"
-        blocks = [block for (block,) in connection.execute(query)]
-    content = path.read_bytes()
-    for block in blocks:
-        assert block[:60] in content
-        content = content.replace(block[:60], b"\xff" * 60)
-    path.write_bytes(content)
-    with pytest.raises(FullTextError, match="damaged"):
-        store.lexical_search("zulu word7", 5)
-    assert index.check(repair=True).ok
-    assert store.lexical_search("word7", 5)[0][0].page_content == "zulu word7"
 
 
 def test_another_programs_writes_are_refused(tmp_path: Path) -> None:
