@@ -337,8 +337,8 @@ class RSEIndexer:
             index: Which metadata fields of the store's chunks say where each one belongs. None:
                 recognized by usual names, such as ``source``, ``page`` and ``start_index``; the
                 report's ``index`` has what was recognized.
-            documents: The store's chunks with their ids, as it lists them; needed unless it is a
-                Chroma, FAISS, InMemoryVectorStore, PGVector or QdrantVectorStore.
+            documents: The store's chunks with their ids, as it lists them; needed unless this
+                package can list them (``docs/vectorstores.md``).
             show_progress: Show a progress bar; needs tqdm.
 
         Returns:

@@ -1,7 +1,8 @@
-"""The chunks of an existing index, and the place that their metadata gives them."""
+"""The chunks of an existing index, and where they lie in their document."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
@@ -9,10 +10,12 @@ from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
 from langchain_rse.adopting.existing_index import ExistingIndex
 from langchain_rse.errors import AdoptionError
+from langchain_rse.ingest.joining import EXCERPT
 from langchain_rse.stores.vectorstores import IN_ORDER
 
 # Some stores keep whole numbers as floats or strings: both are read.
 _WHOLE_NUMBER: TypeAdapter[int] = TypeAdapter(NonNegativeInt)
+_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 
 _WITHOUT_PAGES = "If the chunks are not of pages, leave page_key out"
 _WITHOUT_POSITIONS = (
@@ -48,31 +51,7 @@ class JoinedChunk(NamedTuple):
     vectors: Sequence[str]  # the ids of its vectors, if there are any
 
 
-class Piece(NamedTuple):
-    """A piece of a text, which ends where the next one starts."""
-
-    start: int
-    metadata: Mapping[str, Any]
-    vectors: Sequence[str]
-
-
-def cut_text(text: str, pieces: Sequence[Piece], text_start: int = 0) -> list[JoinedChunk]:
-    """Cut a text, which starts at a character of the document, into pieces."""
-    chunks: list[JoinedChunk] = []
-    for number, piece in enumerate(pieces):
-        start = piece.start
-        end = len(text)
-        if number + 1 < len(pieces):
-            end = pieces[number + 1].start
-        chunk = JoinedChunk(
-            start=text_start + start,
-            end=text_start + end,
-            text=text[start:end],
-            metadata=piece.metadata,
-            vectors=piece.vectors,
-        )
-        chunks.append(chunk)
-    return chunks
+# Places by metadata
 
 
 def is_document_name(value: object) -> bool:
@@ -89,18 +68,14 @@ def doc_id_of(document: Document, index: ExistingIndex) -> str:
         raise AdoptionError(
             f"chunk {document.id!r} has {index.doc_id_key}={value!r} in its metadata; doc_id_key "
             "must name a field that holds the document's name, a string or a whole number. "
-            f"{_fields_of_type(document, (str, int))}. If all chunks are of one document, give its "
-            "name instead: doc_id='handbook'"
+            f"Its metadata: {document.metadata!r:.500}. If all chunks are of one document, give "
+            "its name instead: doc_id='handbook'"
         )
     return str(value)
 
 
-def read_chunks(
-    documents: Mapping[str, Document], index: ExistingIndex, *, in_given_order: bool
-) -> list[StoredChunk]:
+def read_chunks(documents: Mapping[str, Document], index: ExistingIndex) -> list[StoredChunk]:
     """Read the places of a document's chunks, which are given by the ids of their vectors.
-
-    With ``in_given_order``, a chunk without a position comes after the one given before it.
 
     Raises:
         AdoptionError: If a field does not hold a whole number.
@@ -108,16 +83,15 @@ def read_chunks(
     position_key = index.start_index_key or index.chunk_index_key
     argument = "start_index_key" if index.start_index_key else "chunk_index_key"
     without_positions = _WITHOUT_POSITIONS.format(argument=argument)
+    is_in_given_order = index.in_store_order or index.texts is not None
     chunks: list[StoredChunk] = []
     for number, (vector, document) in enumerate(documents.items()):
         page = 0
         if index.page_key is not None:
             page = _whole_number(document, index.page_key, _WITHOUT_PAGES)
-        position = 0
+        position = number if is_in_given_order else 0
         if position_key is not None:
             position = _whole_number(document, position_key, without_positions)
-        elif in_given_order:
-            position = number
         text = document.page_content
         chunks.append(StoredChunk(text, document.metadata, [vector], page, position))
     return chunks
@@ -130,11 +104,9 @@ def merge_equal(chunks: Iterable[StoredChunk]) -> list[StoredChunk]:
     """
     merged: dict[tuple[int, int, int, str], StoredChunk] = {}
     for chunk in chunks:
-        length = len(chunk.text)
-        place = (chunk.page, chunk.position, -length, chunk.text)
+        place = (chunk.page, chunk.position, -len(chunk.text), chunk.text)
         if place in merged:
-            vectors = merged[place].vectors
-            vectors.extend(chunk.vectors)
+            merged[place].vectors.extend(chunk.vectors)
         else:
             merged[place] = chunk
     return [merged[place] for place in sorted(merged)]
@@ -156,20 +128,81 @@ def _whole_number(document: Document, key: str, advice: str) -> int:
     try:
         return _WHOLE_NUMBER.validate_python(value)
     except ValidationError as error:
-        reason = ""
-        if value == -1:
-            reason = ": the splitter could not tell where it lies"
+        reason = ": the splitter could not tell where it lies" if value == -1 else ""
         raise AdoptionError(
             f"chunk {document.id!r} has {key}={value!r} in its metadata{reason}; this field must "
-            f"hold whole numbers of at least 0. {_fields_of_type(document, int)}. {advice}"
+            f"hold whole numbers of at least 0. Its metadata: {document.metadata!r:.500}. {advice}"
         ) from error
 
 
-def _fields_of_type(document: Document, kind: type | tuple[type, ...]) -> str:
-    """Make a sentence that lists the fields of a chunk with values of a type."""
-    fields = []
-    for name, value in document.metadata.items():
-        if isinstance(value, kind):
-            fields.append(f"{name}={value!r:.60}")
-    listed = ", ".join(sorted(fields)) or "none"
-    return f"Its fields of this kind: {listed}"
+# Places in a whole text
+
+
+def find_in_text(whole: Document, chunks: Sequence[StoredChunk]) -> list[StoredChunk]:
+    """Find each chunk in the text after the start of the one before, else anywhere.
+
+    Returns the chunks in the order given, with their positions in the text and with the metadata of
+    its document as well, since chunks may have only some of it.
+
+    Raises:
+        AdoptionError: If a chunk is not in the text.
+    """
+    text = whole.page_content
+    places = [(chunk.page, chunk.position, number) for number, chunk in enumerate(chunks)]
+    placed = list(chunks)
+    start = -1
+    for _, _, number in sorted(places):
+        chunk = chunks[number]
+        start = text.find(chunk.text, start + 1)
+        if start < 0:
+            start = text.find(chunk.text)
+        if start < 0:
+            raise AdoptionError(
+                f"chunk {chunk.vectors[0]!r}, which begins {chunk.text[:EXCERPT]!r}, is not in the "
+                "text of its document in texts: it is of another version, or its splitter changes "
+                "text. Summaries or questions, as a MultiVectorRetriever has them, are no parts of "
+                "the text and cannot be adopted: add the documents with add_documents, and with "
+                "headers= for context in front of each chunk"
+            )
+        metadata = {**whole.metadata, **chunk.metadata}
+        placed[number] = replace(chunk, metadata=metadata, page=0, position=start)
+    return placed
+
+
+def cut_text(
+    text: str, chunks: Iterable[StoredChunk], starts: Iterable[int], text_start: int = 0
+) -> list[JoinedChunk]:
+    """Cut a text, which starts at a character of the document, at the starts of its chunks.
+
+    Letters or digits between two chunks become a chunk without a vector. Chunks that are inside
+    those before them are left out.
+    """
+    pieces: list[JoinedChunk] = []
+    end = 0
+    for chunk, start in zip(chunks, starts, strict=True):
+        chunk_end = start + len(chunk.text)
+        if not chunk.text or chunk_end <= end:
+            continue
+        pieces += _text_between(text, end, start, pieces[-1] if pieces else chunk)
+        pieces.append(JoinedChunk(start, chunk_end, "", chunk.metadata, chunk.vectors))
+        end = chunk_end
+    if not pieces:
+        return []
+    pieces += _text_between(text, end, len(text), pieces[-1])
+    cuts = [0, *(piece.start for piece in pieces[1:]), len(text)]
+    joined: list[JoinedChunk] = []
+    for piece, start, end in zip(pieces, cuts[:-1], cuts[1:], strict=True):
+        joined.append(
+            piece._replace(start=text_start + start, end=text_start + end, text=text[start:end])
+        )
+    return joined
+
+
+def _text_between(
+    text: str, start: int, end: int, neighbor: JoinedChunk | StoredChunk
+) -> list[JoinedChunk]:
+    """Return the piece between two chunks, if there is a letter or digit in it."""
+    content = text[start:end].lstrip()
+    if _LETTER_OR_DIGIT.search(content) is None:
+        return []
+    return [JoinedChunk(end - len(content), end, "", neighbor.metadata, [])]

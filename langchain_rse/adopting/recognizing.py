@@ -85,13 +85,9 @@ def _common_field(
 
 def _describe_fields(chunks: Sequence[Document]) -> str:
     """Say which metadata fields chunks have, and how many chunks have them."""
-    counts: Counter[str] = Counter()
-    for chunk in chunks:
-        counts.update(chunk.metadata.keys())
+    counts = Counter(name for chunk in chunks for name in chunk.metadata)
     if not counts:
         return f"The {counted(len(chunks), 'chunk')} have no metadata"
-    fields = []
-    for name, count in counts.most_common():
-        has_all = count == len(chunks)
-        fields.append(repr(name) if has_all else f"{name!r} ({count:,} of {len(chunks):,} chunks)")
-    return f"The fields that there are: {first_few(fields, limit=20)}"
+    fields = [f"{name!r} ({count:,})" for name, count in counts.most_common()]
+    listed = first_few(fields, limit=20)
+    return f"The fields of {counted(len(chunks), 'chunk')}, and how many have them: {listed}"

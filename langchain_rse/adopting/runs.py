@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from langchain_rse.adopting.chunks import JoinedChunk, Piece, StoredChunk, cut_text
+from langchain_rse.adopting.chunks import JoinedChunk, StoredChunk, cut_text
 from langchain_rse.adopting.existing_index import ExistingIndex, Gap
 from langchain_rse.adopting.stated_overlap import join_by_overlap, likely_overlap
 from langchain_rse.errors import AdoptionError, SplittingError
@@ -52,14 +52,19 @@ def join_chunks(
         if run.gap is not None:
             gaps.append(run.gap)
         if not joined:
-            start = _start_of_document(run.chunks[0], index)
-        elif run.gap is None:
-            joined[-1] = _with_page_break(joined[-1])
-            start = joined[-1].end
+            # Later than 0 if the beginning of the text is missing.
+            start = run.chunks[0].position if index.start_index_key else 0
         else:
-            joined.append(_missing_chunk(joined[-1], run.gap))
+            last = joined[-1]
+            if run.gap is None:
+                text = last.text + _PAGE_BREAK
+                joined[-1] = last._replace(text=text, end=last.end + len(_PAGE_BREAK))
+            else:
+                end = last.end + (run.gap.length or _UNKNOWN_LENGTH)
+                joined.append(JoinedChunk(last.end, end, "", last.metadata, []))
             start = joined[-1].end
-        joined += _join_run(doc_id, run.chunks, start, index)
+        text, starts = _join_texts(doc_id, run.chunks, index)
+        joined += cut_text(text, run.chunks, starts, start)
     return joined, gaps
 
 
@@ -91,18 +96,10 @@ def _find_runs(doc_id: str, chunks: Sequence[StoredChunk], index: ExistingIndex)
     return runs
 
 
-def _start_of_document(first: StoredChunk, index: ExistingIndex) -> int:
-    """Return where the text begins: later than 0 if its beginning is missing."""
-    if index.start_index_key is None:
-        return 0
-    return first.position
-
-
 def _gap_at_beginning(doc_id: str, first: StoredChunk, index: ExistingIndex) -> Gap | None:
-    missing = _start_of_document(first, index)
-    if missing <= STRIPPED:
+    if index.start_index_key is None or first.position <= STRIPPED:
         return None
-    return Gap(doc_id, None, first.vectors[0], missing)
+    return Gap(doc_id, None, first.vectors[0], first.position)
 
 
 def _gap_between(
@@ -141,25 +138,10 @@ def _check_position(last: StoredChunk, chunk: StoredChunk, index: ExistingIndex)
         return
     if chunk.position == last.position:
         problem = f"two chunks are at one place: {_describe(last)} and {_describe(chunk)}"
-        raise AdoptionError(f"{problem}. {_advice([last, chunk])}")
+        raise AdoptionError(f"{problem}. {_CONTRADICTION}")
 
 
 # Text
-
-
-def _join_run(
-    doc_id: str, chunks: Sequence[StoredChunk], start: int, index: ExistingIndex
-) -> list[JoinedChunk]:
-    """Join the chunks of a run, whose text starts at a character of the document."""
-    text, starts_in_run = _join_texts(doc_id, chunks, index)
-    pieces: list[Piece] = []
-    end = 0
-    for chunk, start_in_run in zip(chunks, starts_in_run, strict=True):
-        chunk_end = start_in_run + len(chunk.text)
-        if chunk_end > end:
-            pieces.append(Piece(start_in_run, chunk.metadata, chunk.vectors))
-            end = chunk_end
-    return cut_text(text, pieces, start)
 
 
 def _join_texts(doc_id: str, chunks: Sequence[StoredChunk], index: ExistingIndex) -> JoinedText:
@@ -168,7 +150,7 @@ def _join_texts(doc_id: str, chunks: Sequence[StoredChunk], index: ExistingIndex
         try:
             return join_by_start(to_join)
         except SplittingError as error:
-            raise AdoptionError(f"{error}. {_advice(chunks)}") from None
+            raise AdoptionError(f"{error}. {_CONTRADICTION}") from None
     max_overlap = index.chunk_overlap
     if max_overlap is None:
         if len(chunks) > 1:
@@ -180,19 +162,13 @@ def _join_texts(doc_id: str, chunks: Sequence[StoredChunk], index: ExistingIndex
         raise AdoptionError(f"{error}. {_POSITIONS}") from None
 
 
-def _with_page_break(chunk: JoinedChunk) -> JoinedChunk:
-    return chunk._replace(text=chunk.text + _PAGE_BREAK, end=chunk.end + len(_PAGE_BREAK))
-
-
-def _missing_chunk(before: JoinedChunk, gap: Gap) -> JoinedChunk:
-    """Make the chunk that stands for missing text."""
-    length = gap.length
-    if length is None:
-        length = _UNKNOWN_LENGTH
-    return JoinedChunk(before.end, before.end + length, "", before.metadata, [])
-
-
 # Messages
+
+_CONTRADICTION = (
+    "If one is of an older version of the document, delete it. If positions count from the top of "
+    "each page, set page_key. If the store lists the chunks of a page in order, set "
+    "in_store_order=True"
+)
 
 _POSITIONS = (
     "Give positions: start_index_key, the field that add_start_index=True of a splitter writes, or "
@@ -225,28 +201,3 @@ def _describe(chunk: StoredChunk) -> str:
         f"{chunk.vectors[0]!r} (page {chunk.page}, position {chunk.position}, begins "
         f"{chunk.text[:EXCERPT]!r})"
     )
-
-
-def _advice(chunks: Sequence[StoredChunk]) -> str:
-    """Say what to do about chunks that contradict each other."""
-    page_field = _page_field(chunks)
-    hint = ""
-    if page_field is not None:
-        hint = f"={page_field!r}, in which they differ"
-    return (
-        "If one is of an older version of the document, delete it. If positions count from the "
-        f"top of each page, set page_key{hint}. If the store lists the chunks of a page in order, "
-        "set in_store_order=True"
-    )
-
-
-def _page_field(chunks: Sequence[StoredChunk]) -> str | None:
-    """Find a metadata field that seems to hold the number of the page: it differs in chunks."""
-    first = chunks[0].metadata
-    for name, value in first.items():
-        if "page" not in name:
-            continue
-        for chunk in chunks:
-            if chunk.metadata.get(name) != value:
-                return name
-    return None

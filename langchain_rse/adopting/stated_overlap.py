@@ -55,13 +55,15 @@ def join_by_overlap(chunks: Sequence[ChunkToJoin], max_overlap: int, separator: 
 
 def likely_overlap(before: str, after: str) -> int:
     """Return how many characters neighbors seem to share, as a hint to the user."""
-    length = overlap(before, after)
-    if length:
-        return length
-    longest = min(len(before), len(after), SURE_OVERLAP)
-    lengths = [n for n in range(1, longest) if before.endswith(after[:n])]
-    whole_words = [n for n in lengths if not _cuts_word(before, after, n)]
-    return max(whole_words, default=0)
+    lengths = _equal_lengths(before, after, SURE_OVERLAP)
+    whole_words = [length for length in lengths if not _cuts_word(before, after, length)]
+    return overlap(before, after) or max(whole_words, default=0)
+
+
+def _equal_lengths(before: str, after: str, longest: int) -> list[int]:
+    """The lengths of the ends of one text that begin the next."""
+    lengths = range(1, min(len(before), len(after), longest) + 1)
+    return [length for length in lengths if before.endswith(after[:length])]
 
 
 def _shared_length(before: str, after: str, max_overlap: int) -> int | None:
@@ -70,23 +72,19 @@ def _shared_length(before: str, after: str, max_overlap: int) -> int | None:
         return 0
     if overlap(before, after) > max_overlap:
         return None
-    possible: list[int] = []
+    longest = 0
     whole: list[int] = []  # lengths of whole lines, sentences or words
-    for length in range(1, min(len(before), len(after), max_overlap) + 1):
-        if not before.endswith(after[:length]):
-            continue
+    for length in _equal_lengths(before, after, max_overlap):
         fills_overlap = before[-max_overlap:].lstrip() == after[:length]
         cuts_word = _cuts_word(before, after, length)
         if cuts_word and not fills_overlap and length <= _BY_CHANCE:
             continue
-        possible.append(length)
-        if fills_overlap or (
-            not cuts_word and _has_whole_pieces(before, after, length, max_overlap)
-        ):
+        longest = length
+        has_whole_words = not cuts_word and _has_whole_pieces(before, after, length, max_overlap)
+        if fills_overlap or has_whole_words:
             whole.append(length)
-    if not possible:
+    if longest == 0:
         return 0
-    longest = possible[-1]
     is_certain = whole == [longest] and _stands_once(before, after, longest, max_overlap)
     return longest if is_certain else None
 
@@ -107,9 +105,8 @@ def _has_whole_pieces(before: str, after: str, length: int, max_overlap: int) ->
     space_before = rest[len(rest.rstrip()) :]
     space_after = following[: len(following) - len(following.lstrip())]
     has_lines = "\n" in space_before and "\n" in space_after
-    has_sentences = before.endswith(_ENDS_OF_SENTENCES) and rest.rstrip().endswith(
-        _ENDS_OF_SENTENCES
-    )
+    ends = (before, rest.rstrip())
+    has_sentences = all(text.endswith(_ENDS_OF_SENTENCES) for text in ends)
     return has_all_words or has_lines or has_sentences
 
 

@@ -2,13 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from langchain_core.documents import Document
 
-from langchain_rse.adopting.chunks import JoinedChunk, StoredChunk, merge_equal, read_chunks
+from langchain_rse.adopting.chunks import (
+    JoinedChunk,
+    StoredChunk,
+    cut_text,
+    find_in_text,
+    merge_equal,
+    read_chunks,
+)
 from langchain_rse.adopting.existing_index import ExistingIndex, Gap
 from langchain_rse.adopting.runs import join_chunks
-from langchain_rse.adopting.whole_texts import divide_text, find_in_text
 from langchain_rse.errors import AdoptionError
 from langchain_rse.ingest.source_documents import sort_metadata
 from langchain_rse.stores.adopted import AdoptedVector
@@ -50,21 +57,17 @@ def make_version(
     Raises:
         AdoptionError: If the chunks cannot be joined.
     """
-    joined: list[JoinedChunk]
     gaps: list[Gap] = []
-    if index.texts is None:
-        has_positions = index.start_index_key is not None or index.chunk_index_key is not None
-        chunks = read_chunks(documents, index, in_given_order=index.in_store_order)
-        if has_positions:
-            chunks = merge_equal(chunks)
-        else:
-            chunks.sort(key=lambda chunk: (chunk.page, chunk.position))
-        joined, gaps = join_chunks(doc_id, chunks, index)
-    else:
+    chunks = read_chunks(documents, index)
+    if index.texts is not None:
         whole = _checked_text(whole)
-        chunks = read_chunks(documents, index, in_given_order=True)
         chunks = merge_equal(find_in_text(whole, chunks))
-        joined = divide_text(whole.page_content, chunks)
+        joined = cut_text(whole.page_content, chunks, [chunk.position for chunk in chunks])
+    else:
+        if index.start_index_key is not None or index.chunk_index_key is not None:
+            chunks = merge_equal(chunks)
+        chunks.sort(key=lambda chunk: (chunk.page, chunk.position))
+        joined, gaps = join_chunks(doc_id, chunks, index)
     version = _version(doc_id, chunks, joined, rules, namespace)
     return replace(version, counts_in_source=_counts_in_source(version, index)), gaps
 
@@ -97,7 +100,7 @@ def _version(
     rules: Mapping[str, Rule],
     namespace: str,
 ) -> DocumentVersion:
-    metadata = [_without_fields_of_segments(chunk) for chunk in joined]
+    metadata = [_without_fields_of_segments(chunk.metadata) for chunk in joined]
     shared, changing, stored_rules = sort_metadata(metadata, rules, doc_id)
     adopted = _number_vectors(stored, joined)
 
@@ -127,9 +130,8 @@ def _version(
     )
 
 
-def _without_fields_of_segments(chunk: JoinedChunk) -> dict[str, object]:
-    fields = chunk.metadata.items()
-    return {name: value for name, value in fields if name not in _FIELDS_OF_SEGMENTS}
+def _without_fields_of_segments(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: metadata[name] for name in metadata if name not in _FIELDS_OF_SEGMENTS}
 
 
 def _number_vectors(
@@ -138,13 +140,10 @@ def _number_vectors(
     """Give each vector the number of its chunk; excluded vectors come first."""
     text_digests: dict[str, str] = {}
     for stored_chunk in stored:
-        text_digest = digest(stored_chunk.text)
-        text_digests.update(dict.fromkeys(stored_chunk.vectors, text_digest))
+        text_digests |= dict.fromkeys(stored_chunk.vectors, digest(stored_chunk.text))
     used: list[AdoptedVector] = []
     for number, joined_chunk in enumerate(joined):
         for vector in joined_chunk.vectors:
             used.append(AdoptedVector(vector, text_digests.pop(vector), number))
-    left_out = [
-        AdoptedVector(vector, text_digest, None) for vector, text_digest in text_digests.items()
-    ]
+    left_out = [AdoptedVector(vector, text_digests[vector], None) for vector in text_digests]
     return left_out + used

@@ -404,9 +404,8 @@ class Scan:
             self.advance(len(chunks))
 
     def _list_vectors(self) -> Iterator[list[Document]]:
-        next_chunks = self.writer.vectors.adapter.list_chunks()
         namespace = namespace_of(self.writer.docstore)
-        while chunks := run(next_chunks()):
+        for chunks in batches(self.writer.vectors.adapter.list_chunks(), _BATCH):
             yield [chunk for chunk in chunks if namespace_in(chunk.metadata) == namespace]
 
     def _check_own_vectors(self, chunks: Iterable[Document]) -> None:

@@ -47,10 +47,15 @@ class ComparesAndSets(BaseStore[str, Document]):
 def change(docstore: DocStore, changes: Sequence[Change]) -> list[bool]:
     """Make each change whose record is as expected; return which, safe at least in this process."""
     with during("writing to the docstore"):
-        if hasattr(docstore, "compare_and_set"):
-            made: list[bool] = docstore.compare_and_set(changes)
-            return made
-        return _compare_and_set_in_process(docstore, changes)
+        return compare_and_set(docstore, changes)
+
+
+def compare_and_set(docstore: DocStore, changes: Sequence[Change]) -> list[bool]:
+    """Call the docstore's `ComparesAndSets.compare_and_set`; without one, do it in this process."""
+    if hasattr(docstore, "compare_and_set"):
+        made: list[bool] = docstore.compare_and_set(changes)
+        return made
+    return _compare_and_set_in_process(docstore, changes)
 
 
 # Held while a call of this process changes records of a store that cannot compare and set.

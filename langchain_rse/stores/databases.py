@@ -66,26 +66,22 @@ def asks_to_repeat(error: DBAPIError, *, has_waited: bool) -> bool:
     mysql_code = getattr(error.orig, "args", ())[:1]
     if _code_of(error) in _REPEAT_CODES or mysql_code == (_MYSQL_DEADLOCK,):
         return True
-    return "database is locked" in str(error.orig) and not has_waited
+    return _says(error, "database is locked") and not has_waited
 
 
 def explanation_of(error: DBAPIError) -> str:
     """What the error says of the database, and what to do; empty if there is nothing to add."""
-    reason = str(error.orig)
     if _code_of(error) == _DISK_FULL_CODE:
         return DISK_FULL
-    if "unable to open database file" in reason and not can_open_files():
+    if _says(error, "unable to open database file") and not can_open_files():
         return TOO_MANY_FILES  # SQLite does not say so
-    for words, explanation in _EXPLANATIONS.items():
-        if words in reason:
-            return explanation
-    return ""
+    explanations = (_EXPLANATIONS[words] for words in _EXPLANATIONS if _says(error, words))
+    return next(explanations, "")
 
 
-def _code_of(error: DBAPIError) -> str | None:
-    """PostgreSQL's code of an error."""
-    code: str | None = getattr(error.orig, "sqlstate", None)
-    return code
+def _code_of(error: DBAPIError) -> Any:  # noqa: ANN401
+    """PostgreSQL's code of an error; None for other databases."""
+    return getattr(error.orig, "sqlstate", None)
 
 
 def parse_url(url: str | URL) -> URL:
@@ -152,12 +148,6 @@ def write_rows(connection: Connection, table: str, rows: list[dict[str, str]]) -
         connection.exec_driver_sql(statement % values, tuple(parameters))
 
 
-def is_damage(error: DBAPIError) -> bool:
-    """True if SQLite says that a table or an index is damaged."""
-    reason = str(error.orig)
-    return any(words in reason for words in _DAMAGE)
-
-
 def first_line(error: DBAPIError) -> str:
     """The first line of the database's own message."""
     return str(error.orig).partition("\n")[0]
@@ -165,18 +155,20 @@ def first_line(error: DBAPIError) -> str:
 
 def is_unsearchable(error: DBAPIError) -> bool:
     """True if an index cannot be searched: it is damaged, missing, or closed to this user."""
-    if _code_of(error) in {*_DAMAGE_CODES, _NO_TABLE, _NO_RIGHT}:
-        return True
-    reason = str(error.orig)
-    return is_damage(error) or "no such table" in reason or _NO_FTS5 in reason
+    is_known = _code_of(error) in {*_DAMAGE_CODES, _NO_TABLE, _NO_RIGHT}
+    return is_known or _says(error, *_DAMAGE, "no such table", _NO_FTS5)
 
 
 def is_refusal(error: DBAPIError) -> bool:
     """True if the database lets this user create no index, or cannot have one."""
-    if _code_of(error) in {_NO_RIGHT, _READ_ONLY}:
-        return True
+    is_known = _code_of(error) in {_NO_RIGHT, _READ_ONLY}
+    return is_known or _says(error, "readonly database", _NO_FTS5)
+
+
+def _says(error: DBAPIError, *words: str) -> bool:
+    """True if some of the words stand in the database's own message."""
     reason = str(error.orig)
-    return "readonly database" in reason or _NO_FTS5 in reason
+    return any(each in reason for each in words)
 
 
 def prepare_engine(engine: Engine) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,16 +21,17 @@ def source_of(manifest: Manifest) -> str:
     return str(manifest.metadata.get("source", manifest.doc_id))
 
 
-def names_of(manifests: Iterable[Manifest]) -> dict[str, list[str]]:
+def names_of(
+    manifests: Iterable[Manifest], id_of: Callable[[Manifest], str] = lambda each: each.doc_id
+) -> dict[str, list[str]]:
     """Index the ids of documents by ids, sources, and file names with and without suffix."""
-    doc_ids: dict[str, list[str]] = {}
+    ids: dict[str, dict[str, None]] = {}
     for manifest in manifests:
-        doc_id = manifest.doc_id
-        source = source_of(manifest)
-        path = Path(doc_id)
-        for name in {doc_id, source, path.name, path.stem}:
-            doc_ids.setdefault(name, []).append(doc_id)
-    return doc_ids
+        identifier = id_of(manifest)
+        path = Path(identifier)
+        for name in {manifest.doc_id, source_of(manifest), path.name, path.stem}:
+            ids.setdefault(name, {})[identifier] = None
+    return {name: list(with_name) for name, with_name in ids.items()}
 
 
 def find_document(name: str, names: Mapping[str, Sequence[str]]) -> str:

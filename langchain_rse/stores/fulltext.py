@@ -5,11 +5,10 @@ deleted in one transaction. Any word of a query may match; operators in it have 
 those of `langchain_rse.text.words`: scripts without spaces have pairs of neighboring characters.
 """
 
-import contextlib
 import json
 import logging
 import numbers
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
@@ -107,7 +106,7 @@ class LexicalIndex:
         self.lock(connection)
         if self._is_there(connection):  # another process made it meanwhile
             return
-        if connection.exec_driver_sql(self._sql(self._remains_query)).first() is not None:
+        if self._ask(connection, self._remains_query) is not None:
             logger.info(
                 "the full-text index of table %r is incomplete, or an earlier version of this "
                 "package built it with other words: it is built again",
@@ -134,11 +133,6 @@ class LexicalIndex:
         """What to do if the database refuses to create the index."""
         return "Open the database once where it can be written to"
 
-    def drop(self, connection: Connection) -> None:
-        """Remove the index and its triggers, in one transaction."""
-        self.lock(connection)
-        self.remove(connection)
-
     def lock(self, connection: Connection) -> None:
         """Begin a transaction that excludes other writers."""
         connection.exec_driver_sql(self._sql(self._lock))
@@ -154,10 +148,7 @@ class LexicalIndex:
 
     def _check(self, connection: Connection) -> bool:
         """`fits`, but for errors of a damaged index."""
-        for query in self._problems:
-            if connection.exec_driver_sql(self._sql(query)).first() is not None:
-                return False
-        return True
+        return all(self._ask(connection, query) is None for query in self._problems)
 
     def remove(self, connection: Connection) -> None:
         """Remove the index and its triggers, in a transaction that has its lock."""
@@ -171,14 +162,8 @@ class LexicalIndex:
         if k < 1:
             raise ValueError(f"k must be at least 1; got {k!r}")
         reader = _MatchReader(check_filter(condition))
-        with self._explained():
-            return self._search_chunks(connection, query, k, reader, _within(prefix))
-
-    @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Raise a FullTextError for errors of the database that are due to the index."""
         try:
-            yield
+            return self._search_chunks(connection, query, k, reader, _within(prefix))
         except DBAPIError as error:
             if not is_unsearchable(error):
                 raise
@@ -218,10 +203,8 @@ class LexicalIndex:
 
         A ValueError if it was built with other settings.
         """
-        settings = self._settings_of(connection)
-        if settings is None:
-            return False
-        if connection.exec_driver_sql(self._sql(self._form_query)).first() is None:
+        settings = self._ask(connection, self._settings_query)
+        if settings is None or self._ask(connection, self._form_query) is None:
             return False
         if settings != self._settings:
             raise ValueError(
@@ -230,10 +213,9 @@ class LexicalIndex:
             )
         return True
 
-    def _settings_of(self, connection: Connection) -> str | None:
-        """The settings of the index in the database; None if there is none."""
-        settings: str | None = connection.exec_driver_sql(self._sql(self._settings_query)).scalar()
-        return settings
+    def _ask(self, connection: Connection, query: str) -> Any:  # noqa: ANN401
+        """The first value that a query finds; None if it finds nothing."""
+        return connection.exec_driver_sql(self._sql(query)).scalar()
 
     def _choose_words(
         self, connection: Connection, query: str, within: Mapping[str, str]
@@ -290,6 +272,7 @@ class _MatchReader:
         return chunks
 
     def _chunk(self, key: str, record: str, manifest_record: str | None) -> Document | None:
+        """Make a chunk; None if its version is not current, or the filter excludes it."""
         parts = key.split("/")
         if len(parts) != 3:  # noqa: PLR2004 - see _is_chunk
             raise CorruptRecordError(
@@ -299,23 +282,18 @@ class _MatchReader:
         document, version, _ = parts
         if document not in self._manifests:
             self._manifests[document] = None  # if it cannot be read
-            self._manifests[document] = self._manifest(document, manifest_record)
-        manifest = self._manifests[document]
-        if manifest is None or manifest.current is None or manifest.current.name != version:
+            if manifest_record is not None:
+                name = manifest_key(document)
+                manifest = Manifest.from_document(decode_document(manifest_record, name), name)
+                self._manifests[document] = manifest
+        of_document = self._manifests[document]
+        current = None if of_document is None else of_document.current
+        if of_document is None or current is None or current.name != version:
             return None
-        chunk = chunk_document(decode_document(record, key), key, manifest)
-        return chunk if _passes(chunk.metadata, self._condition) else None
-
-    def _manifest(self, document: str, record: str | None) -> Manifest | None:
-        """Read a document's manifest; None without one, or if the filter excludes all chunks."""
-        if record is None:
-            return None
-        key = manifest_key(document)
-        manifest = Manifest.from_document(decode_document(record, key), key)
-        is_adopted = manifest.current is not None and manifest.current.adopted
-        if is_adopted and self._condition.keys() & {*LOCATION_FIELDS, CHUNK_ID}:
+        if current.adopted and self._condition.keys() & {*LOCATION_FIELDS, CHUNK_ID}:
             return None  # the vector store has other values in these fields
-        return manifest
+        chunk = chunk_document(decode_document(record, key), key, of_document)
+        return chunk if _passes(chunk.metadata, self._condition) else None
 
 
 def _passes(metadata: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:

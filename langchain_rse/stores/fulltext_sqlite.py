@@ -167,10 +167,10 @@ def forget_damaged(connection: Connection, table: str, records: Mapping[str, Any
     So the triggers do not remove their words, which only the undamaged text can. These words find
     nothing from then on, and `fits` is false until the index is built again.
     """
-    damaged_keys = [key for key, record in records.items() if not is_readable(record, key)]
+    damaged_keys = [{"key": key} for key in records if not is_readable(records[key], key)]
     if damaged_keys:
         statement = sa.text(f'DELETE FROM "{table}_lexical_keys" WHERE key = :key')
-        connection.execute(statement, [{"key": key} for key in damaged_keys])
+        connection.execute(statement, damaged_keys)
 
 
 def is_indexed(connection: Connection, table: str) -> bool:

@@ -126,17 +126,9 @@ def _mend_table(connection: Connection, table: str) -> None:
 
 def _keys_only_in_index(connection: Connection, table: str) -> dict[int, str]:
     """The keys of those rows whose key is damaged in the table but not in the index."""
-    keys_in_index: dict[int, object] = {}
-    for row, key in connection.exec_driver_sql(f'SELECT rowid, key FROM "{table}" ORDER BY key'):
-        keys_in_index[row] = key
-    different: dict[int, str] = {}
-    for row, key in connection.exec_driver_sql(f'SELECT rowid, key FROM "{table}" NOT INDEXED'):
-        key_in_index = keys_in_index.get(row)
-        if isinstance(key_in_index, str) and key_in_index != key:
-            different[row] = key_in_index
-    undamaged: dict[int, str] = {}
-    for row, key in different.items():
-        query = sa.text(f'SELECT value FROM "{table}" NOT INDEXED WHERE rowid = :row')
-        if is_readable(connection.execute(query, {"row": row}).scalar(), key):
-            undamaged[row] = key
-    return undamaged
+    rows = connection.exec_driver_sql(
+        f'SELECT indexed.rowid, indexed.key, stored.value FROM "{table}" AS indexed '
+        f'INDEXED BY "sqlite_autoindex_{table}_1" JOIN "{table}" AS stored NOT INDEXED '
+        "ON stored.rowid = indexed.rowid WHERE stored.key IS NOT indexed.key"
+    )
+    return {row: key for row, key, value in rows if is_readable(value, str(key))}

@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from langchain_rse.errors import CorruptRecordError, FormatError, MetadataError
 from langchain_rse.stores.compare_and_set import DocStore, is_as_expected
-from langchain_rse.stores.file_errors import reading_files, writing_files
+from langchain_rse.stores.file_errors import explained_file_errors
 
 _FORMAT = 6
 _END = ',"checksum":"%s","format":%d}'  # of a record
@@ -117,11 +117,7 @@ def decode_documents(
 
 def is_readable(record: Any, key: str) -> bool:  # noqa: ANN401 - damaged, it may be of any type
     """True if the record of a key can be read: its checksum fits."""
-    try:
-        decode_document(record, key)
-    except CorruptRecordError:
-        return False
-    return True
+    return not is_record(record, None, key)
 
 
 def is_record(record: str | bytes | None, document: Document | None, key: str) -> bool:
@@ -148,7 +144,12 @@ def _to_json(value: Any, place: str) -> Any:  # noqa: ANN401 - a return for each
     if isinstance(value, str):
         return str.__str__(value)  # the value of an enum, not its name
     if isinstance(value, int):
-        return _integer(value, place)
+        if not _LEAST_INTEGER <= value <= _LARGEST_INTEGER:
+            raise MetadataError(
+                f"{place} is an integer of more than 64 bits and cannot be kept in a docstore; "
+                "use a string"
+            )
+        return int(value)
     if isinstance(value, float) and math.isfinite(value):
         return float(value)
     if isinstance(value, dict):
@@ -157,15 +158,6 @@ def _to_json(value: Any, place: str) -> Any:  # noqa: ANN401 - a return for each
     if isinstance(value, list):
         return [_to_json(item, f"{place}[{index}]") for index, item in enumerate(value)]
     return {_TAG: _to_tagged(value, place)}
-
-
-def _integer(value: int, place: str) -> int:
-    if not _LEAST_INTEGER <= value <= _LARGEST_INTEGER:
-        raise MetadataError(
-            f"{place} is an integer of more than 64 bits and cannot be kept in a docstore; use a "
-            "string"
-        )
-    return int(value)
 
 
 def _to_tagged(value: Any, place: str) -> list[str]:  # noqa: ANN401
@@ -222,8 +214,13 @@ class JSONDocStore(BaseStore[str, Document]):
 
     @override
     def mget(self, keys: Sequence[str]) -> list[Document | None]:
-        with reading_files():
-            records = self.store.mget(keys)
+        try:
+            with explained_file_errors():
+                records = self.store.mget(keys)
+        except IsADirectoryError as error:
+            raise CorruptRecordError(
+                f"{error}. Then call check(repair=True), and add the document that it names again"
+            ) from error
         return decode_documents(records, keys)
 
     @override
@@ -231,12 +228,12 @@ class JSONDocStore(BaseStore[str, Document]):
         records = [
             (key, encode_document(document, key).encode()) for key, document in key_value_pairs
         ]
-        with writing_files():
+        with explained_file_errors():
             self.store.mset(records)
 
     @override
     def mdelete(self, keys: Sequence[str]) -> None:
-        with writing_files():
+        with explained_file_errors():
             self.store.mdelete(keys)
 
     @override

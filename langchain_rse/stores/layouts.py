@@ -69,14 +69,8 @@ class Layout:
 
     def lengths_of(self, window: range) -> list[int]:
         """The lengths of the chunks in a window, in characters."""
-        lengths: list[int] = []
-        for page in _pages_of([window]):
-            cuts = self.pages[page]
-            first = page * SPANS_PER_PAGE
-            start = max(window.start - first, 0)
-            end = min(window.stop - first, SPANS_PER_PAGE)
-            lengths += np.diff(cuts[start : end + 1]).tolist()
-        return lengths
+        spans = map(self.span_of, window)
+        return [end - start for start, end in spans]
 
     def span_of(self, index: int) -> tuple[int, int]:
         """The first character of a chunk in a window, and the character after its last one."""
@@ -163,20 +157,13 @@ def _read_layout(
 
 def _cut_at_gaps(windows: Sequence[range], gaps: Sequence[int]) -> Sequence[range]:
     """Cut ascending windows at gaps, since no segment may contain one."""
-    if not gaps:
-        return windows
     cut_windows: list[range] = []
     for window in windows:
-        start = window.start
-        for gap in gaps:
-            if gap not in window:
-                continue
-            if start < gap:
-                cut_windows.append(range(start, gap))
-            start = gap + 1
-        if start < window.stop:
-            cut_windows.append(range(start, window.stop))
-    return cut_windows
+        inside = [gap for gap in gaps if gap in window]
+        starts = [window.start, *(gap + 1 for gap in inside)]
+        ends = [*inside, window.stop]
+        cut_windows += map(range, starts, ends)
+    return [window for window in cut_windows if window]
 
 
 # Records other than manifests and chunks
@@ -204,12 +191,11 @@ def read_parts(record: Record, key: str, manifest: Manifest) -> Sequence[Part]:
     """Read the parts that a document was given in; empty if it was one."""
     with _reading(record, key, manifest) as fields:
         parts = _PARTS.validate_python(fields["parts"])
-        end = 0  # of the part before
+        bounds: list[int] = []
         for start, length, _ in parts:
-            if start < end:
-                raise ValueError("they are not the parts of its text")
-            end = start + length
-        if parts and end != manifest.length:
+            bounds += [start, start + length]
+        is_inside = bounds == sorted(bounds) and bounds[-1:] in ([], [manifest.length])
+        if not is_inside:
             raise ValueError("they are not the parts of its text")
     return parts
 
@@ -289,16 +275,14 @@ def read_chunks(
 
 def _find_replaced(docstore: DocStore, layouts: Sequence[Layout]) -> set[str]:
     """Find the documents that have another version than their layout; return their keys."""
-    keys = [manifest_key(layout.manifest.key) for layout in layouts]
-    records = read_records(docstore, keys)
+    by_key = {manifest_key(layout.manifest.key): layout.manifest for layout in layouts}
     replaced: set[str] = set()
-    for key, layout in zip(keys, layouts, strict=True):
-        record = records[key]
+    for key, record in read_records(docstore, list(by_key)).items():
         current = None
         if isinstance(record, Document):
             current = Manifest.from_document(record, key).current
-        if current != layout.manifest.current:
-            replaced.add(layout.manifest.key)
+        if current != by_key[key].current:
+            replaced.add(by_key[key].key)
     return replaced
 
 

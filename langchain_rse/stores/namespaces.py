@@ -11,11 +11,16 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.documents import Document
-from langchain_core.stores import BaseStore
 from typing_extensions import override
 
 from langchain_rse.errors import StoreMismatchError
-from langchain_rse.stores.compare_and_set import Change, ComparesAndSets, DocStore, list_keys
+from langchain_rse.stores.compare_and_set import (
+    Change,
+    ComparesAndSets,
+    DocStore,
+    compare_and_set,
+    list_keys,
+)
 from langchain_rse.stores.records import NAMESPACES, digest, manifest_key
 from langchain_rse.stores.vectorstores import FILTERED, adapter_for
 from langchain_rse.text.quoting import UNENCODABLE
@@ -33,7 +38,7 @@ def namespace_digest(namespace: str) -> str:
     return digest("namespace", namespace)[:16]
 
 
-class NamespacedStore(BaseStore[str, Document]):
+class NamespacedStore(ComparesAndSets):
     """The records of one namespace in a docstore; the same key is another record in each."""
 
     def __init__(self, docstore: DocStore, namespace: str) -> None:
@@ -69,6 +74,13 @@ class NamespacedStore(BaseStore[str, Document]):
             key = self._inner_key(outer_key)
             if key is not None and key.startswith(prefix or ""):
                 yield key
+
+    @override
+    def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
+        # It holds for all processes if it does in the docstore.
+        self._check_and_mark()
+        outer_changes = [(self._outer_key(key), expected, new) for key, expected, new in changes]
+        return compare_and_set(self.docstore, outer_changes)
 
     def lexical_search(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         """Find chunks of the namespace by their words, see `SQLDocStore.lexical_search`."""
@@ -115,19 +127,6 @@ class NamespacedStore(BaseStore[str, Document]):
         return key if key and self._outer_key(key) == outer_key else None
 
 
-class _ComparingNamespacedStore(NamespacedStore, ComparesAndSets):
-    """The records of one namespace in a docstore that compares and sets."""
-
-    @override
-    def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
-        self._check_and_mark()
-        store: Any = self.docstore
-        made: list[bool] = store.compare_and_set(
-            [(self._outer_key(key), expected, new) for key, expected, new in changes]
-        )
-        return made
-
-
 def in_namespace(
     docstore: DocStore,
     namespace: Any,  # noqa: ANN401 - a string, as is checked here
@@ -139,7 +138,8 @@ def in_namespace(
             "namespace must be a string of at most 200 characters, none of them NUL or a lone "
             f"surrogate; got {namespace!r:.250}"
         )
-    if namespace and not _can_filter(vectorstore):
+    can_filter = vectorstore is None or adapter_for(vectorstore).can_filter_namespaces
+    if namespace and not can_filter:
         raise ValueError(
             f"namespace={namespace!r}: langchain-rse cannot filter a {type(vectorstore).__name__}, "
             f"only {FILTERED}; give each namespace a collection and a docstore of its own"
@@ -149,13 +149,7 @@ def in_namespace(
         return docstore
     if own:
         raise ValueError(f"docstore is that of namespace {own!r}; got {namespace=}")
-    if hasattr(docstore, "compare_and_set"):
-        return _ComparingNamespacedStore(docstore, namespace)
     return NamespacedStore(docstore, namespace)
-
-
-def _can_filter(vectorstore: VectorStore | None) -> bool:
-    return vectorstore is None or adapter_for(vectorstore).can_filter_namespaces
 
 
 def namespace_of(docstore: DocStore) -> str:

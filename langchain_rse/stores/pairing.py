@@ -67,15 +67,9 @@ class Model(NamedTuple):
     store: str = ""  # class and collection; empty if they are not recorded
 
 
-class _CheckedPair(NamedTuple):
-    """A pair that was checked in this process."""
-
-    objects: list[weakref.ref[Any]]  # docstore, vector store and embeddings
-    model: Model
-
-
-# By the ids of the objects; removed when one of the objects is gone.
-_checked: dict[tuple[int, ...], _CheckedPair] = {}
+# Models of pairs that were checked in this process, with the docstore, the vector store and the
+# embeddings, by the ids of these; removed when one of them is gone.
+_checked: dict[tuple[int, ...], tuple[list[weakref.ref[Any]], Model]] = {}
 
 
 def check_pair(
@@ -90,9 +84,8 @@ def check_pair(
     if vectorstore.embeddings is not None:
         objects.append(vectorstore.embeddings)
     object_ids = tuple(id(each) for each in objects)
-    checked = _checked.get(object_ids)
-    if checked is not None and not force:
-        return checked.model
+    if object_ids in _checked and not force:
+        return _checked[object_ids][1]
     pair = None
     while pair is None:
         pair = yield from _check_record(docstore, vectorstore, force=force, record=record)
@@ -101,7 +94,9 @@ def check_pair(
     if pair is _UNRECORDED:
         return Model()
     if force:
-        _forget(docstore)
+        for checked_ids in list(_checked):
+            if checked_ids[0] == id(docstore):
+                _checked.pop(checked_ids, None)
     model = Model(pair.model, len(pair.probe), pair.store_name)
     _remember(object_ids, objects, model)
     return model
@@ -115,13 +110,16 @@ def _check_record(
     Returns the pair as it is recorded now; None if another call has changed the record meanwhile.
     """
     records = yield from compute(read_records, docstore, [PAIR_KEY, NAMESPACES])
-    stored_record = records[PAIR_KEY]
-    if isinstance(stored_record, FormatError):
-        raise stored_record
+    record_of_pair = records[PAIR_KEY]
+    if isinstance(record_of_pair, FormatError):
+        raise record_of_pair
     refuse_namespaces(records[NAMESPACES])
-    if not isinstance(stored_record, Document):  # also if it is damaged, and is written again
-        stored_record = None
-    stored = _read_pair(stored_record)
+    stored_record = None  # also if it is damaged, and is written again
+    stored = None
+    if isinstance(record_of_pair, Document):
+        stored_record = record_of_pair
+        with suppress(ValidationError):
+            stored = _Pair.model_validate(stored_record.metadata)
     if stored is None and not record:
         return _UNRECORDED
     pair = yield from _describe(vectorstore)
@@ -143,16 +141,6 @@ def _check_record(
         change, docstore, [(PAIR_KEY, stored_record, new_record)]
     )
     return pair if is_written else None
-
-
-def _read_pair(record: Document | None) -> _Pair | None:
-    """Read the record of a pair; None if there is none, or it cannot be read."""
-    if record is None:
-        return None
-    try:
-        return _Pair.model_validate(record.metadata)
-    except ValidationError:
-        return None
 
 
 def _describe(vectorstore: VectorStore) -> Steps[_Pair]:
@@ -192,12 +180,4 @@ def _remember(object_ids: tuple[int, ...], objects: Sequence[Any], model: Model)
         _checked.pop(object_ids, None)
 
     with suppress(TypeError):  # objects without weak references are asked each time
-        references = [weakref.ref(each, forget) for each in objects]
-        _checked[object_ids] = _CheckedPair(references, model)
-
-
-def _forget(docstore: DocStore) -> None:
-    """Forget all pairs of a docstore."""
-    for object_ids in list(_checked):
-        if object_ids[0] == id(docstore):
-            _checked.pop(object_ids, None)
+        _checked[object_ids] = [weakref.ref(each, forget) for each in objects], model

@@ -212,12 +212,9 @@ def judgment_of(metadata: Mapping[str, Any]) -> dict[str, bool | str | None]:
     """A relevance filter's judgment in the metadata of a document; empty if none judged it."""
     names = (IS_RELEVANT, RELEVANCE_EXPLANATION, RELEVANCE_FAILURE)
     judgment = {name: metadata[name] for name in names if name in metadata}
-    if IS_RELEVANT not in judgment or RELEVANCE_EXPLANATION not in judgment:
-        return {}
-    for value in judgment.values():
-        if value is not None and not isinstance(value, (bool, str)):
-            return {}
-    return judgment
+    is_whole = IS_RELEVANT in judgment and RELEVANCE_EXPLANATION in judgment
+    are_plain = all(isinstance(value, (bool, str, type(None))) for value in judgment.values())
+    return judgment if is_whole and are_plain else {}
 
 
 # Metadata of segments
@@ -408,12 +405,10 @@ class Manifest:
 
     def with_garbage(self, versions: Iterable[Version]) -> Manifest:
         """This manifest with some of its versions as garbage."""
-        removed = [version for version in versions if version not in self.garbage]
-        current = None if self.current in removed else self.current
-        announced = [each for each in self.announced if each.version not in removed]
-        return replace(
-            self, current=current, announced=announced, garbage=[*self.garbage, *removed]
-        )
+        garbage = list(dict.fromkeys([*self.garbage, *versions]))
+        current = None if self.current in garbage else self.current
+        announced = [each for each in self.announced if each.version not in garbage]
+        return replace(self, current=current, announced=announced, garbage=garbage)
 
     def without_garbage(self, versions: Collection[Version]) -> Manifest:
         """This manifest after some of its garbage was removed."""
@@ -611,9 +606,10 @@ def adopted_record(
     vector: str, doc_id: str = "", version: str = "", index: int | None = None
 ) -> tuple[str, Document]:
     """Make the record that names the chunk of an adopted vector, if it has one, with its key."""
-    if index is None:
-        return adopted_key(vector), _record(**{DOC_ID: None, VERSION: version})
-    return adopted_key(vector), _record(**{DOC_ID: doc_id, VERSION: version, CHUNK_INDEX: index})
+    fields: dict[str, Any] = {DOC_ID: None, VERSION: version}
+    if index is not None:
+        fields = {DOC_ID: doc_id, VERSION: version, CHUNK_INDEX: index}
+    return adopted_key(vector), _record(**fields)
 
 
 def _record(**metadata: Any) -> Document:  # noqa: ANN401 - any metadata

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from langchain_core.documents import Document
@@ -36,7 +36,7 @@ from langchain_rse.stores.databases import (
     use_wal,
     write_rows,
 )
-from langchain_rse.stores.fulltext import LexicalIndex, check_lexical
+from langchain_rse.stores.fulltext import check_lexical
 from langchain_rse.stores.fulltext_sqlite import forget_damaged, is_indexed
 from langchain_rse.stores.indexes import (
     find_index_problems,
@@ -134,7 +134,9 @@ class SQLDocStore(ComparesAndSets):
         self._engine_kwargs = self._complete_engine_kwargs(engine_kwargs or {})
         self._lexical = lexical
         self._word_settings = {"tokenizer": tokenizer, "language": language}
-        self._index = lexical_index(backend, table_name, lexical=lexical, **self._word_settings)
+        self._index: Any = lexical_index(
+            backend, table_name, lexical=lexical, **self._word_settings
+        )
         self._table = make_table(table_name)
         self._select = self._make_select()
         self._engine = self._make_engine()
@@ -212,11 +214,12 @@ class SQLDocStore(ComparesAndSets):
         The store makes a new index when it is next used, unless it is opened with
         ``lexical=False`` from then on.
         """
-        index = self._checked_index()
+        check_lexical(self)
         with _explained(self), self._lock:
             self._create_table()
             with self._engine.begin() as connection:
-                index.drop(connection)
+                self._index.lock(connection)
+                self._index.remove(connection)
             self._is_ready = False
 
     def index_problems(self) -> list[str]:
@@ -247,7 +250,8 @@ class SQLDocStore(ComparesAndSets):
 
     @override
     def mget(self, keys: Sequence[str]) -> list[Document | None]:
-        return self._run(self._read_records, keys)
+        values = self._run(self._read_values, keys)
+        return decode_documents([values.get(key) for key in keys], keys)
 
     @override
     def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
@@ -263,10 +267,6 @@ class SQLDocStore(ComparesAndSets):
 
     # The work in a transaction
 
-    def _read_records(self, connection: Connection, keys: Sequence[str]) -> list[Document | None]:
-        values = self._read_values(connection, keys)
-        return decode_documents([values.get(key) for key in keys], keys)
-
     def _read_values(
         self, connection: Connection, keys: Iterable[str], *, lock: bool = False
     ) -> dict[str, str]:
@@ -281,14 +281,14 @@ class SQLDocStore(ComparesAndSets):
         return values
 
     def _set(self, connection: Connection, rows: list[dict[str, str]]) -> None:
-        self._forget_damaged(connection, [row["key"] for row in rows])
+        self._begin_change(connection, [row["key"] for row in rows])
         self._write_rows(connection, rows)
 
     def _delete(self, connection: Connection, keys: Sequence[str]) -> None:
-        self._forget_damaged(connection, keys)
+        self._begin_change(connection, keys)
         self._delete_rows(connection, keys)
 
-    def _forget_damaged(self, connection: Connection, keys: Sequence[str]) -> None:
+    def _begin_change(self, connection: Connection, keys: Iterable[str]) -> None:
         """Before records are replaced or removed, keep damaged ones from the full-text index."""
         if self._is_sqlite and is_indexed(connection, self._table.name):
             # No other connection writes between reading and writing.
@@ -364,15 +364,10 @@ class SQLDocStore(ComparesAndSets):
         # A damaged key may be no text.
         return [name for name in names if isinstance(name, str) and name.startswith(prefix)]
 
-    def _checked_index(self) -> LexicalIndex:
-        """The full-text index; a FullTextError if there is none."""
-        check_lexical(self)
-        return cast("LexicalIndex", self._index)
-
-    # The index may be refused when the store is first used, so it is asked for only then.
-
     def _search(self, connection: Connection, *args: Any) -> list[tuple[Document, float]]:  # noqa: ANN401
-        return self._checked_index().search(connection, *args)
+        check_lexical(self)  # again, as the index may be refused when the store is first used
+        found: list[tuple[Document, float]] = self._index.search(connection, *args)
+        return found
 
     # Transactions
 
@@ -399,7 +394,7 @@ class SQLDocStore(ComparesAndSets):
             self._engine.connect() as connection,
         ):
             # On PostgreSQL, a transaction would take three round trips for a read instead of one.
-            if self._is_postgres and work == self._read_records:
+            if self._is_postgres and work == self._read_values:
                 connection.execution_options(isolation_level="AUTOCOMMIT")
             with connection.begin():
                 return work(connection, *args)

@@ -159,25 +159,21 @@ class _DocumentReader:
         """True if spans tile the text, and are those of the chunks."""
         if not _tile(spans, self.manifest.length):
             return False
-        return all((chunk.start, chunk.end) == spans[index] for index, chunk in chunks.items())
+        return all(chunks[index][:2] == spans[index] for index in chunks)
 
 
 def _tile(spans: Sequence[tuple[int, int]], length: int) -> bool:
     """True if spans tile a text of this length, or if there are none."""
     if not spans:
         return True
-    end = 0  # of the span before
-    for start, next_end in spans:
-        if start != end:
-            return False
-        end = next_end
-    return end == length
+    starts = [start for start, _ in spans]
+    ends = [end for _, end in spans]
+    return [*starts, length] == [0, *ends]
 
 
 def _read_chunk(record: Document, key: str, manifest: Manifest, index: int) -> Chunk:
-    metadata = record.metadata
     text = record.page_content
-    start = metadata.get(START_INDEX)
+    start = record.metadata.get(START_INDEX)
     if not isinstance(start, int):
         start = 0
     end = start + len(text)
@@ -188,8 +184,8 @@ def _read_chunk(record: Document, key: str, manifest: Manifest, index: int) -> C
         end=end,
         text=text,
         embedded_text=with_table_header(table_header, text.strip()),
-        metadata=changes if METADATA_CHANGES in metadata else (),
-        header=str(metadata.get(HEADER, "")),
+        metadata=changes if METADATA_CHANGES in record.metadata else (),
+        header=str(record.metadata.get(HEADER, "")),
         table_header=table_header,
     )
 
@@ -203,7 +199,7 @@ class StoredText(NamedTuple):
 
 def read_text(docstore: DocStore, manifest: Manifest) -> StoredText | None:
     """Read all text of a document that `RSEIndexer` added; None if some of it cannot be read."""
-    document = (read_document(docstore, manifest)).document
+    document = read_document(docstore, manifest).document
     if document is None:
         return None
     text = document.text

@@ -15,7 +15,7 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.errors import AdoptionError
-from tests.integration_tests.vectorstores import CASES, Case, Place
+from tests.integration_tests.vectorstores import CASES, Case, Place, params
 from tests.unit_tests import fakes
 
 way = fakes.way
@@ -90,7 +90,7 @@ def whole_texts(way: Way, retriever: RSERetriever) -> dict[str, str]:
     return {segment.metadata["doc_id"]: segment.page_content for segment in segments}
 
 
-@pytest.mark.parametrize("case", KNOWN, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", params(KNOWN))
 @pytest.mark.parametrize(("way", "overlap"), [("sync", 0), ("async", 150)], indirect=["way"])
 def test_chunks_of_a_plain_index_become_passages(
     way: Way,
@@ -125,7 +125,7 @@ def test_chunks_of_a_plain_index_become_passages(
     assert way.call(store.similarity_search, store.asimilarity_search, "what is a string") == []
 
 
-@pytest.mark.parametrize("case", IN_ORDER, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", params(IN_ORDER))
 def test_chunks_without_places_are_taken_in_the_order_of_the_store(
     way: Way, opened: Callable[[Case], VectorStore], case: Case, tmp_path: Path
 ) -> None:
@@ -154,7 +154,7 @@ def test_chunks_without_places_are_taken_in_the_order_of_the_store(
     assert segment.metadata["page_end"] > segment.metadata["page_start"] == 0
 
 
-@pytest.mark.parametrize("case", KNOWN, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", params(KNOWN))
 @fakes.both_ways
 def test_text_that_other_code_deletes_or_changes_is_not_shown(
     way: Way, opened: Callable[[Case], VectorStore], case: Case, tmp_path: Path
@@ -193,20 +193,7 @@ def test_text_that_other_code_deletes_or_changes_is_not_shown(
     assert not any("filler4" in segment.page_content for segment in found)
 
 
-@pytest.mark.parametrize("case", KNOWN, ids=lambda case: case.name)
-def test_usual_metadata_needs_no_description(
-    way: Way, opened: Callable[[Case], VectorStore], case: Case
-) -> None:
-    splitter = RecursiveCharacterTextSplitter(chunk_size=700, add_start_index=True)
-    store = opened(case)
-    add(way, store, splitter.split_documents(documents()))
-    indexer = RSEIndexer(store, InMemoryStore())
-    report = way.call(indexer.adopt, indexer.aadopt)
-    assert report.index == ExistingIndex(doc_id_key="source", start_index_key="start_index")
-    assert str(report).endswith(f"of {len(TEXTS)} documents")
-
-
-@pytest.mark.parametrize("case", KNOWN, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", params(KNOWN))
 def test_texts_without_metadata_are_one_document_in_stores_with_an_order(
     way: Way, opened: Callable[[Case], VectorStore], case: Case
 ) -> None:
@@ -239,7 +226,7 @@ def parents_of(store: VectorStore, **child: Any) -> ParentDocumentRetriever:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("case", IN_ORDER, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", params(IN_ORDER))
 def test_children_of_parents_become_passages_of_the_whole_document(
     way: Way, opened: Callable[[Case], VectorStore], case: Case, tmp_path: Path
 ) -> None:
@@ -256,7 +243,7 @@ def test_children_of_parents_become_passages_of_the_whole_document(
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("case", KNOWN, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", params(KNOWN))
 @pytest.mark.parametrize(("way", "overlap"), [("sync", 0), ("async", 100)], indirect=["way"])
 def test_children_are_found_in_the_texts_of_their_parents(
     way: Way,
@@ -275,17 +262,3 @@ def test_children_are_found_in_the_texts_of_their_parents(
     assert sorted(found.values()) == sorted(text.page_content for text in whole if text)
     (segment,) = way.invoke(retriever, "what is a string", k=1)
     assert segment.metadata["source"] in TEXTS
-
-
-@pytest.mark.parametrize("case", KNOWN, ids=lambda case: case.name)
-def test_stores_without_an_order_say_so(
-    way: Way, opened: Callable[[Case], VectorStore], case: Case, tmp_path: Path
-) -> None:
-    store = opened(case)
-    add(way, store, [Document("text", metadata={"source": "a"})])
-    index: dict[str, Any] = {"doc_id_key": "source", "in_store_order": True}
-    if case in IN_ORDER:
-        adopted(way, store, tmp_path, **index)
-        return
-    with pytest.raises(ValueError, match="in_store_order=True: this store does not list"):
-        adopted(way, store, tmp_path, **index)

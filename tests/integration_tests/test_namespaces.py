@@ -18,7 +18,7 @@ from langchain_core.vectorstores import VectorStore
 from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.errors import StoreMismatchError
 from langchain_rse.stores.namespaces import namespace_digest
-from tests.integration_tests.vectorstores import CASES, Case, Place, announced
+from tests.integration_tests.vectorstores import CASES, Case, Place, announced, params
 from tests.soaking import SOAK
 from tests.unit_tests import fakes
 
@@ -34,7 +34,7 @@ MANY = 300 if SOAK == 1 else 1_000
 _numbers = itertools.count()
 
 
-@pytest.fixture(params=[case for case in CASES if case.name in NAMES], ids=lambda case: case.name)
+@pytest.fixture(params=params(case for case in CASES if case.name in NAMES))
 def case(request: pytest.FixtureRequest) -> Case:
     return cast("Case", request.param)
 

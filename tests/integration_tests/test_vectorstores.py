@@ -23,21 +23,16 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.engine import calibrate
-from langchain_rse.errors import MissingRecordError
 from tests.integration_tests.vectorstores import (
     CASES,
     Case,
     Place,
     announced,
-    by_dict,
     by_function,
     cosine,
     cosine_distance,
-    faiss,
-    faiss_filter,
-    lancedb,
-    lancedb_filter,
     negative_cosine,
+    params,
     pgvector,
 )
 from tests.soaking import SOAK
@@ -185,16 +180,12 @@ def one_metric_each() -> list[Case]:
     return list(first.values())
 
 
-def id_of(case: Case) -> str:
-    return case.name.replace(" ", "-")
-
-
 # What is not about scores is the same for all metrics.
 STORES = one_metric_each() if SOAK == 1 else CASES
-with_every_metric = pytest.mark.parametrize("case", CASES, ids=id_of, indirect=True)
+with_every_metric = pytest.mark.parametrize("case", params(CASES), indirect=True)
 
 
-@pytest.fixture(params=STORES, ids=id_of)
+@pytest.fixture(params=params(STORES))
 def case(request: pytest.FixtureRequest, record_property: Any) -> Case:
     case: Case = request.param
     record_property("vector store", case.name)
@@ -358,30 +349,6 @@ def test_filters_look_into_lists(case: Case, store: VectorStore, way: Way) -> No
         for query in QUERIES:
             segments = index.ask(query, search_kwargs=filtered, irrelevant_chunk_penalty=0)
             assert {segment.metadata["doc_id"] for segment in segments} == members
-        if isinstance(filtered.get("filter"), dict):
-            check_whole_documents(index, filtered, members)
-
-
-def check_whole_documents(index: Index, filtered: dict[str, Any], members: set[str]) -> None:
-    """A filter that is a dict holds for documents that are read as a whole."""
-    fields: dict[str, Any] = {"docstore": index.docstore, "search_kwargs": filtered}
-    retriever = RSERetriever(vectorstore=index.vectorstore, **fields)
-    documents = index.way.call(retriever.documents, retriever.adocuments)
-    assert {stored.doc_id for stored in documents} == members
-    everything = RSERetriever(vectorstore=index.vectorstore, docstore=index.docstore)
-    for subject in SUBJECTS:
-        (segment,) = index.way.invoke(everything, f"{subject}03", k=1)
-        doc_id = segment.metadata["doc_id"]
-        reads: list[tuple[Any, ...]] = [
-            (retriever.text, retriever.atext, doc_id),
-            (retriever.around, retriever.aaround, segment, 10),
-        ]
-        for read in reads:
-            if doc_id in members:
-                assert index.way.call(*read)
-            else:
-                with pytest.raises(MissingRecordError):
-                    index.way.call(*read)
 
 
 def candidates_of(index: Index, query: str, **fields: Any) -> dict[tuple[str, int], float | None]:
@@ -500,52 +467,6 @@ def test_a_cut_off_call_goes_on(
         same(index.ask(query, calibration="rank"), reference.ask(query, calibration="rank"))
 
 
-# A replacement writes the new manifest and the new records to the docstore; then, with the
-# new vectors written (2), the manifest that makes them current; then, with the old vectors
-# gone (3), it deletes the old records.
-@pytest.mark.parametrize("failing", [2, 3])
-def test_what_was_cut_off_is_completed_by_the_same_call(index: Index, failing: int) -> None:
-    others = [name for name in SUBJECTS if name != "garden"]
-    new = document("garden", paragraphs=6, first=20)
-    index.writes.fail_at(failing)
-    with pytest.raises(fakes.CrashError):
-        index.add(new)
-    index.writes.fail_at(None)
-    assert index.add(new) == ["garden"]
-    assert index.held() == sorted(all_of(*others) + all_of("garden", paragraphs=6))
-
-
-def test_the_first_document_after_a_failure(store: VectorStore, way: Way) -> None:
-    """The first call fails before any vector is written; the next has to do all of it."""
-    index = Index(store, way)
-    index.writes.fail_at(1)
-    with pytest.raises(fakes.CrashError):
-        index.add(DOCUMENTS)
-    index.writes.fail_at(None)
-    index.add(DOCUMENTS)
-    assert index.held() == all_of(*SUBJECTS)
-
-
-def test_equal_texts_from_different_places(index: Index) -> None:
-    twins = [
-        Document(page.page_content, metadata={**page.metadata, "doc_id": f"{number}th"})
-        for number in range(2)
-        for page in document("garden", paragraphs=6, first=20)
-    ]
-    index.add(twins)
-    found = index.ask(
-        twins[0].page_content,
-        max_context_length=None,
-        calibration="rank",
-        irrelevant_chunk_penalty=0.0,
-        top_k_for_document_selection=None,
-        duplicates="keep",
-    )
-    texts = {segment.metadata["doc_id"]: segment.page_content for segment in found}
-    assert len(found) == len(texts) == len(SUBJECTS) + 2
-    assert texts["0th"] == texts["1th"] == "\n\n".join(page.page_content for page in twins[:2])
-
-
 def test_other_metadata(case: Case, index: Index) -> None:
     """Than that of the documents before: a value of another type, and a new name."""
     document = Document(paragraph("kitchen", 99), metadata={"doc_id": "new", "page": "iv", "by": 1})
@@ -568,35 +489,6 @@ def test_an_empty_store(case: Case, store: VectorStore, way: Way) -> None:
             Index(store, way).ask(QUERIES[0])
     else:
         assert Index(store, way).ask(QUERIES[0]) == []
-
-
-# What the table warns of
-
-
-def test_faiss_filters_the_best_20(way: Way, tmp_path: Path) -> None:
-    with faiss("EUCLIDEAN_DISTANCE")(Place(tmp_path, Model(), way.is_async, str)) as store:
-        index = Index(store, way)
-        index.add(DOCUMENTS)
-        scores = index.scored(QUERIES[0], **by_dict("page", 2))
-        assert 0 < len(scores) < 12
-        scores = index.scored(QUERIES[0], **faiss_filter("page", 2))
-        assert len(scores) == 12
-
-
-def test_lancedb_filters_what_it_has_found(way: Way, tmp_path: Path) -> None:
-    with lancedb()(Place(tmp_path, Model(), way.is_async, str)) as store:
-        index = Index(store, way)
-        index.add(DOCUMENTS)
-        assert len(index.ask(QUERIES[0], fetch_k=4, search_kwargs=lancedb_filter("page", 2))) > 0
-        filtered = {**lancedb_filter("doc_id", "orchestra"), "prefilter": False}
-        assert index.ask(QUERIES[0], fetch_k=4, search_kwargs=filtered) == []
-
-
-def test_lancedb_forgets_by_default(way: Way, tmp_path: Path) -> None:
-    with lancedb(mode="overwrite")(Place(tmp_path, Model(), way.is_async, str)) as store:
-        index = Index(store, way)
-        index.add(DOCUMENTS)
-        assert len(index.held()) == len(all_of(*SUBJECTS)) % 20
 
 
 @fakes.both_ways
@@ -629,6 +521,7 @@ class Letters(SparseEmbeddings):
         return SparseVector(indices=[ord(letter) for letter in letters], values=counts)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("mode", RetrievalMode)
 def test_qdrant_with_names_and_sparse_vectors(mode: RetrievalMode, way: Way) -> None:
     """Vectors are reused if there are none but dense ones."""

@@ -6,12 +6,13 @@ import asyncio
 import json
 import uuid
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
@@ -378,3 +379,15 @@ CASES = [
         )
     ),
 ]
+
+# The stores that each change is tested with; the others are tested at night.
+_EACH_CHANGE = {"InMemoryVectorStore", "Chroma disk cosine", "PGVector cosine"}
+
+
+def params(cases: Iterable[Case]) -> list[Any]:
+    """Parameters of tests, marked for the night except for a few stores."""
+    marked: list[Any] = []
+    for case in cases:
+        marks = [] if case.name in _EACH_CHANGE else [pytest.mark.nightly]
+        marked.append(pytest.param(case, id=case.name.replace(" ", "-"), marks=marks))
+    return marked

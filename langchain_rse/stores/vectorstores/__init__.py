@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from langchain_core.documents import Document
-
-from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
+from langchain_rse.stores.vectorstores.base import VectorStoreAdapter, vector_id_of
 from langchain_rse.stores.vectorstores.chroma import ChromaAdapter
 from langchain_rse.stores.vectorstores.faiss import FAISSAdapter
 from langchain_rse.stores.vectorstores.in_memory import InMemoryAdapter
@@ -18,8 +16,10 @@ from langchain_rse.stores.vectorstores.qdrant import QdrantAdapter
 if TYPE_CHECKING:  # half a second of imports that docstores do without
     from langchain_core.vectorstores import VectorStore
 
+__all__ = ["ADAPTERS", "FILTERED", "IN_ORDER", "LISTED", "adapter_for", "vector_id_of"]
+
 # By the names of the stores' classes, so that no store's package is imported.
-_ADAPTERS: dict[str, type[VectorStoreAdapter]] = {
+ADAPTERS: dict[str, type[VectorStoreAdapter]] = {
     "Chroma": ChromaAdapter,
     "FAISS": FAISSAdapter,
     "InMemoryVectorStore": InMemoryAdapter,
@@ -30,31 +30,25 @@ _ADAPTERS: dict[str, type[VectorStoreAdapter]] = {
     "LanceDB": LanceDBAdapter,
 }
 
-LISTED = ", ".join(name for name, adapter in _ADAPTERS.items() if adapter.can_list)
+
+def _stores_with(ability: str) -> str:
+    """The names of the stores whose adapters have an ability."""
+    return ", ".join(name for name, adapter in ADAPTERS.items() if getattr(adapter, ability))
+
+
+LISTED = _stores_with("can_list")
 """The names of the stores whose chunks can be listed."""
 
-IN_ORDER = ", ".join(
-    name for name, adapter in _ADAPTERS.items() if adapter.lists_in_insertion_order
-)
+IN_ORDER = _stores_with("lists_in_insertion_order")
 """The names of the stores whose chunks are listed in the order in which they were added."""
 
-FILTERED = ", ".join(name for name, adapter in _ADAPTERS.items() if adapter.can_filter_namespaces)
+FILTERED = _stores_with("can_filter_namespaces")
 """The names of the stores that can be filtered by namespace."""
 
 
 def adapter_for(store: VectorStore) -> VectorStoreAdapter:
     """The adapter of a vector store, by its class or the nearest class that it derives from."""
     for cls in type(store).__mro__:
-        if cls.__name__ in _ADAPTERS:
-            return _ADAPTERS[cls.__name__](store)
+        if cls.__name__ in ADAPTERS:
+            return ADAPTERS[cls.__name__](store)
     return VectorStoreAdapter(store)
-
-
-def vector_id_of(document: Document) -> str | None:
-    """The id of a Document that came from any vector store, perhaps through a retriever."""
-    if document.id is not None:
-        return document.id
-    for adapter in _ADAPTERS.values():
-        if adapter.id_field and document.metadata.get(adapter.id_field) is not None:
-            return str(document.metadata[adapter.id_field])
-    return None

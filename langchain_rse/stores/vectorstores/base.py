@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from langchain_core.documents import Document
-from langchain_core.runnables import run_in_executor
 
-from langchain_rse._sync import Steps, call, call_to_the_end, compute
+from langchain_rse._sync import Steps, call, call_to_the_end, compute, compute_to_the_end
 from langchain_rse.stores.records import NAMESPACE
 
 PAGE_SIZE = 250
@@ -20,8 +17,8 @@ PAGE_SIZE = 250
 IdsWithVectors = Iterable[tuple[Any, Sequence[float]]]
 """Ids with their vectors, in any order, without the ids that do not exist."""
 
-NextChunks = Callable[[], Steps[list[Document]]]
-"""Returns the next chunks of a store with each call, without their vectors; none at the end."""
+# Metadata in which searches of Qdrant and of Milvus return the id of a vector.
+_ID_FIELDS = ("_id", "pk")
 
 
 class ChunkRow(NamedTuple):
@@ -37,22 +34,19 @@ class VectorStoreAdapter:
     """A vector store of which only LangChain's interface is known.
 
     Stores of which more is known have subclasses, in the files beside this one; `adapter_for` finds
-    them. To list chunks, a subclass writes `_iterate_chunks`; to read vectors, `_get_vectors` and
-    `_put_chunks`. These are plain functions, which async code runs in threads.
+    them. To list chunks, a subclass defines `list_chunks`; to read vectors, `get_vectors` and
+    `put_chunks`. These are plain functions, which async code runs in threads.
 
     Attributes:
         store: The vector store.
         can_list: True if `list_chunks` works.
         lists_in_insertion_order: True if it lists chunks in the order in which they were added.
         can_filter_namespaces: True if `search_arguments` works.
-        id_field: The metadata in which searches return the id of a vector, for stores that do not
-            return it as ``Document.id``.
     """
 
     can_list: ClassVar[bool] = False
     lists_in_insertion_order: ClassVar[bool] = False
     can_filter_namespaces: ClassVar[bool] = False
-    id_field: ClassVar[str] = ""
 
     def __init__(self, store: Any) -> None:  # noqa: ANN401 - each subclass knows its own
         self.store = store
@@ -88,30 +82,33 @@ class VectorStoreAdapter:
         """A chunk with the metadata that the store takes: without lists if it takes none."""
         if self.takes_lists:
             return chunk
-        without_lists: dict[str, Any] = {}
-        for name, value in chunk.metadata.items():
-            if not isinstance(value, list):
-                without_lists[name] = value
+        fields = chunk.metadata.items()
+        without_lists = {name: value for name, value in fields if not isinstance(value, list)}
         return chunk.model_copy(update={"metadata": without_lists})
 
-    def list_chunks(self) -> NextChunks:
-        """List the chunks of the store, with ids and metadata."""
-        chunks = self._iterate_chunks()
-        return lambda: compute(lambda: list(itertools.islice(chunks, PAGE_SIZE)))
+    def list_chunks(self) -> Iterator[Document]:
+        """List the chunks of the store, with ids and metadata; only functions in threads may."""
+        raise NotImplementedError
+
+    def get_vectors(self, ids: Sequence[str]) -> IdsWithVectors:
+        """Get those vectors that exist."""
+        raise NotImplementedError
+
+    def put_chunks(self, rows: Sequence[ChunkRow]) -> None:
+        """Add chunks with their vectors, or replace them."""
+        raise NotImplementedError
 
     def read_vectors(self, ids: Sequence[str]) -> Steps[dict[str, list[float]]]:
         """Read vectors by their ids; ids that do not exist are left out."""
-        return compute(lambda: plain_vectors(self._get_vectors(ids)))
+        return compute(lambda: plain_vectors(self.get_vectors(ids)))
 
     def write_chunks(self, rows: Sequence[ChunkRow]) -> Steps[None]:
-        """Write chunks with vectors that were read from the store, without embedding."""
-        write = partial(self._put_chunks, rows)
-        return call_to_the_end(write, partial(run_in_executor, None, write))
+        """Write chunks with given vectors, without embedding."""
+        return compute_to_the_end(self.put_chunks, rows)
 
     def search(self, method: str, query: str, arguments: Mapping[str, Any]) -> Steps[Any]:
-        """Search by a method of the store, or by its async form."""
-        search, asearch = getattr(self.store, method), getattr(self.store, f"a{method}")
-        return call(search, asearch, query, **arguments)
+        """Search by a method of the store."""
+        return self._call(method, query, **arguments)
 
     def search_arguments(self, namespace: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Add a filter on a namespace, given by its digest, to the arguments of a search.
@@ -123,33 +120,21 @@ class VectorStoreAdapter:
             condition = {"$and": [condition, arguments["filter"]]}
         return {**arguments, "filter": condition}
 
-    def vector_id(self, document: Document) -> str | None:
-        """The id of a Document that came from this store; None if it has none."""
-        vector = document.id
-        if vector is None and self.id_field:
-            vector = document.metadata.get(self.id_field)
-        return None if vector is None else str(vector)
-
     def existing_texts(self, ids: Sequence[str]) -> Steps[dict[str, str] | None]:
         """The embedded texts of those ids that exist; None if the store cannot tell."""
         try:
-            documents = yield from call(self.store.get_by_ids, self.store.aget_by_ids, ids)
+            documents = yield from self._call("get_by_ids", ids)
         except NotImplementedError:
             return None
-        texts: dict[str, str] = {}
-        for document in documents:
-            vector = self.vector_id(document)
-            if vector is None:
-                return None
-            texts[vector] = document.page_content
+        texts = {vector_id_of(document): document.page_content for document in documents}
+        if None in texts:
+            return None
         return {vector: texts[vector] for vector in ids if vector in texts}
 
     def add(self, documents: list[Document]) -> Steps[None]:
         """Embed chunks and add them; a ValueError if the store does not keep their ids."""
         ids = [str(document.id) for document in documents]
-        kept_ids = yield from call_to_the_end(
-            self.store.add_documents, self.store.aadd_documents, documents, ids=ids
-        )
+        kept_ids = yield from self._change("add_documents", documents, ids=ids)
         if kept_ids and list(kept_ids) != ids:  # some stores return nothing at all
             raise ValueError(
                 f"{type(self.store).__name__} did not keep the ids it was given, so its vectors "
@@ -169,21 +154,30 @@ class VectorStoreAdapter:
                 yield from self._delete_all(list(existing))
 
     def _delete_all(self, ids: list[str]) -> Steps[None]:
-        is_deleted = yield from call_to_the_end(self.store.delete, self.store.adelete, ids)
+        is_deleted = yield from self._change("delete", ids)
         if is_deleted is False:  # most stores return None
             raise RuntimeError(
                 f"{type(self.store).__name__} could not delete vectors (its log may say why); call "
                 "again to delete what is left"
             )
 
-    def _iterate_chunks(self) -> Iterator[Document]:
-        raise NotImplementedError
+    def _call(self, method: str, *args: Any, **kwargs: Any) -> Steps[Any]:  # noqa: ANN401
+        """Call a method of the store that reads, or its async form."""
+        sync, asynchronous = getattr(self.store, method), getattr(self.store, f"a{method}")
+        return call(sync, asynchronous, *args, **kwargs)
 
-    def _get_vectors(self, ids: Sequence[str]) -> IdsWithVectors:
-        raise NotImplementedError
+    def _change(self, method: str, *args: Any, **kwargs: Any) -> Steps[Any]:  # noqa: ANN401
+        """Like `_call`, for a method that writes: it ends even if the caller is cancelled."""
+        sync, asynchronous = getattr(self.store, method), getattr(self.store, f"a{method}")
+        return call_to_the_end(sync, asynchronous, *args, **kwargs)
 
-    def _put_chunks(self, rows: Sequence[ChunkRow]) -> None:
-        raise NotImplementedError
+
+def vector_id_of(document: Document) -> str | None:
+    """The id of a Document that came from any vector store, perhaps through a retriever."""
+    for value in (document.id, *map(document.metadata.get, _ID_FIELDS)):
+        if value is not None:
+            return str(value)
+    return None
 
 
 def plain_vectors(vectors: IdsWithVectors) -> dict[str, list[float]]:

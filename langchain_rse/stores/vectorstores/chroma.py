@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from langchain_core.documents import Document
@@ -41,29 +40,24 @@ class ChromaAdapter(VectorStoreAdapter):
     def search(self, method: str, query: str, arguments: Mapping[str, Any]) -> Steps[Any]:
         if self.store not in _checked:
             _checked.add(self.store)
-            wanted = arguments.get("k", 0)
-            if (yield from compute(partial(self._misses_candidates, wanted))):
-                warn(
-                    f"Chroma's index looks at {self._ef_search()} chunks for {wanted} candidates "
-                    "(ef_search), so that it misses some of them. Let it look at twice as many: "
-                    f"vectorstore._collection.modify(configuration={{'hnsw': {{'ef_search': "
-                    f"{2 * wanted}}}}}), or see docs/vectorstores.md, Chroma's search"
-                )
+            yield from compute(self._warn_of_missed_chunks, arguments.get("k", 0))
         return (yield from super().search(method, query, arguments))
 
-    def _misses_candidates(self, wanted: int) -> bool:
-        """True if the index is large, and looks at fewer chunks than are wanted."""
-        ef_search = self._ef_search()
-        if ef_search is None or ef_search >= wanted:
-            return False
-        return bool(self.store._collection.count() > _SMALL_INDEX * wanted)  # noqa: SLF001
-
-    def _ef_search(self) -> int | None:
-        """How many chunks a search looks at; None if the index does not tell."""
-        # Not `configuration`, which warns of embedding functions; LangChain has no method for it.
-        configuration = self.store._collection.configuration_json or {}  # noqa: SLF001
-        ef_search = (configuration.get("hnsw") or {}).get("ef_search")
-        return ef_search if isinstance(ef_search, int) else None
+    def _warn_of_missed_chunks(self, wanted: int) -> None:
+        """Warn if the index is large, and looks at fewer chunks than are wanted."""
+        collection = self.store._collection  # noqa: SLF001 - LangChain has no method for it
+        # Not `configuration`, which warns of embedding functions.
+        index = (collection.configuration_json or {}).get("hnsw") or {}
+        ef_search = index.get("ef_search")
+        if not isinstance(ef_search, int) or ef_search >= wanted:
+            return
+        if collection.count() > _SMALL_INDEX * wanted:
+            warn(
+                f"Chroma's index looks at {ef_search} chunks for {wanted} candidates "
+                "(ef_search), so that it misses some of them. Let it look at twice as many: "
+                f"vectorstore._collection.modify(configuration={{'hnsw': {{'ef_search': "
+                f"{2 * wanted}}}}}), or see docs/vectorstores.md, Chroma's search"
+            )
 
     @property
     @override
@@ -80,14 +74,12 @@ class ChromaAdapter(VectorStoreAdapter):
     @override
     def existing_texts(self, ids: Sequence[str]) -> Steps[dict[str, str] | None]:
         # Not get_by_ids, which fails for chunks without metadata.
-        get = partial(self.store.get, ids=list(ids), include=["documents"])
-        found = yield from compute(get)
-        texts: dict[str, str] = {}
-        for vector, text in zip(found["ids"], found["documents"], strict=True):
-            texts[vector] = text or ""
-        return {vector: texts[vector] for vector in ids if vector in texts}
+        found = yield from compute(self.store.get, ids=list(ids), include=["documents"])
+        texts = dict(zip(found["ids"], found["documents"], strict=True))
+        return {vector: texts[vector] or "" for vector in ids if vector in texts}
 
-    def _iterate_chunks(self) -> Iterator[Document]:
+    @override
+    def list_chunks(self) -> Iterator[Document]:
         for offset in itertools.count(step=PAGE_SIZE):
             include = ["documents", "metadatas"]
             page = self.store.get(limit=PAGE_SIZE, offset=offset, include=include)
@@ -97,11 +89,13 @@ class ChromaAdapter(VectorStoreAdapter):
             for vector, text, metadata in zip(*columns, strict=True):
                 yield Document(id=vector, page_content=text or "", metadata=metadata or {})
 
-    def _get_vectors(self, ids: Sequence[str]) -> IdsWithVectors:
+    @override
+    def get_vectors(self, ids: Sequence[str]) -> IdsWithVectors:
         found = self.store.get(ids=list(ids), include=["embeddings"])
         return zip(found["ids"], found["embeddings"], strict=True)
 
-    def _put_chunks(self, rows: Sequence[ChunkRow]) -> None:
+    @override
+    def put_chunks(self, rows: Sequence[ChunkRow]) -> None:
         ids, texts, metadatas, vectors = columns(rows)
         # langchain-chroma has no method that takes vectors; its documentation uses the collection.
         self.store._collection.upsert(ids, vectors, metadatas, texts)  # noqa: SLF001

@@ -10,14 +10,12 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from langchain_core.documents import Document
-from langchain_core.runnables import run_in_executor
 from typing_extensions import override
 
-from langchain_rse._sync import Steps, call, call_to_the_end, compute
+from langchain_rse._sync import Steps, call, compute, compute_to_the_end
 from langchain_rse.stores.records import NAMESPACE
 from langchain_rse.stores.vectorstores.base import (
     ChunkRow,
@@ -26,6 +24,7 @@ from langchain_rse.stores.vectorstores.base import (
     columns,
 )
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _locks: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()
@@ -51,44 +50,33 @@ class FAISSAdapter(VectorStoreAdapter):
     @override
     def search(self, method: str, query: str, arguments: Mapping[str, Any]) -> Steps[Any]:
         embeddings = self.store.embeddings
-        if method != "similarity_search_with_score" or embeddings is None:
-            search = partial(getattr(self.store, method), query, **arguments)
-            return (yield from compute(self._locked, search))
+        if embeddings is None:
+            return (yield from super().search(method, query, arguments))
         # The model is asked without the lock, so that other searches go on.
         vector = yield from call(embeddings.embed_query, embeddings.aembed_query, query)
-        search_by_vector = self.store.similarity_search_with_score_by_vector
-        return (yield from compute(self._locked, partial(search_by_vector, vector, **arguments)))
-
-    @override
-    def existing_texts(self, ids: Sequence[str]) -> Steps[dict[str, str] | None]:
-        documents = yield from compute(self._locked, partial(self.store.get_by_ids, ids))
-        texts = {str(document.id): document.page_content for document in documents}
-        return {vector: texts[vector] for vector in ids if vector in texts}
-
-    @override
-    def add(self, documents: list[Document]) -> Steps[None]:
-        ids = [str(document.id) for document in documents]
-        yield from self._change(partial(self.store.add_documents, documents, ids=ids))
+        return (yield from self._call(f"{method}_by_vector", vector, **arguments))
 
     @override
     def delete(self, ids: list[str]) -> Steps[None]:
-        def delete_existing() -> None:
-            # If one id does not exist, FAISS deletes nothing.
-            all_ids = set(self.store.index_to_docstore_id.values())
-            existing_ids = [vector for vector in ids if vector in all_ids]
-            if existing_ids:
-                self.store.delete(existing_ids)
+        return compute_to_the_end(self._locked, self._delete_existing, ids)
 
-        yield from self._change(delete_existing)
+    def _delete_existing(self, ids: list[str]) -> None:
+        # If one id does not exist, FAISS deletes nothing.
+        all_ids = set(self.store.index_to_docstore_id.values())
+        existing_ids = [vector for vector in ids if vector in all_ids]
+        if existing_ids:
+            self.store.delete(existing_ids)
 
-    def _iterate_chunks(self) -> Iterator[Document]:
-        vectors = self._locked(lambda: sorted(self.store.index_to_docstore_id.items()))
+    @override
+    def list_chunks(self) -> Iterator[Document]:
+        vectors = self._locked(sorted, self.store.index_to_docstore_id.items())
         for _, vector in vectors:
-            document = self._locked(partial(self.store.docstore.search, vector))
+            document = self._locked(self.store.docstore.search, vector)
             if isinstance(document, Document):  # else it was deleted meanwhile
                 yield document
 
-    def _get_vectors(self, ids: Sequence[str]) -> IdsWithVectors:
+    @override
+    def get_vectors(self, ids: Sequence[str]) -> IdsWithVectors:
         """Get ids with their vectors; an index that compresses them raises a RuntimeError."""
         requested_ids = set(ids)
         vectors = []
@@ -98,19 +86,23 @@ class FAISSAdapter(VectorStoreAdapter):
                     vectors.append((vector, self.store.index.reconstruct(position)))
         return vectors
 
-    def _put_chunks(self, rows: Sequence[ChunkRow]) -> None:
+    @override
+    def put_chunks(self, rows: Sequence[ChunkRow]) -> None:
         ids, texts, metadatas, vectors = columns(rows)
-        with _lock_of(self.store):
-            self.store.add_embeddings(zip(texts, vectors, strict=True), metadatas, ids)
+        pairs = zip(texts, vectors, strict=True)
+        self._locked(self.store.add_embeddings, pairs, metadatas, ids)
 
-    def _locked(self, function: Callable[[], T]) -> T:
+    def _locked(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         with _lock_of(self.store):
-            return function()
+            return function(*args, **kwargs)
 
-    def _change(self, function: Callable[[], Any]) -> Steps[Any]:
-        """Run a function that writes, with the lock; it ends even if the caller is cancelled."""
-        locked = partial(self._locked, function)
-        return call_to_the_end(locked, partial(run_in_executor, None, locked))
+    @override
+    def _call(self, method: str, *args: Any, **kwargs: Any) -> Steps[Any]:
+        return compute(self._locked, getattr(self.store, method), *args, **kwargs)
+
+    @override
+    def _change(self, method: str, *args: Any, **kwargs: Any) -> Steps[Any]:
+        return compute_to_the_end(self._locked, getattr(self.store, method), *args, **kwargs)
 
     @override
     def search_arguments(self, namespace: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,15 +22,18 @@ class InMemoryAdapter(VectorStoreAdapter):
     takes_lists = True
     can_filter_namespaces = True
 
-    def _iterate_chunks(self) -> Iterator[Document]:
+    @override
+    def list_chunks(self) -> Iterator[Document]:
         for entry in tuple(self.store.store.values()):
             yield Document(id=entry["id"], page_content=entry["text"], metadata=entry["metadata"])
 
-    def _get_vectors(self, ids: Sequence[str]) -> IdsWithVectors:
+    @override
+    def get_vectors(self, ids: Sequence[str]) -> IdsWithVectors:
         entries = self.store.store
         return [(vector, entries[vector]["vector"]) for vector in ids if vector in entries]
 
-    def _put_chunks(self, rows: Sequence[ChunkRow]) -> None:
+    @override
+    def put_chunks(self, rows: Sequence[ChunkRow]) -> None:
         self.store.store.update((row.id, row._asdict()) for row in rows)
 
     @override

@@ -16,7 +16,6 @@ class MilvusAdapter(VectorStoreAdapter):
     """Milvus."""
 
     can_filter_namespaces = True
-    id_field = "pk"
 
     @property
     @override

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
 from langchain_core.documents import Document
 from typing_extensions import override
 
-from langchain_rse._sync import Steps, call, call_to_the_end, compute
+from langchain_rse._sync import Steps, call, compute, run
 from langchain_rse.stores.vectorstores.base import (
     PAGE_SIZE,
     ChunkRow,
-    NextChunks,
     VectorStoreAdapter,
     columns,
     plain_vectors,
@@ -30,25 +30,12 @@ class PGVectorAdapter(VectorStoreAdapter):
     can_filter_namespaces = True
 
     @override
-    def list_chunks(self) -> NextChunks:
+    def list_chunks(self) -> Iterator[Document]:
         last_id = ""
-
-        def select_page(table: Any) -> sa.Select[Any]:  # noqa: ANN401
-            columns = sa.select(table.id, table.document, table.cmetadata)
-            return columns.where(table.id > last_id).order_by(table.id).limit(PAGE_SIZE)
-
-        def next_chunks() -> Steps[list[Document]]:
-            nonlocal last_id
-            rows = yield from self._read_rows(select_page)
-            chunks = []
+        while rows := run(self._read_rows(partial(_select_page, last_id))):
             for vector, text, metadata in rows:
                 last_id = vector
-                chunks.append(
-                    Document(id=str(vector), page_content=text or "", metadata=metadata or {})
-                )
-            return chunks
-
-        return next_chunks
+                yield Document(id=str(vector), page_content=text or "", metadata=metadata or {})
 
     @override
     def read_vectors(self, ids: Sequence[str]) -> Steps[dict[str, list[float]]]:
@@ -60,8 +47,7 @@ class PGVectorAdapter(VectorStoreAdapter):
     @override
     def write_chunks(self, rows: Sequence[ChunkRow]) -> Steps[None]:
         ids, texts, metadatas, vectors = columns(rows)
-        add, aadd = self.store.add_embeddings, self.store.aadd_embeddings
-        yield from call_to_the_end(add, aadd, texts, vectors, metadatas, ids)
+        return self._change("add_embeddings", texts, vectors, metadatas, ids)
 
     def _read_rows(self, select: Callable[[Any], sa.Select[Any]]) -> Steps[list[Any]]:
         """Read rows of the collection; ``select`` makes the query from the table."""
@@ -82,6 +68,12 @@ class PGVectorAdapter(VectorStoreAdapter):
                 return list(await session.execute(query))
 
         return call(read, aread) if store.async_mode else compute(read)
+
+
+def _select_page(last_id: str, table: Any) -> sa.Select[Any]:  # noqa: ANN401
+    """Select the chunks that follow an id."""
+    chunks = sa.select(table.id, table.document, table.cmetadata)
+    return chunks.where(table.id > last_id).order_by(table.id).limit(PAGE_SIZE)
 
 
 class PGVectorStoreAdapter(VectorStoreAdapter):

@@ -28,7 +28,6 @@ class QdrantAdapter(VectorStoreAdapter):
     can_list = True
     takes_lists = True
     can_filter_namespaces = True
-    id_field = "_id"
 
     @property
     @override
@@ -36,7 +35,8 @@ class QdrantAdapter(VectorStoreAdapter):
         # In the other modes, sparse vectors would have to be read and written as well.
         return bool(self.store.retrieval_mode == "dense")
 
-    def _iterate_chunks(self) -> Iterator[Document]:
+    @override
+    def list_chunks(self) -> Iterator[Document]:
         store = self.store
         offset = None
         while True:
@@ -50,13 +50,15 @@ class QdrantAdapter(VectorStoreAdapter):
             if offset is None:
                 return
 
-    def _get_vectors(self, ids: Sequence[str]) -> IdsWithVectors:
+    @override
+    def get_vectors(self, ids: Sequence[str]) -> IdsWithVectors:
         store = self.store
         for record in store.client.retrieve(store.collection_name, ids, with_vectors=True):
             vector = record.vector
             yield record.id, vector[store.vector_name] if isinstance(vector, dict) else vector
 
-    def _put_chunks(self, rows: Sequence[ChunkRow]) -> None:
+    @override
+    def put_chunks(self, rows: Sequence[ChunkRow]) -> None:
         from qdrant_client import models  # noqa: PLC0415 - need not be installed
 
         store = self.store

@@ -498,7 +498,7 @@ class Unlisted(fakes.WatchedVectorStore):
 
 
 def test_what_cannot_be_checked_is_said(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectorstores, "_ADAPTERS", {})
+    monkeypatch.setattr(vectorstores, "ADAPTERS", {})
     report = pair.check()
     assert report.ok
     assert "InMemoryVectorStore cannot be listed" in str(report)

@@ -364,7 +364,7 @@ def test_a_folder_in_place_of_a_record(tmp_path: Path, way: Way, pattern: str) -
         stores.index.check(repair=True)
         stores.index.add(*NAMES)
 
-    with pytest.raises(IsADirectoryError, match="is a folder where the docstore has a record; mov"):
+    with pytest.raises(IsADirectoryError, match="a folder in place of a record; move"):
         repair()
     record.rmdir()
     stores.index.check(repair=True)
@@ -379,7 +379,7 @@ def test_reading_a_folder_says_what_is_there(tmp_path: Path, way: Way) -> None:
     record.unlink()
     record.mkdir()
     key = record.relative_to(stores.folder).as_posix()
-    with pytest.raises(CorruptRecordError, match=r"is a folder, and a record is a file\. Move"):
+    with pytest.raises(CorruptRecordError, match="a folder in place of a record"):
         as_docstore(stores.index.docstore).mget([key])
 
 
@@ -398,7 +398,9 @@ class ReadOnly(InMemoryByteStore):
 @fakes.both_ways
 def test_a_read_only_folder(way: Way) -> None:
     index = Index(ReadOnly(), way)
-    advice = r"denied \(docstore cannot be written to; allow this user .*/kb/chunks/manifest"
+    advice = (
+        r"denied \(docstore cannot be read or written to; allow this user .*/kb/chunks/manifest"
+    )
     with pytest.raises(PermissionError, match=advice):
         index.add("otters")
     store = as_docstore(ReadOnly())

@@ -860,7 +860,7 @@ def test_a_failing_store_is_named(stores: Stores, caplog: pytest.LogCaptureFixtu
 def test_a_vector_store_that_ignores_ids_is_refused(
     way: Way, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vectorstores, "_ADAPTERS", {})  # a store that this package does not know
+    monkeypatch.setattr(vectorstores, "ADAPTERS", {})  # a store that this package does not know
 
     class Headstrong(InMemoryVectorStore):
         def add_documents(

@@ -13,7 +13,7 @@ import pytest
 from langchain_core.documents import Document
 
 from langchain_rse._sync import in_thread
-from langchain_rse.stores.compare_and_set import Change, ComparesAndSets, read_records
+from langchain_rse.stores.compare_and_set import Change, read_records
 from langchain_rse.stores.compare_and_set import change as change_steps
 
 OLD, NEW, OTHER = (Document(text, metadata={"n": 1}, id=text) for text in ("old", "new", "other"))
@@ -73,9 +73,6 @@ class ChangingSuite:
     def spoil(self, store: Any) -> Callable[[str, bytes], None]:
         """Writes anything as the record of a key."""
         raise NotImplementedError
-
-    def test_it_is_known(self, store: Any) -> None:
-        assert isinstance(store, ComparesAndSets)
 
     def test_a_record_is_made_replaced_and_deleted(self, store: Any) -> None:
         assert change(store, ("a", None, OLD)) == [True]

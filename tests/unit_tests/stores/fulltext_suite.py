@@ -71,20 +71,6 @@ ANY_TEXT = st.text(st.characters(blacklist_categories=[])) | st.lists(st.sampled
     " ".join
 )
 
-OPERATORS = [
-    *("zulu AND missing", "NOT zulu", "missing OR zulu", "NEAR(zulu missing)", "zulu*missing"),
-    *('"zulu', 'zulu"', '"zulu missing"', "text:zulu", "-zulu", "^zulu", "{text}:zulu", "zulu:*"),
-    *("zulu & missing", "!zulu", "zulu <-> missing", "(zulu", "zulu)", "'zulu", "zulu''", "zulu\\"),
-    *(
-        "\\'zulu",
-        "zulu; DROP TABLE langchain_rse",
-        "zulu' OR '1'='1",
-        "zulu\x00",
-        "\ud800zulu\udfff",
-    ),
-    *("zulu -- ", "/* zulu */", ":zulu", "%zulu", "%(zulu)s", "?zulu", "$1 zulu", "ZULU", "zulu's"),
-]
-
 
 class LexicalSuite:
     """Subclasses give `url` and `make_store`, which opens the same database again and again."""
@@ -218,14 +204,6 @@ class LexicalSuite:
             [("a", 1), ("a", 0)],
         )
 
-    def test_a_document_deleted(self, store: SQLDocStore) -> None:
-        index = indexer(store)
-        index.add_documents([document("a", "zulu"), document("b", "zulu")])
-        index.delete(["a"])
-        assert places(search(store, "zulu")) == [("b", 0)]
-        index.delete(["b"])
-        assert search(store, "zulu") == []
-
     def test_no_call_that_crashes_brings_two_versions(self, store: SQLDocStore) -> None:
         for number in range(12):
             name = f"{number}"
@@ -242,11 +220,6 @@ class LexicalSuite:
             index.add_documents([document(name, *["zulu new"] * 3)])
             assert len(search(store, "zulu", 50, {"doc_id": name})) == 3
 
-    def test_chunks_without_a_manifest_are_not_found(self, store: SQLDocStore) -> None:
-        indexer(store).add_documents([document("a", "zulu")])
-        store.mdelete(list(store.yield_keys(prefix="manifest/")))
-        assert search(store, "zulu") == []
-
     def test_only_chunks_are_indexed(self, store: SQLDocStore) -> None:
         store.mset(
             [
@@ -257,16 +230,6 @@ class LexicalSuite:
         )
         indexer(store).add_documents([document("a", "text", zulu="zulu")])
         assert search(store, "zulu manifest unfinished cuts") == []
-
-    def test_equal_texts_in_different_places_stay_apart(self, store: SQLDocStore) -> None:
-        indexer(store).add_documents([document("a", "zulu\n", "zulu\n"), document("b", "zulu")])
-        assert sorted(places(search(store, "zulu"))) == [("a", 0), ("a", 1), ("b", 0)]
-
-    def test_operators_mean_nothing(self, store: SQLDocStore) -> None:
-        indexer(store).add_documents([document("a", "other", "zulu", "text")])
-        for query in OPERATORS:
-            assert ("a", 1) in places(search(store, query)), query
-        assert len(list(store.yield_keys(prefix="manifest/"))) == 1
 
     def test_a_query_without_words_finds_nothing(self, store: SQLDocStore) -> None:
         indexer(store).add_documents([document("a", "zulu", "text")])
@@ -368,10 +331,6 @@ class LexicalSuite:
         for condition in others:
             with pytest.raises(ValueError, match=r"filter .*Use hybrid=0"):
                 search(store, "zulu", condition=condition)
-
-    def test_k_has_to_be_positive(self, store: SQLDocStore) -> None:
-        with pytest.raises(ValueError, match="k must be at least 1; got 0"):
-            search(store, "zulu", 0)
 
     def test_what_is_there_is_indexed_once(self, make_store: MakeStore) -> None:
         plain = make_store(lexical=False)

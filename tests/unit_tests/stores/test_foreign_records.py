@@ -237,6 +237,7 @@ KEYS = st.sampled_from(
 )
 
 
+@pytest.mark.nightly
 @soak
 @given(data=st.data())
 def test_rows_of_a_table_with_a_full_text_index(data: st.DataObject) -> None:

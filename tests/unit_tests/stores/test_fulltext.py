@@ -15,9 +15,6 @@ from langchain_rse import SQLDocStore
 from langchain_rse.errors import FullTextError
 from langchain_rse.stores import databases
 from langchain_rse.stores.fulltext_sqlite import SQLiteIndex
-from langchain_rse.stores.indexes import lexical_index
-from langchain_rse.stores.json import encode_document
-from langchain_rse.text.words import find_words
 from tests.unit_tests import fakes
 from tests.unit_tests.stores.fulltext_suite import (
     LexicalSuite,
@@ -38,13 +35,6 @@ class TestFile(LexicalSuite):
     @pytest.fixture
     def make_store(self, url: str) -> MakeStore:
         return functools.partial(SQLDocStore, url, lexical=True)
-
-
-def test_in_memory() -> None:
-    store = SQLDocStore("sqlite://", lexical=True)
-    indexer(store).add_documents([document("a", "zulu")])
-    [(chunk, score)] = store.lexical_search("zulu", 1)
-    assert (chunk.page_content, score > 0) == ("zulu", True)
 
 
 @pytest.mark.parametrize("name", ["Chunks", "order", "a_b"])
@@ -68,35 +58,6 @@ def test_the_index_lives_through_a_vacuum(tmp_path: Path) -> None:
         found = store.lexical_search(f"zulu{number}", 5)
         expected = [] if number in {0, 3} else [f"d{number}"]
         assert [chunk.metadata["doc_id"] for chunk, _ in found] == expected
-
-
-def test_quotes_in_a_tokenizer(tmp_path: Path) -> None:
-    for _ in range(2):  # it is recognized
-        store = SQLDocStore(
-            f"sqlite:///{tmp_path}/c.db", lexical=True, tokenizer="unicode61 tokenchars '-_'"
-        )
-        indexer(store).add_documents([document("a", "zulu")])
-        assert len(store.lexical_search("zulu", 1)) == 1
-
-
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("東京都の人口は", 0),
-        ("中国最大的城市是哪个", 2),
-        ("2023年度の売上高", 3),
-        ("首都是北京吗", 1),
-        ("capital", 4),
-        ("capit", None),
-    ],
-)
-def test_text_without_spaces(query: str, expected: int | None) -> None:
-    store = SQLDocStore("sqlite://", lexical=True)
-    texts = ["東京都の人口は約千四百万人です。", "北京是中华人民共和国的首都。"]
-    texts += ["上海是中国最大的城市。", "当社の2023年度の業績です。", "The capital of France"]
-    indexer(store).add_documents([document("a", *texts)])
-    found = [chunk.metadata["chunk_index"] for chunk, _ in store.lexical_search(query, 1)]
-    assert found == ([] if expected is None else [expected])
 
 
 def test_common_words_are_left_out_only_beside_rarer_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,12 +91,6 @@ def test_the_index_is_there_by_default(tmp_path: Path) -> None:
     store = SQLDocStore(url)
     assert store.lexical
     assert len(store.lexical_search("zulu", 1)) == 1
-
-
-def test_other_databases_have_none() -> None:
-    settings = {"tokenizer": "unicode61", "language": "simple"}
-    assert lexical_index("mysql", "chunks", lexical=None, **settings) is None
-    assert lexical_index("mysql", "chunks", lexical=False, **settings) is None
 
 
 def read_only(path: Path, **arguments: Any) -> SQLDocStore:
@@ -196,33 +151,6 @@ def test_a_sqlite_without_fts5(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert not store.lexical
 
 
-def test_an_index_of_before_is_built_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """It had no words of scripts without spaces."""
-    path = tmp_path / "chunks.db"
-    store = SQLDocStore(f"sqlite:///{path}", lexical=True)
-    indexer(store).add_documents([document("a", "\u5317\u4eac\u662f\u9996\u90fd\u3002")])
-    store.close()
-    with closing(sqlite3.connect(path)) as connection, connection:
-        (view,) = connection.execute(
-            "SELECT sql FROM sqlite_master WHERE name = 'langchain_rse_lexical_texts'"
-        ).fetchone()
-        call = "langchain_rse_chunk_words(CAST(value AS BLOB))"
-        earlier_view = view.replace(call, "json_extract(value, '$.page_content')")
-        assert earlier_view != view
-        connection.execute("DROP VIEW langchain_rse_lexical_texts")
-        connection.execute(earlier_view)
-        connection.execute(
-            "INSERT INTO langchain_rse_lexical(langchain_rse_lexical) VALUES('rebuild')"
-        )
-    store = SQLDocStore(f"sqlite:///{path}", lexical=True)
-    with caplog.at_level("INFO", logger="langchain_rse"):
-        [(chunk, _)] = store.lexical_search("\u9996\u90fd", 5)
-    assert "built again" in caplog.text
-    assert chunk.metadata["doc_id"] == "a"
-
-
 def test_trigrams_are_refused() -> None:
     with pytest.raises(ValueError, match="finds Chinese and Japanese as well"):
         SQLDocStore("sqlite://", lexical=True, tokenizer="trigram")
@@ -255,26 +183,6 @@ def test_a_damaged_index_is_named_and_repaired(tmp_path: Path, way: fakes.Way, d
     assert len(store.lexical_search("zulu", 5)) == 1
 
 
-def test_bytes_overwritten_in_the_index(tmp_path: Path) -> None:
-    path = tmp_path / "chunks.db"
-    store = SQLDocStore(f"sqlite:///{path}")
-    index = indexer(store)
-    index.add_documents([document("a", *(f"zulu word{n}" for n in range(500)))])
-    store.close()
-    with closing(sqlite3.connect(path)) as connection:
-        query = "SELECT block FROM langchain_rse_lexical_data WHERE length(block) > 100"
-        blocks = [block for (block,) in connection.execute(query)]
-    content = path.read_bytes()
-    for block in blocks:
-        assert block[:60] in content
-        content = content.replace(block[:60], b"\xff" * 60)
-    path.write_bytes(content)
-    with pytest.raises(FullTextError, match="damaged"):
-        store.lexical_search("zulu word7", 5)
-    assert index.check(repair=True).ok
-    assert store.lexical_search("word7", 5)[0][0].page_content == "zulu word7"
-
-
 def test_another_programs_writes_are_refused(tmp_path: Path) -> None:
     """Else the index would no longer fit."""
     path = tmp_path / "chunks.db"
@@ -283,18 +191,3 @@ def test_another_programs_writes_are_refused(tmp_path: Path) -> None:
         with pytest.raises(sqlite3.OperationalError, match="no such function"):
             connection.execute("DELETE FROM langchain_rse")
         assert connection.execute("SELECT count(*) FROM langchain_rse").fetchone() == (1,)
-
-
-@pytest.mark.parametrize(
-    "record",
-    [b"", b"[]", b"1", b"{}", b'{"metadata":[]}', b'{"page_content":1}', b"\xff{", b"[" * 100_000],
-)
-def test_a_damaged_record_has_no_words(record: bytes) -> None:
-    assert databases._words_of_record(record) is None
-
-
-def test_the_words_of_a_record_are_read_as_they_are() -> None:
-    text = "One\x00two \ud800three \U0001f600four \\u0000 caf\u00e9"
-    record = encode_document(Document(text, metadata={"doc_id": "A", "header": "H"}), "key")
-    words = databases._words_of_record(record.encode()) or ""
-    assert find_words(words) == ["a", "h", "one", "two", "three", "four", "u0000", "café"]

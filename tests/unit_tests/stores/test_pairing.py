@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from typing import Any
 
 import pytest
@@ -203,13 +202,3 @@ def test_a_model_of_chance_is_not_compared() -> None:
         store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
         RSEIndexer(store, other := InMemoryStore()).add_documents([DOCUMENT])
         assert other.mget([PAIR_KEY]) != [None]
-
-
-def test_stores_that_are_gone_are_forgotten() -> None:
-    gc.collect()
-    before = len(pairing._checked)
-    RSEIndexer(InMemoryVectorStore(fakes.BagOfWords()), InMemoryByteStore()).add_documents(
-        [DOCUMENT]
-    )
-    gc.collect()
-    assert len(pairing._checked) == before

@@ -223,15 +223,6 @@ def test_windows_are_cut_at_gaps_and_at_the_end_of_the_document(
     assert not any(gap in window for window in layout.windows for gap in gaps)
 
 
-def test_other_versions_and_unknown_documents_have_no_windows() -> None:
-    store, key = stored(3, frozenset()), document_key("d")
-    layouts = read_layouts(store, {(key, "old"): [range(3)], ("unknown", "v"): [range(1)]})
-    assert layouts["unknown"] is None
-    layout = layouts[key]
-    assert isinstance(layout, Layout)
-    assert list(layout.windows) == []
-
-
 def test_missing_chunks_are_told_from_replaced_documents() -> None:
     store, key = stored(3, frozenset()), document_key("d")
     layout = read_layouts(store, {(key, "v"): [range(3)]})[key]
