@@ -46,7 +46,8 @@ def test_words_by_hand(text: str, expected: list[str]) -> None:
     assert spaced_words(text).decode().split() == expected
 
 
-@given(st.text())
+# Pairs of Thai characters may begin with a mark, which begins no word of its own.
+@given(st.text(st.characters(exclude_categories=["Cs", "Mn", "Mc", "Me"])))
 def test_the_words_of_words_are_the_same(text: str) -> None:
     words = find_words(text)
     assert find_words(" ".join(words)) == words
