@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_rse.engine.copies import ChunkPlace, Passages, comparable, find_copied
+from langchain_rse.engine.copies import ChunkPlace, Passages, find_copied
 from tests.unit_tests.engine.oracles import copies_by_brute_force
 
 # Passages of this length are always found.
@@ -23,21 +23,6 @@ def letters(seed: int, length: int = 400) -> str:
 
 def drop_all(_chunk: ChunkPlace, _document: int) -> bool:
     return True
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("one\ttwo\n three ", "onetwothree"),
-        ("Loops\n=====\nwhile", "Loopswhile"),
-        ("Loops\n-----\nwhile", "Loopswhile"),
-        ("a == b", "a==b"),
-        ("x--- 1.5", "x---1.5"),
-        ("", ""),
-    ],
-)
-def test_white_space_and_rules_do_not_count(text: str, expected: str) -> None:
-    assert comparable(text) == expected
 
 
 # Pieces that are put together: most texts have some in common.
@@ -138,24 +123,8 @@ def test_the_first_document_that_has_a_copy_is_its_original() -> None:
     assert find_copied(copies, lambda chunk, _: chunk[0] == 3) == {(3, 0): 0}
 
 
-def test_white_space_and_underlines_make_no_difference() -> None:
-    title, text = letters(3, 20), letters(4, 200)
-    one = {0: f"{title}\n{'=' * 20}\n{text}"}
-    other = {0: f"{title}\n{'-' * 25}\n\n{' '.join(text)}"}
-    assert find_copied([one, other], drop_all) == {(1, 0): 0}
-
-
 @pytest.mark.parametrize(("length", "is_copy"), [(149, False), (150, True)])
 def test_short_texts_are_no_copies(length: int, is_copy: bool) -> None:  # noqa: FBT001
     text = letters(5, length)
     found = find_copied([{0: text}, {0: text}], drop_all)
     assert found == ({(1, 0): 0} if is_copy else {})
-
-
-@pytest.mark.parametrize("given", [[], [{}], [{}, {}], [{0: ""}, {0: ""}], [{0: "\ud800"}] * 2])
-def test_documents_without_text_have_no_copies(given: list[dict[int, str]]) -> None:
-    assert find_copied(given, drop_all) == {}
-
-
-def test_chunks_of_one_document_are_no_copies() -> None:
-    assert find_copied([{0: letters(6), 1: letters(6)}], drop_all) == {}

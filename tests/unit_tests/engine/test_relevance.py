@@ -74,40 +74,6 @@ def test_words_that_stand_together_count_once() -> None:
     assert name == pytest.approx(rare)
 
 
-@given(st.text(ASCII, max_size=20), st.lists(st.text(ASCII, max_size=30), min_size=1, max_size=4))
-def test_words_are_the_same_whatever_else_stands_in_a_text(query: str, texts: list[str]) -> None:
-    # Plain ASCII is taken apart in another way than what is not.
-    plain, other = (bm25_scores(query, [text + end for text in texts]) for end in (" ...", " …"))
-    assert plain.tolist() == other.tolist()
-
-
-def test_bm25_scores_follow_their_parameters() -> None:
-    texts = ["red", "red red red", "red and three other words", "dog"]
-    rare = math.log(1 + 1.5 / 3.5)
-
-    assert bm25_scores("red", texts, k1=0) == pytest.approx([rare, rare, rare, 0])
-    once, thrice, long, _ = bm25_scores("red", texts, b=0)
-    assert once == pytest.approx(rare)
-    assert long == once
-    assert thrice == pytest.approx(rare * 3 * 2.2 / 4.2)
-    assert bm25_scores("red", ["red", ""], b=1)[1] == 0
-
-
-@pytest.mark.parametrize(
-    ("query", "texts"),
-    [
-        ("red fox", ["reds", "foxes", "a dog"]),
-        ("red fox", ["", " \n", "?!"]),
-        ("red fox", []),
-        ("", ["red", ""]),
-        ("?!", ["?!", "red"]),
-        ("fox", ["лиса", "狐"]),
-    ],
-)
-def test_no_word_in_common_gives_no_score(query: str, texts: list[str]) -> None:
-    assert bm25_scores(query, texts).tolist() == [0.0] * len(texts)
-
-
 @pytest.mark.parametrize(
     ("query", "text"),
     [
@@ -125,18 +91,6 @@ def test_words_of_any_script_and_case_count(query: str, text: str) -> None:
 
     assert match > 0
     assert other == 0
-
-
-@given(st.lists(TEXTS, max_size=8), st.data())
-def test_the_order_of_texts_only_permutes_their_scores(
-    texts: list[str], data: st.DataObject
-) -> None:
-    order = data.draw(st.permutations(range(len(texts))))
-
-    scores = bm25_scores("red fox", texts)
-
-    assert (scores >= 0).all()
-    assert bm25_scores("red fox", [texts[i] for i in order]).tolist() == scores[order].tolist()
 
 
 def test_bm25_scores_are_the_same_in_every_process() -> None:
@@ -198,16 +152,6 @@ def test_neighbor_credit_equals_its_definition(relevance: Any, credit: float, ra
     assert (credited <= 1).all()
     for row, alone in zip(relevance, credited, strict=True):
         assert neighbor_credit(row, credit=credit, radius=radius).tolist() == alone.tolist()
-
-
-@given(RELEVANCES, SHARES, st.integers(0, 9))
-def test_no_credit_changes_nothing(relevance: Any, credit: float, radius: int) -> None:
-    before = relevance.tolist()
-
-    assert neighbor_credit(relevance, credit=credit, radius=0).tolist() == before
-    assert neighbor_credit(relevance, credit=0.0, radius=radius).tolist() == before
-    neighbor_credit(relevance, credit=1.0, radius=2)
-    assert relevance.tolist() == before
 
 
 def test_word_shares() -> None:

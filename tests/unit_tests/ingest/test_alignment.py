@@ -17,7 +17,6 @@ from langchain_rse.ingest.splitting import Span
 from tests.unit_tests.ingest.spans import split_spans
 
 ALPHABETS = [
-    ["a", "b", " "],
     ["0", "1", "0 ", "00 0", ".", "\n"],
     ["a", "A", "ab", "Ab", "the", "The ", " ", "\n", "\n\n", ". ", "--"],
     ["Hello", "world", "x_y", "42", ", ", ". ", "! ", " ", "\t", "\r\n", "\r\n\r\n"],
@@ -174,19 +173,6 @@ def test_unknown_tokens_stand_for_what_is_there(
     _assert_tiled(cut.text, spans)
 
 
-def test_a_long_run_that_a_tokenizer_does_not_know() -> None:
-    text = f"Before it. {'0123456789abcdef' * 300} After it."
-
-    class Tokens:
-        def split_text(self, _: str) -> list[str]:
-            return ["before it. [UNK] after", "it."]
-
-    spans = split_spans(text, Tokens())
-
-    _assert_tiled(text, spans)
-    assert [text[span.start :] for span in spans[1:]] == ["it."]
-
-
 @pytest.mark.parametrize("text", ["\ufeffBOM\r\nand\x00NUL\r\n\ud800Ends\udfff"])
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_characters_that_are_none(change: Callable[[str], str], text: str) -> None:
@@ -201,7 +187,7 @@ def test_characters_that_are_none(change: Callable[[str], str], text: str) -> No
 @pytest.mark.parametrize("unit", ["Ab ", "0 ", "| 0.00 | É |\n", "ﬁ\u00ad"])
 @pytest.mark.parametrize("overlap", [0, 100])
 def test_long_repetitive_text(unit: str, overlap: int) -> None:
-    text = unit * (500_000 // len(unit))
+    text = unit * (100_000 // len(unit))
     step = 800 - overlap
     places = [(start, min(start + 800, len(text))) for start in range(0, len(text), step)]
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import json
 import sqlite3
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -26,12 +24,10 @@ from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.errors import CorruptRecordError, StoreMismatchError
 from langchain_rse.headers import DocumentHeaders
 from langchain_rse.ingest.checking import CheckReport
-from langchain_rse.ingest.problems import PROBLEMS
 from langchain_rse.stores import records as records_of_stores
 from langchain_rse.stores import vectorstores
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.records import (
-    Announcement,
     Manifest,
     Version,
     answers_key,
@@ -44,7 +40,6 @@ from langchain_rse.stores.records import (
     vector_id,
 )
 from tests.unit_tests import fakes
-from tests.unit_tests.ingest.test_known_vectors import faiss_store
 from tests.unit_tests.writes import vectors_without_writes
 
 way = fakes.way
@@ -244,14 +239,7 @@ REPAIRED: dict[Damage, dict[str, int]] = {
 }
 
 
-def test_nothing_is_wrong_with_what_was_just_written(pair: Pair) -> None:
-    report = pair.check()
-    assert report.ok, report
-    assert (report.documents, report.chunks, report.problems, report.notes) == (2, 12, {}, [])
-
-
 @pytest.mark.parametrize("damage", REPAIRED, ids=lambda damage: damage.__name__)
-@fakes.both_ways
 def test_damage_is_found_and_mended(pair: Pair, damage: Damage) -> None:
     damage(pair)
     report = pair.check()
@@ -310,7 +298,6 @@ LOST: list[Damage] = [
 
 
 @pytest.mark.parametrize("damage", LOST, ids=lambda damage: damage.__name__)
-@fakes.both_ways
 def test_what_cannot_be_mended_is_named_to_be_added_again(pair: Pair, damage: Damage) -> None:
     damage(pair)
     before = pair.records().keys()
@@ -325,7 +312,6 @@ def test_what_cannot_be_mended_is_named_to_be_added_again(pair: Pair, damage: Da
     assert pair.answers() == Pair(InMemoryByteStore(), pair.way).answers()
 
 
-@fakes.both_ways
 def test_records_without_a_manifest_are_leftovers_unless_they_are_whole(pair: Pair) -> None:
     records = pair.records()
     version = pair.version("b")
@@ -356,7 +342,6 @@ def test_a_store_that_cannot_be_read_is_not_repaired(pair: Pair) -> None:
     assert pair.check().ok
 
 
-@fakes.both_ways
 def test_leftovers_stay_while_manifests_cannot_be_read(pair: Pair) -> None:
     """They may belong to a document that only seems to be unknown."""
     pair.add("c")
@@ -366,16 +351,6 @@ def test_leftovers_stay_while_manifests_cannot_be_read(pair: Pair) -> None:
     assert pair.repair().problems == {"unreadable": 1, "leftovers": 6}
     pair.add("a")
     assert pair.repair().ok
-
-
-def test_an_interrupted_first_add_is_removed(pair: Pair) -> None:
-    version = pair.version("b")
-    left = Manifest("b", announced=[Announcement(version, time.time() - 3700)])
-    pair.docstore.mset([(manifest_key(B), left.to_document())])
-    assert pair.check().problems == {"leftovers": 1}
-    assert pair.repair().ok
-    assert pair.check().documents == 1
-    assert len(pair.texts()) == 6
 
 
 @fakes.both_ways
@@ -446,20 +421,6 @@ def test_documents_of_another_model_are_embedded_again(pair: Pair) -> None:
     assert pair.check().ok
 
 
-def test_a_text_of_white_space_and_one_of_many_pages_are_whole(pair: Pair) -> None:
-    long = fakes.text_of("c", 1300)
-    pages = [Document(page, metadata={"source": "d", "page": n}) for n, page in enumerate("xyz")]
-    with pytest.warns(UserWarning, match="have no text"):
-        pair.way.add(pair.indexer, [Document(" \n"), Document(long), *pages])
-    assert pair.check().ok
-    name = pair.version(digest(long)).name
-    pair.docstore.mdelete([spans_key(document_key(digest(long)), name, 1)])
-    assert pair.check().problems == {"unreadable": 1}
-    assert pair.repair().ok
-    assert pair.check().ok
-
-
-@fakes.both_ways
 def test_adopted_documents_keep_their_vectors(pair: Pair) -> None:
     chunks = [
         Document(text, id=f"x{number}", metadata={"file": "x", "n": number})
@@ -487,16 +448,6 @@ def test_adopted_documents_keep_their_vectors(pair: Pair) -> None:
     assert pair.repair().problems == {"vectors": 1}
 
 
-class Unlisted(fakes.WatchedVectorStore):
-    """Is of no kind that can be listed, and cannot tell what it has."""
-
-    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        raise NotImplementedError
-
-    async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        raise NotImplementedError
-
-
 def test_what_cannot_be_checked_is_said(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vectorstores, "ADAPTERS", {})
     report = pair.check()
@@ -508,32 +459,6 @@ def test_what_cannot_be_checked_is_said(pair: Pair, monkeypatch: pytest.MonkeyPa
     pair.vectorstore.store.update(rows)
     assert pair.repair().repaired == {"leftovers": 1}
     assert len(pair.texts()) == 6 + 7
-
-
-def test_a_store_that_cannot_tell_what_it_has() -> None:
-    store = Unlisted(fakes.BagOfWords(), fakes.Writes())
-    indexer = RSEIndexer(store, InMemoryByteStore())
-    indexer.add_documents([Document("text", id="a")])
-    assert indexer.check().notes == [
-        "Unlisted cannot tell which vectors it has; missing ones are not found"
-    ]
-
-
-def test_another_namespace_is_not_looked_at(pair: Pair) -> None:
-    metadata = {"doc_id": "b", "rse_version": f"{'1' * 16}-{'2' * 32}", "chunk_index": 0}
-    pair.vectorstore.add_documents([Document("?", id="other", metadata=metadata)])
-    pair.docstore.mset([("1" * 16 + "-" + B + "/1/0", Document("?"))])
-    assert pair.check().ok
-
-
-def test_the_report_is_plain_json_and_short(pair: Pair) -> None:
-    all_vectors(pair)
-    report = pair.check()
-    assert json.loads(json.dumps(report.to_dict()))["problems"] == {"vectors": 12}
-    assert str(report) == (
-        "2 documents, 12 chunks: problems found\n"
-        f"{PROBLEMS['vectors']}: 12, such as document 'a' (6); document 'b' (6)"
-    ) or "such as document 'b' (6); document 'a' (6)" in str(report)
 
 
 def test_an_older_docstore(tmp_path: Path, way: Way) -> None:
@@ -556,26 +481,6 @@ def test_an_older_docstore(tmp_path: Path, way: Way) -> None:
         assert pair.repair().ok
         assert pair.check().ok
         assert pair.answers() == Pair(InMemoryByteStore(), way).answers()
-
-
-def test_faiss_that_was_not_saved(tmp_path: Path, way: Way) -> None:
-    model = fakes.CountingModel()
-    docstore = SQLDocStore(f"sqlite:///{tmp_path / 'chunks.db'}")
-    with closing(docstore):
-        store = faiss_store(model)
-        indexer = RSEIndexer(store, docstore)
-        way.add(indexer, [Document("A text on herons.", id="a")])
-        store.save_local(str(tmp_path))  # type: ignore[attr-defined]
-        way.add(indexer, [Document("A text on cranes.", id="b")])
-        way.delete(indexer, ["a"])
-        restored = type(store).load_local(  # type: ignore[attr-defined]
-            str(tmp_path), model, allow_dangerous_deserialization=True
-        )
-        again = RSEIndexer(restored, docstore)
-        assert again.check().problems == {"leftovers": 1, "vectors": 1}
-        repaired = way.call(again.check, again.acheck, repair=True)
-        assert repaired.ok
-        assert again.check().ok
 
 
 STEPS = st.lists(

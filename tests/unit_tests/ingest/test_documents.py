@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +15,6 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import CharacterTextSplitter
 
 from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
-from langchain_rse.errors import AdoptionError
-from langchain_rse.stores.records import Manifest, document_key, manifest_key
 from tests.unit_tests import fakes
 
 way = fakes.way
@@ -69,9 +66,9 @@ class Stores:
         }
 
 
-@pytest.fixture(params=["sql", "bytes"])
-def stores(request: pytest.FixtureRequest, way: Way) -> Stores:
-    return Stores(way, SQLDocStore("sqlite://") if request.param == "sql" else InMemoryByteStore())
+@pytest.fixture
+def stores(way: Way) -> Stores:
+    return Stores(way)
 
 
 RANGES = {"slide_start": 1, "slide_end": 4, "by_start": "Ann", "by_end": None}
@@ -107,36 +104,6 @@ def one_chunk() -> CharacterTextSplitter:
     return CharacterTextSplitter(separator="|", chunk_size=10_000, chunk_overlap=0)
 
 
-def test_a_field_with_a_rule_follows_it_in_a_document_of_one_part(stores: Stores) -> None:
-    page = {"page": 7, "page_label": "viii", "slide": 3, "by": "Ann", "title": "T"}
-    stores.add(
-        [Document("one", id="a", metadata=page)], metadata_rules={"slide": "range", "by": "all"}
-    )
-    metadata = stores.segment().metadata
-    assert {name: metadata[name] for name in metadata if name in page or "_" in name} == {
-        "page_start": 7,
-        "page_end": 7,
-        "page": 7,
-        "page_label_start": "viii",
-        "page_label_end": "viii",
-        "page_label": "viii",
-        "slide_start": 3,
-        "slide_end": 3,
-        "slide": 3,
-        "by": ["Ann"],
-        "title": "T",
-        **{name: metadata[name] for name in ("doc_id", "chunk_id", "start_index", "end_index")},
-        "relevance_score": metadata["relevance_score"],
-    }
-
-
-def test_filters_find_the_values_by_the_name_of_the_field(stores: Stores) -> None:
-    stores.add(SLIDES, metadata_rules={"slide": "all", "by": "drop", "from": "last"})
-    found = [chunk["metadata"] for chunk in stores.vectorstore.store.values()]
-    assert sorted(chunk["slide"] for chunk in found if "slide" in chunk) == [1, 2, 3, 3, 4]
-    assert not any("by" in chunk for chunk in found)
-
-
 def test_rules_are_kept_with_the_document(stores: Stores) -> None:
     """One rule each: the retriever, which has none, returns each by its own."""
     for name, rule in {"a": "first", "b": "all"}.items():
@@ -161,17 +128,6 @@ def test_only_a_rule_that_changes_something_makes_a_new_version(stores: Stores) 
     assert stores.segment().metadata["slide"] == [1, 2, 3, 4]
     assert version() == first
     assert stores.segment().metadata["slide_end"] == 4
-
-
-def test_a_retriever_adds_with_its_rules(way: Way) -> None:
-    retriever = RSERetriever(
-        vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
-        docstore=InMemoryByteStore(),
-        metadata_rules={"slide": "all"},
-    )
-    way.add(retriever, SLIDES)
-    (segment,) = way.invoke(retriever, "one")
-    assert segment.metadata["slide"] == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -218,12 +174,6 @@ def test_what_must_be_the_same_and_is(stores: Stores) -> None:
     stores.add(titled("", "A", None, "A"), metadata_rules={"title": "same"})
     assert stores.segment().metadata["title"] == "A"
     assert {c["metadata"]["title"] for c in stores.vectorstore.store.values()} == {"A"}
-
-
-def test_a_contradiction_by_default_is_told_by_first_and_last(stores: Stores) -> None:
-    stores.add(titled("A", "B", 3))
-    metadata = stores.segment().metadata
-    assert (metadata["title_start"], metadata["title_end"]) == ("A", 3)
 
 
 # Where a page begins
@@ -311,16 +261,6 @@ def test_parts_out_of_order_are_joined_as_they_come_and_reported(
     assert (segment.metadata["page_start"], segment.metadata["page_end"]) == (pages[0], pages[-1])
 
 
-def test_one_warning_for_all_documents_of_a_call(stores: Stores) -> None:
-    names = [f"{number}.pdf" for number in range(6)]
-    pages = [page for name in names for page in numbered(0, 2, name=name)]
-    with pytest.warns(UserWarning, match=r"6 document\(s\).* and 3 more") as caught:
-        stores.add([*pages, *numbered(0, 1, name="good.pdf")])
-    (warning,) = caught
-    assert all(repr(name) in str(warning.message) for name in names[:3])
-    assert "good.pdf" not in str(warning.message)
-
-
 @pytest.mark.parametrize(
     ("pages", "field", "rules"),
     [
@@ -343,28 +283,7 @@ def test_what_is_no_reason_for_a_warning(
         stores.add(numbered(*pages, field=field), metadata_rules=rules)
 
 
-def test_a_declared_field_is_expected_to_rise_like_pages(stores: Stores) -> None:
-    with pytest.warns(UserWarning, match="slide 4 comes after 2"):
-        stores.add(numbered(2, 4, field="slide"), metadata_rules={"slide": "range"})
-
-
 # Ids
-
-
-def test_files_of_one_name_in_two_folders_are_two_documents(stores: Stores) -> None:
-    folders = [Path("north"), Path("south")]
-    pages = [
-        Document(f"{folder} {page}\n", metadata={"source": f"{folder}/report.pdf", "page": page})
-        for page in range(2)
-        for folder in folders
-    ]
-    assert stores.add(pages) == [f"{folder}/report.pdf" for folder in folders]
-    found = {s.metadata["doc_id"]: s for s in stores.way.invoke(stores.retriever, "north south")}
-    for folder in folders:
-        segment = found[f"{folder}/report.pdf"]
-        assert segment.page_content == f"{folder} 0\n\n\n{folder} 1\n"
-        assert segment.metadata["source"] == f"{folder}/report.pdf"
-        assert (segment.metadata["page_start"], segment.metadata["page_end"]) == (0, 1)
 
 
 @pytest.mark.parametrize("pages", [(0, 1, 2, 0, 1), (0, 2, 1)])
@@ -427,26 +346,3 @@ def test_adopted_documents_follow_the_rules_as_well(way: Way) -> None:
 
 
 # Records
-
-
-def test_a_manifest_with_a_rule_that_nobody_knows(stores: Stores) -> None:
-    stores.add(SLIDES)
-    key = manifest_key(document_key("s"))
-    record: Any = stores.retriever.docstore.mget([key])[0]
-    assert Manifest.from_document(record, key).rules == {}
-    for rules in ({"slide": "middle"}, ["slide"], 3):
-        spoiled = Document("", metadata={**record.metadata, "rules": rules})
-        stores.retriever.docstore.mset([(key, spoiled)])
-        with pytest.warns(UserWarning, match=f"'s'.*{key}.*is not a manifest"):
-            assert not stores.way.invoke(stores.retriever, "slide")
-
-
-def test_an_adopted_document_that_contradicts_itself_is_named(way: Way) -> None:
-    vectorstore = InMemoryVectorStore(fakes.BagOfWords())
-    vectorstore.add_documents(
-        [Document(f"text {n}", id=str(n), metadata={"doc": "a", "n": n}) for n in range(2)]
-    )
-    indexer = RSEIndexer(vectorstore, SQLDocStore("sqlite://"), metadata_rules={"n": "same"})
-    index = ExistingIndex(doc_id_key="doc", in_store_order=True, chunk_overlap=0)
-    with pytest.raises(AdoptionError, match=r"^document 'a': 'n' must be the same"):
-        way.call(indexer.adopt, indexer.aadopt, index)

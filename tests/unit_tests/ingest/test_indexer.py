@@ -11,7 +11,6 @@ import sys
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,11 +19,9 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.stores import BaseStore, InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_text_splitters import CharacterTextSplitter, RecursiveCharacterTextSplitter
+from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
-from langchain_rse.errors import SplittingError
-from langchain_rse.headers import DocumentHeaders
 from langchain_rse.stores import records, vectorstores
 from langchain_rse.stores.records import digest, document_key, manifest_key
 from tests.unit_tests import fakes
@@ -139,9 +136,9 @@ class Stores:
         return fakes.keys_of(self.docstore)
 
 
-@pytest.fixture(params=["sql", "bytes"])
-def stores(request: pytest.FixtureRequest, way: Way) -> Stores:
-    return Stores(SQLDocStore("sqlite://") if request.param == "sql" else InMemoryByteStore(), way)
+@pytest.fixture
+def stores(way: Way) -> Stores:
+    return Stores(SQLDocStore("sqlite://"), way)
 
 
 def what_is_read(segments: Sequence[Document], texts: Sequence[str]) -> str:
@@ -210,13 +207,6 @@ def test_where_the_id_comes_from(
     assert [vector["metadata"]["doc_id"] for vector in stores.vectors()] == [expected]
 
 
-def test_a_path_as_id_is_its_string(way: Way) -> None:
-    stores = Stores(InMemoryByteStore(), way)
-    path = Path("folder") / "file.txt"
-    assert stores.add(Document("text", metadata={"doc_id": path})) == [str(path)]
-    assert stores.delete(str(path)) == [str(path)]
-
-
 def test_ids_are_returned_once_and_in_order_of_appearance(stores: Stores) -> None:
     names = ("b1", "a1", "b2", "c1", "a2")
     pages = [Document(name, metadata={"page": int(name[1])}) for name in names]
@@ -248,11 +238,6 @@ def test_ids_are_strings_that_are_not_empty(
             stores.indexer, iter(documents) if as_iterator else documents, ids=["a", bad]
         )
     assert stores.keys() == []
-
-
-def test_ids_are_not_one_string(stores: Stores) -> None:
-    with pytest.raises(TypeError, match=r"\['ab'\]"):
-        stores.add(Document("one"), Document("two"), ids="ab")
 
 
 def test_documents_are_not_one_document(stores: Stores) -> None:
@@ -332,12 +317,6 @@ def test_a_chunk_that_is_added_again_keeps_nothing_of_its_former_place(stores: S
     assert stores.keys() == before  # the stale names are no part of the version
 
 
-def test_separator_of_parts(stores: Stores) -> None:
-    stores.indexer = stores.indexer_with(document_separator="|")
-    stores.add(*(Document(text, id="a", metadata={"part": text}) for text in ("one", "two")))
-    assert [segment.page_content for segment in stores.segments()["a"]] == ["one|two"]
-
-
 # Metadata
 
 
@@ -374,24 +353,6 @@ def test_metadata_goes_where_it_can_be_kept(stores: Stores) -> None:
     assert {name: segment.metadata[name] for name in shared} == {**shared, "year": 2024}
     assert (segment.metadata["page_start"], segment.metadata["page_end"]) == (1, 3)
     assert "page" not in segment.metadata
-
-
-def test_a_chunk_has_the_metadata_of_the_part_where_it_starts(stores: Stores) -> None:
-    stores.indexer = stores.indexer_with(
-        text_splitter=CharacterTextSplitter(separator="|", chunk_size=4, chunk_overlap=0),
-        document_separator="",
-    )
-    pages = [("aaa|b", 1), ("bb|c", 2), ("cc", 3)]
-    stores.add(*(Document(text, metadata={"doc_id": "d", "page": n}) for text, n in pages))
-    assert [vector["metadata"]["page"] for vector in stores.vectors()] == [1, 1, 2]
-    version = stores.vectors()[0]["metadata"]["rse_version"]
-    records = stores.docstore.mget([f"{document_key('d')}/{version}/{n}" for n in range(3)])
-    places = [record.metadata["metadata_changes"] for record in records if record]
-    assert places == [
-        [[0, {"page": 1}]],
-        [[0, {"page": 1}], [1, {"page": 2}]],
-        [[0, {"page": 2}], [1, {"page": 3}]],
-    ]
 
 
 def test_a_value_that_one_part_lacks_is_not_shared(stores: Stores) -> None:
@@ -455,16 +416,6 @@ def test_changed_splitter_replaces(stores: Stores) -> None:
     assert what_is_read(stores.segments()["a"], [text]) == text
 
 
-@pytest.mark.parametrize("chunks", [1, 2, 5, 6, 14])
-def test_replacing_leaves_the_new_chunks_alone(stores: Stores, chunks: int) -> None:
-    other = text_of("other", 4)
-    stores.add_text(other, "other")
-    stores.add_text(text_of("old", 6))
-    new = text_of("new", chunks)
-    stores.add_text(new)
-    assert_holds_exactly(stores, {"a": new, "other": other})
-
-
 @fakes.both_ways
 def test_replacing_keeps_what_texts_have_in_common(stores: Stores) -> None:
     """The same chunks at the same places: removing the old ones must not take the new ones."""
@@ -495,13 +446,6 @@ def test_deleting_what_is_not_there(stores: Stores) -> None:
     assert stores.delete("unknown", "a", "a2") == ["a"]
 
 
-def test_delete_does_not_take_one_string(stores: Stores) -> None:
-    stores.add_text(text_of("first", 2))
-    with pytest.raises(TypeError, match=r"\['a'\]"):
-        stores.way.delete(stores.indexer, "a")
-    assert len(stores.vectors()) == 2
-
-
 def test_many_documents_and_chunks(stores: Stores) -> None:
     """More than one page of spans, more keys than fit one statement."""
     text = text_of("long", 1_100)
@@ -526,17 +470,6 @@ def test_empty_text_is_recorded_and_said(stores: Stores, empty: str) -> None:
     assert stores.segments() == {}
     assert stores.delete("a") == ["a"]
     assert stores.keys() == []
-
-
-def test_replacing_by_and_of_an_empty_text(stores: Stores) -> None:
-    text = text_of("first", 5)
-    stores.add_text(text)
-    with pytest.warns(UserWarning, match="have no text"):
-        stores.add_text("")
-    assert len(stores.keys()) == 2  # the manifest, and its copy
-    assert stores.vectors() == []
-    stores.add_text(text)
-    assert_holds_exactly(stores, {"a": text})
 
 
 # Reading ahead
@@ -569,22 +502,6 @@ def test_documents_are_not_held(stores: Stores, monkeypatch: pytest.MonkeyPatch)
     assert len(ids) == len(written) == 2_500
     assert most_alive <= 1_100
     assert most_ahead <= 1_100
-
-
-def test_long_documents_are_read_ahead_by_their_length(stores: Stores) -> None:
-    read = 0
-    ahead = []
-
-    def documents() -> Iterator[Document]:
-        nonlocal read
-        for number in range(12):
-            yield Document(f"{number}" + "x" * 300_000, id=f"doc{number}")
-            ahead.append(number + 1 - len(stores.vectors()))
-
-    stores.indexer = stores.indexer_with(text_splitter=splitter(400_000))
-    stores.way.add(stores.indexer, documents())
-    assert len(stores.vectors()) == 12
-    assert max(ahead) <= 5
 
 
 def test_an_error_of_the_iterator_passes_through(stores: Stores) -> None:
@@ -633,13 +550,6 @@ def test_a_splitter_is_an_object_that_splits(bad: Any) -> None:
     vectorstore = InMemoryVectorStore(fakes.BagOfWords())
     with pytest.raises(TypeError, match="text_splitter must"):
         RSEIndexer(vectorstore, InMemoryByteStore(), text_splitter=bad)
-
-
-@pytest.mark.parametrize("bad", [DocumentHeaders, "title"])
-def test_headers_are_an_object_that_makes_them(bad: Any) -> None:
-    vectorstore = InMemoryVectorStore(fakes.BagOfWords())
-    with pytest.raises(TypeError, match="headers must be"):
-        RSEIndexer(vectorstore, InMemoryByteStore(), headers=bad)
 
 
 # Documents that a warning is given for, and the settings of the indexer.
@@ -762,24 +672,6 @@ def test_progress_is_shown_by_chunk(stores: Stores, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == ""
 
 
-def test_progress_counts_chunks_that_are_not_embedded(
-    stores: Stores, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Of documents that did not change, and those that have their vectors already."""
-    texts = [text_of("same", 4), text_of("first", 4)]
-    stores.add(*(Document(text, id=str(n)) for n, text in enumerate(texts)))
-    texts[1] = texts[1].replace("02", "xx")
-    stores.add(*(Document(text, id=str(n)) for n, text in enumerate(texts)), show_progress=True)
-    seen = shown(capsys)
-    assert seen[0] == Shown(4, 8, "1")
-    assert seen[-1] == Shown(8, 8, "1")
-    stores.add(*(Document(text, id=str(n)) for n, text in enumerate(texts)), show_progress=True)
-    assert "8/8" in capsys.readouterr().err
-    with pytest.warns(UserWarning, match="have no text"):
-        stores.add(Document("", id="empty"), show_progress=True)
-    assert "0 chunks" in capsys.readouterr().err
-
-
 @pytest.mark.filterwarnings("ignore:.*have no text")
 @pytest.mark.parametrize("as_iterator", [False, True])
 def test_progress_is_never_complete_before_the_end(
@@ -808,27 +700,7 @@ def test_progress_is_never_complete_before_the_end(
         assert max(abs((total or 0) - chunks) for total in estimates) < 0.2 * chunks
 
 
-def test_progress_stops_where_a_call_was_cut_off(
-    stores: Stores, capsys: pytest.CaptureFixture[str]
-) -> None:
-    stores.writes.fail_at(7)  # the second batch of vectors
-    with pytest.raises(fakes.CrashError):
-        stores.add(Document(text_of("first", 7), id="a"), show_progress=True)
-    assert shown(capsys)[-1] == Shown(3, 7, "a")
-
-
 # Errors of others
-
-
-def test_a_splitter_that_changes_the_text(stores: Stores) -> None:
-    class Shouting(RecursiveCharacterTextSplitter):
-        def split_text(self, text: str) -> list[str]:
-            return [text.upper() + " INVENTED"]
-
-    stores.indexer = stores.indexer_with(text_splitter=Shouting())
-    with pytest.raises(SplittingError, match=r"document 'report'.*chunk 0 of 1 that Shouting"):
-        stores.add_text("some text", "report")
-    assert stores.writes.made == []
 
 
 def test_a_splitter_that_fails(stores: Stores, caplog: pytest.LogCaptureFixture) -> None:
@@ -1050,6 +922,7 @@ def test_after_a_crash_one_version_is_read_and_the_same_call_completes_it(
         assert seen == set(scenario)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
 def test_after_a_crash_any_other_call_leaves_what_it_says(
     make_stores: Callable[[], Stores], scenario: Scenario
@@ -1061,6 +934,7 @@ def test_after_a_crash_any_other_call_leaves_what_it_says(
             assert_holds_exactly(stores, expected(after))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("common", [False, True])
 def test_crash_upon_crash(make_stores: Callable[[], Stores], *, common: bool) -> None:
     """Version 2 crashes, version 3 crashes as well: what is read is whole, and 4 cleans up."""
@@ -1082,36 +956,6 @@ def test_crash_upon_crash(make_stores: Callable[[], Stores], *, common: bool) ->
         stores.add_text(versions[3])
         forget_dead_calls(stores)
         assert_holds_exactly(stores, expected(versions[3]))
-
-
-def test_a_crash_leaves_the_other_documents_of_the_call_whole(
-    make_stores: Callable[[], Stores],
-) -> None:
-    old = {name: text_of(f"old{name}", 2) for name in "abc"}
-    new = {name: text_of(f"new{name}", 3) for name in "abc"}
-    documents = [Document(text, id=name) for name, text in new.items()]
-
-    def prepared() -> Stores:
-        stores = make_stores()
-        stores.add(*(Document(text, id=name) for name, text in old.items()))
-        stores.writes.fail_at(None)
-        return stores
-
-    stores = prepared()
-    stores.add(*documents)
-    for call in range(len(stores.writes.made)):
-        stores = prepared()
-        stores.writes.fail_at(call, "halfway")
-        with pytest.raises(fakes.CrashError):
-            stores.add(*documents)
-        segments = stores.segments()
-        assert segments.keys() == new.keys()
-        for name, text in new.items():
-            what_is_read(segments[name], [old[name], text])
-        stores.writes.fail_at(None)
-        stores.add(*documents)
-        forget_dead_calls(stores)
-        assert_holds_exactly(stores, new)
 
 
 @pytest.mark.parametrize("text", ["one two\nthree four\n", "\none two\nthree four\n\n"])

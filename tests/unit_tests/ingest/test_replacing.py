@@ -80,9 +80,3 @@ def test_the_ways_out_keep_all(way: Way, retriever: RSERetriever) -> None:
         way.add(retriever, [tweet(text)], separate=True)
         way.add(retriever, [tweet(text)], ids=[str(number)])
     assert len(retriever.documents()) == 6
-
-
-def test_a_row_may_change_as_a_whole(way: Way, retriever: RSERetriever) -> None:
-    for text in TWEETS:
-        way.add(retriever, [Document(text, metadata={"source": "p.csv", "row": 3})])
-    assert retriever.text("p.csv, row 3") == TWEETS[-1]

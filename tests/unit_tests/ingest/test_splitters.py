@@ -17,7 +17,6 @@ from langchain_core.documents import Document
 from langchain_core.stores import InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import (
-    ExperimentalMarkdownSyntaxTextSplitter,
     HTMLHeaderTextSplitter,
     HTMLSectionSplitter,
     HTMLSemanticPreservingSplitter,
@@ -175,16 +174,6 @@ def test_a_splitter_that_joins_sentences(
     _assert_tiled(text, spans)
 
 
-@given(text=TEXTS)
-def test_a_splitter_by_meaning(text: str) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of langchain-community
-        from langchain_experimental.text_splitter import SemanticChunker
-    splitter = SemanticChunker(fakes.BagOfWords(), breakpoint_threshold_amount=50)
-
-    _assert_tiled(text, _split(text, splitter))
-
-
 MARKDOWN = """Intro.
 
 # Guide
@@ -236,33 +225,6 @@ def test_headings_that_become_metadata_stay_with_their_section(strip_headers: bo
     ]
 
 
-def test_the_experimental_splitter_for_markdown() -> None:
-    spans = split_spans(MARKDOWN, ExperimentalMarkdownSyntaxTextSplitter(HEADINGS))
-
-    _assert_tiled(MARKDOWN, spans)
-    assert [MARKDOWN[span.start :].splitlines()[0] for span in spans] == [
-        "Intro.", "# Guide", "## Setup", "```python", "## Use", "# Last",
-    ]  # fmt: skip
-    assert spans[3].metadata == {"part": "Guide", "section": "Setup", "Code": "python"}
-
-
-def test_a_code_fence_that_is_not_closed() -> None:
-    """The experimental splitter drops all that follows: text of some length is not let go."""
-    splitter = ExperimentalMarkdownSyntaxTextSplitter(HEADINGS)
-    short = "# Guide\n\nNone.\n\n```python\nx = 1\n"
-    assert [short[span.start : span.end] for span in split_spans(short, splitter)] == [short]
-
-    with pytest.raises(SplittingError, match=r"left 1\d\d letters and digits"):
-        split_spans(short + "one two\n" * 20, splitter)
-
-    closed = f"{short}{'one two' * 20}\n```\n"
-    spans = split_spans(closed, splitter)
-    assert [closed[span.start : span.end] for span in spans] == [
-        "# Guide\n\nNone.\n\n",
-        closed[closed.index("```") :],
-    ]
-
-
 @given(
     lines=st.lists(
         st.sampled_from(
@@ -277,21 +239,6 @@ def test_markdown_full_of_repeats_is_tiled(lines: list[str], strip_headers: bool
     splitter = MarkdownHeaderTextSplitter(HEADINGS, strip_headers=strip_headers)
 
     _assert_tiled(text, _split(text, splitter))
-
-
-def test_headings_with_nothing_under_them_are_no_lost_text() -> None:
-    # As in a list of options; more than 100 letters in one place and in all.
-    options = "".join(f"### `--option-number-{number}`\n\n" for number in range(20))
-    text = f"# Options\n\nThere are some.\n\n{options}## More\n\nAnd so on.\n\n{options}"
-    levels = [("#", "Header 1"), ("##", "Header 2"), ("###", "Header 3")]
-
-    spans = split_spans(text, MarkdownHeaderTextSplitter(levels))
-
-    assert "".join(text[span.start : span.end] for span in spans) == text
-    assert [dict(span.metadata) for span in spans] == [
-        {"Header 1": "Options"},
-        {"Header 1": "Options", "Header 2": "More"},
-    ]
 
 
 def test_the_headings_of_a_segment_are_in_its_metadata(way: fakes.Way) -> None:
@@ -359,10 +306,6 @@ def test_tags_and_entities_of_html_are_passed_over(splitter: Splitter) -> None:
 
 
 INLINE = PAGE.replace("Words of the", "Words <b>of</b> <a href='https://example.com'>the</a>")
-
-
-def test_inline_markup_does_not_disturb_a_splitter_that_keeps_the_order() -> None:
-    _assert_tiled(INLINE, split_spans(INLINE, HTMLSectionSplitter(TAGS)))
 
 
 @pytest.mark.parametrize(
@@ -495,48 +438,3 @@ def test_fragments_in_the_overlap_are_not_found(way: fakes.Way) -> None:
     texts = {document.metadata["source"]: document.page_content for document in documents}
     for segment in segments:
         assert segment.page_content == texts[segment.metadata["source"]]
-
-
-def test_a_tiny_chunk_does_not_win_by_being_short(way: fakes.Way) -> None:
-    retriever = fakes.make_retriever(
-        {"tiny": fakes.lines(5), "long": f"{'word ' * 120}25\n"}, order="relevance"
-    )
-
-    best, _ = way.invoke(retriever, fakes.QUERY)
-
-    assert best.metadata["doc_id"] == "long"
-
-
-class FilteredByDicts(InMemoryVectorStore):
-    """Takes filters as most stores do: fields and the values they equal."""
-
-    def similarity_search_with_score(
-        self, query: str, k: int = 4, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
-        wanted = kwargs.pop("filter", {}).items()
-        return super().similarity_search_with_score(
-            query, k, filter=lambda found: wanted <= found.metadata.items()
-        )
-
-    async def asimilarity_search_with_score(
-        self, query: str, k: int = 4, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
-        return self.similarity_search_with_score(query, k, **kwargs)
-
-
-def test_a_filter_by_heading_holds_although_the_document_has_a_field_of_that_name(
-    way: fakes.Way,
-) -> None:
-    text = "# Open\n\nwords for all\n\n# Secret\n\nwords for few"
-    retriever = RSERetriever(
-        vectorstore=FilteredByDicts(fakes.BagOfWords()),
-        docstore=InMemoryByteStore(),
-        text_splitter=MarkdownHeaderTextSplitter([("#", "part")]),
-        config=fakes.EVERYTHING,
-    )
-    way.add(retriever, [Document(text, metadata={"source": "a", "part": "Open"})])
-    (whole,) = way.invoke(retriever, "words")
-    assert whole.page_content == text
-    assert (whole.metadata["part_start"], whole.metadata["part_end"]) == ("Open", "Secret")
-    (segment,) = way.invoke(retriever, "words", filter={"part": "Open"})
-    assert "few" not in segment.page_content

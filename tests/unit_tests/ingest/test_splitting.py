@@ -11,7 +11,6 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from langchain_text_splitters import (
     CharacterTextSplitter,
-    Language,
     RecursiveCharacterTextSplitter,
     TextSplitter,
 )
@@ -126,11 +125,6 @@ def _assert_tiled(text: str, spans: list[Span]) -> None:
     assert "".join(text[span.start : span.end] for span in spans) == text
 
 
-@given(TEXTS.filter(bool), splitters())
-def test_spans_tile_the_text(text: str, splitter: TextSplitter) -> None:
-    _assert_tiled(text, _split(text, splitter))
-
-
 @example(  # "a  a" becomes "a a", which the text has elsewhere
     text="aa a  a",
     splitter=RecursiveCharacterTextSplitter(chunk_size=3, chunk_overlap=0, keep_separator=False),
@@ -193,45 +187,6 @@ def test_gaps_belong_to_the_chunk_before_them() -> None:
     assert spans == [Span(0, 9, "one"), Span(9, 14, "two")]
 
 
-@pytest.mark.parametrize("strip", [True, False])
-@pytest.mark.parametrize("text", ["a", " ", "\n\n", " \t\r\n ", "\x00", "\ud800", "\ufeff"])
-def test_a_text_that_fits_is_one_span(text: str, strip: bool) -> None:  # noqa: FBT001
-    splitter = RecursiveCharacterTextSplitter(
-        chunk_size=10, chunk_overlap=0, strip_whitespace=strip
-    )
-
-    assert split_spans(text, splitter) == [Span(0, len(text), text)]
-
-
-def test_an_empty_text_has_no_spans() -> None:
-    assert split_spans("", RecursiveCharacterTextSplitter()) == []
-
-
-@pytest.mark.parametrize("text", ["a\n\n\n\nb", "a\n\n\n\nb\n\nc", "\n\n\n\n\na\n\n\n\nb\n\n\n\n"])
-@pytest.mark.parametrize("chunk_size", [1, 4, 100])
-def test_runs_of_separators_that_a_splitter_merges(text: str, chunk_size: int) -> None:
-    splitter = CharacterTextSplitter("\n\n", chunk_size=chunk_size, chunk_overlap=0)
-
-    spans = split_spans(text, splitter)
-
-    _assert_tiled(text, spans)
-    assert [span.embedded_text for span in spans] == splitter.split_text(text)
-
-
-@given(
-    st.text("ab ", min_size=1, max_size=40), st.integers(1, 6), st.sampled_from(["a", "aa", "ba"])
-)
-def test_dropped_letters_raise_or_tile(text: str, chunk_size: int, separator: str) -> None:
-    splitter = CharacterTextSplitter(separator, chunk_size=chunk_size, chunk_overlap=0)
-
-    try:
-        spans = _split(text, splitter)
-    except SplittingError as error:
-        assert "CharacterTextSplitter" in str(error)  # noqa: PT017
-    else:
-        _assert_tiled(text, spans)
-
-
 class TailFragments(RecursiveCharacterTextSplitter):
     """Returns, after each chunk, the second half of it again, or all of it."""
 
@@ -264,20 +219,6 @@ def test_contained_chunks_are_dropped_and_counted(share: float, overlap: int) ->
     assert caught[0].filename == __file__
 
 
-@given(TEXTS.filter(bool), st.integers(1, 20), st.floats(0.05, 1.0), st.booleans())
-def test_text_is_tiled_whatever_is_contained(
-    text: str,
-    chunk_size: int,
-    share: float,
-    strip: bool,  # noqa: FBT001
-) -> None:
-    splitter = TailFragments(
-        share=share, chunk_size=chunk_size, chunk_overlap=0, strip_whitespace=strip
-    )
-
-    _assert_tiled(text, _split(text, splitter))
-
-
 class Altering(RecursiveCharacterTextSplitter):
     """Does something to its chunks before it returns them."""
 
@@ -291,10 +232,6 @@ class Altering(RecursiveCharacterTextSplitter):
 
 UNIQUE = "Alpha beta gamma.  Delta epsilon zeta. Eta theta iota."
 CHUNKS = ["Alpha beta", "gamma.", "Delta", "epsilon", "zeta. Eta", "theta iota."]
-
-
-def test_the_sample_is_split_as_expected() -> None:
-    assert Altering(lambda chunks: chunks).split_text(UNIQUE) == CHUNKS
 
 
 @pytest.mark.parametrize(
@@ -345,14 +282,6 @@ def test_a_regular_expression_that_is_put_into_the_chunks_is_refused_with_advice
         split_spans("one two three four", splitter)
 
 
-def test_chunks_of_separators_alone_that_are_not_in_the_text_are_left_out() -> None:
-    splitter = CharacterTextSplitter(".", chunk_size=4, chunk_overlap=0)
-    text = "one.!..!.two"
-
-    assert splitter.split_text(text) == ["one", "!.!", "two"]
-    assert split_spans(text, splitter) == [Span(0, 9, "one"), Span(9, 12, "two")]
-
-
 def test_a_splitter_that_finds_nothing_gives_one_span() -> None:
     assert split_spans(UNIQUE, Altering(lambda _: [])) == [Span(0, len(UNIQUE), UNIQUE)]
     assert split_spans(UNIQUE, Altering(lambda _: [""])) == [Span(0, len(UNIQUE), UNIQUE)]
@@ -373,68 +302,6 @@ def test_what_is_no_splitter_is_refused_even_for_an_empty_text(splitter: Any, me
     for refused in (lambda: check_splitter(splitter), lambda: split_spans("", splitter)):
         with pytest.raises(TypeError, match=message):
             refused()
-
-
-PYTHON = '''
-import math
-
-
-class Circle:
-    """A circle."""
-
-    def __init__(self, radius):
-        self.radius = radius
-
-    def area(self):
-        return math.pi * self.radius**2
-
-
-def main():
-    for radius in range(3):
-        print(Circle(radius).area())
-
-
-if __name__ == "__main__":
-    main()
-'''
-MARKDOWN = """# Title
-
-Some *text* with a list:
-
-- one
-- two
-
-## Part
-
-```python
-print("code")
-```
-
-***
-
-| a | b |
-|---|---|
-| 1 | 2 |
-"""
-
-
-@pytest.mark.parametrize(
-    ("language", "text"), [(Language.PYTHON, PYTHON), (Language.MARKDOWN, MARKDOWN)]
-)
-@pytest.mark.parametrize("chunk_size", [10, 40, 200])
-@pytest.mark.parametrize("overlap", [0, 5])
-def test_splitters_for_languages(
-    language: Language, text: str, chunk_size: int, overlap: int
-) -> None:
-    splitter = RecursiveCharacterTextSplitter.from_language(
-        language, chunk_size=chunk_size, chunk_overlap=overlap
-    )
-
-    spans = _split(text, splitter)
-
-    _assert_tiled(text, spans)
-    for span in spans[1:]:
-        assert text.startswith(span.embedded_text, span.start)
 
 
 @pytest.mark.parametrize("unit", ["ab ", "a", "\n\n", "ab\n\n\n\n"])

@@ -125,17 +125,3 @@ def test_chunks_with_headers_fit_if_room_is_left_for_them(kind: Kind) -> None:
     assert all(text.startswith(f"{title}\n\n") for text in embedded)
     assert max(kind.count(text) for text in embedded) <= SIZE
     assert max(kind.count(text) for text in embedded) > SIZE / 2
-
-
-def test_chunks_with_headers_that_do_not_fit_are_counted(kind: Kind) -> None:
-    indexer = RSEIndexer(
-        InMemoryVectorStore(fakes.BagOfWords()),
-        InMemoryStore(),
-        text_splitter=kind.make(SIZE, OVERLAP),
-        headers=DocumentHeaders(template="{title}"),
-        max_embedded_length=SIZE,
-        embedded_length_function=kind.count,
-    )
-    title = " ".join(WORDS)
-    with pytest.warns(UserWarning, match="embedded texts are longer than the 256"):
-        indexer.add_documents([Document(TEXT, metadata={"title": title})])

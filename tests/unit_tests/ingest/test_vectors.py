@@ -73,19 +73,6 @@ def test_a_bad_vector_costs_its_document(way: Way, problem: str) -> None:
 
 
 @fakes.both_ways
-def test_a_bad_vector_leaves_what_was_stored_before(way: Way) -> None:
-    model = Spoiling(BAD["not finite"])
-    vectorstore, docstore = InMemoryVectorStore(model), InMemoryByteStore()
-    indexer = RSEIndexer(vectorstore, docstore, text_splitter=fakes.Lines())
-    way.add(indexer, [Document("good one\n", metadata={"source": "a"})])
-    with pytest.raises(EmbeddingError, match="'a'"):
-        way.add(indexer, [Document("good one\nbad two\n", metadata={"source": "a"})])
-    retriever = RSERetriever(vectorstore=vectorstore, docstore=docstore, config=fakes.EVERYTHING)
-    assert [segment.page_content for segment in way.invoke(retriever, "good")] == ["good one\n"]
-    assert indexer.check().ok
-
-
-@fakes.both_ways
 def test_a_vector_too_few_is_an_error(way: Way) -> None:
     class Forgetting(fakes.BagOfWords):
         def embed_documents(self, texts: list[str]) -> list[list[float]]:
