@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.stores import InMemoryStore
 
 from langchain_rse import RSERetriever
 from langchain_rse.errors import MissingRecordError
@@ -98,12 +97,8 @@ def test_around_a_segment(way: Way) -> None:
 
 NOT_UNDERSTOOD: dict[str, dict[str, Any]] = {
     "function": {"filter": lambda document: document.metadata["group"] == "all"},
-    "expression": {"filter": "group == 'all'"},
-    "list": {"filter": [{"group": "all"}]},
     "not": {"filter": {"$not": {"group": "finance"}}},
-    "like": {"filter": {"group": {"$like": "a%"}}},
     "where": {"where": "group = 'all'"},
-    "two": {"filter": {"group": "all"}, "where": "anything"},
     "partition": {"namespace": "all"},
 }
 
@@ -119,14 +114,6 @@ def test_a_filter_that_is_not_understood_is_refused(way: Way, name: str) -> None
             ask()
 
 
-def test_filters_inside_wrapped_retrievers_hold(way: Way) -> None:
-    source = make()
-    assert source.vectorstore is not None
-    inner = source.vectorstore.as_retriever(search_kwargs={"k": 50, "filter": {"group": "all"}})
-    retriever = RSERetriever(base_retriever=inner, docstore=source.docstore)
-    assert listed(way, retriever) == ["public"]
-
-
 def test_a_retriever_that_may_filter_is_refused(way: Way) -> None:
     class Rights(BaseRetriever):
         def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
@@ -138,20 +125,6 @@ def test_a_retriever_that_may_filter_is_refused(way: Way) -> None:
         listed(way, retriever)
     retriever = RSERetriever(base_retriever=Rights(), docstore=docstore, candidates_only=False)
     assert listed(way, retriever) == ["finance", "mixed", "public"]
-
-
-def test_a_namespace_sees_its_own_documents(way: Way) -> None:
-    vectorstore, docstore = make_retriever({}).vectorstore, InMemoryStore()
-    acme, globex = (
-        RSERetriever(vectorstore=vectorstore, docstore=docstore, namespace=name)
-        for name in ("acme", "globex")
-    )
-    acme.add_documents([Document("of acme 1", id="a")])
-    globex.add_documents([Document("of globex 2", id="a"), Document("b 3", id="b")])
-    assert listed(way, acme) == ["a"]
-    assert read(way, acme, "a") == "of acme 1"
-    with pytest.raises(MissingRecordError):
-        read(way, acme, "b")
 
 
 @fakes.both_ways

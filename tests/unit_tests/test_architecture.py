@@ -9,7 +9,6 @@ import ast
 import json
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -57,15 +56,6 @@ def imported_names(module: str) -> Iterator[tuple[str, int]]:
                 above = f"{PACKAGE}.{package}".strip(".").split(".")
                 base = ".".join([*above[: len(above) - node.level + 1], *filter(None, [base])])
             yield from ((f"{base}.{alias.name}", node.lineno) for alias in node.names)
-
-
-def test_no_file_of_the_core_has_the_name_of_another() -> None:
-    names: Counter[str] = Counter()
-    for module in MODULES:
-        room, _, name = module.rpartition(".")
-        if room in {"text", "engine", "query"}:
-            names[name] += 1
-    assert [name for name, count in names.items() if count > 1] == []
 
 
 def loaded_by(statement: str) -> set[str]:

@@ -6,7 +6,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -57,36 +56,12 @@ def collect(way: Way, runnable: Runnable[Any, Any], value: Any) -> list[Any]:
 # Chains
 
 
-def test_beside_others_in_a_parallel(way: Way) -> None:
-    retriever = make_retriever(TEXTS)
-    both = RunnableParallel(
-        segments=itemgetter("question") | retriever,
-        few=itemgetter("question") | retriever.bind(k=1),
-        question=itemgetter("question"),
-    )
-    found = way.invoke(both, {"question": QUERY})
-    assert found["segments"] == retriever.invoke(QUERY)
-    assert found["few"] == retriever.invoke(QUERY, k=1)
-    assert found["question"] == QUERY
-    assert way.invoke(both.pick("few"), {"question": QUERY}) == found["few"]
-
-
 @fakes.both_ways
 def test_the_model_streams_behind_it(way: Way) -> None:
     retriever = make_retriever(TEXTS)
     assert collect(way, answering(retriever), QUERY) == list("cold")
     # The retriever's own stream is its answer, as one part.
     assert collect(way, retriever, QUERY) == [retriever.invoke(QUERY)]
-
-
-async def test_events_of_a_stream_have_the_query_and_the_segments() -> None:
-    retriever = make_retriever(TEXTS)
-    seen: dict[str, Any] = {}
-    async for event in answering(retriever).astream_events(QUERY, version="v2"):
-        if event["name"] == "RSERetriever":
-            seen[event["event"]] = event["data"]
-    assert seen["on_retriever_start"]["input"] == {"query": QUERY}
-    assert seen["on_retriever_end"]["output"] == retriever.invoke(QUERY)
 
 
 # Batches
@@ -218,16 +193,6 @@ def test_with_fallbacks(way: Way) -> None:
         way.invoke(only, {"question": QUERY})
 
 
-def test_a_retriever_with_retries_can_be_wrapped(way: Way) -> None:
-    source = make_retriever(TEXTS)
-    store = Failing(1)
-    assert isinstance(source.vectorstore, InMemoryVectorStore)
-    store.store = source.vectorstore.store
-    inner = store.as_retriever(search_kwargs={"k": 50}).with_retry(wait_exponential_jitter=False)
-    outer = RSERetriever(base_retriever=inner, docstore=source.docstore, config=fakes.PLAIN)
-    assert ranges(way.invoke(outer, QUERY))
-
-
 @pytest.mark.parametrize("arguments", [{}, {"filter": lambda one: one.metadata["source"] == "b"}])
 def test_a_retriever_with_fallbacks_can_be_wrapped(way: Way, arguments: dict[str, Any]) -> None:
     """Whichever of them answers, filters of any hold, and without one nothing is to be said."""
@@ -254,18 +219,3 @@ def test_a_fallback_that_may_filter_is_named(way: Way) -> None:
     outer = RSERetriever(base_retriever=falling, docstore=source.docstore, config=fakes.PLAIN)
     with pytest.warns(UserWarning, match="^FixedRetriever may leave chunks out"):
         assert way.invoke(outer, QUERY)
-
-
-def test_every_field_can_be_set_by_a_run() -> None:
-    retriever = make_retriever({"a": lines(0, 90, 0)})
-    fields = {
-        name: ConfigurableField(id=f"rse_{name}")
-        for name in type(retriever).model_fields
-        if name != "namespace"  # whose documents they are is not for a run to say
-    }
-    configurable = retriever.configurable_fields(**fields)
-    assert configurable.invoke(QUERY) == retriever.invoke(QUERY)
-    of_run = {"k": 1, "config": "find_all", "fetch_k": 2}
-    expected = retriever.invoke(QUERY, k=1, rse_config="find_all", fetch_k=2)
-    configured = {f"rse_{name}": value for name, value in of_run.items()}
-    assert configurable.invoke(QUERY, config={"configurable": configured}) == expected

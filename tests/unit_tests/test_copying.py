@@ -61,7 +61,7 @@ def test_a_copy_of_a_retriever_answers_and_writes(
     assert other.vectorstore is not retriever.vectorstore
 
 
-@pytest.mark.parametrize("lexical", [None, True, False])
+@pytest.mark.parametrize("lexical", [True, False])
 def test_a_copy_of_a_sql_docstore_is_of_the_same_table(
     copied: Copy, tmp_path: Path, lexical: Any
 ) -> None:
@@ -82,14 +82,6 @@ def test_a_copy_of_a_sql_docstore_is_of_the_same_table(
     assert other.lexical == (lexical is not False)
 
 
-@pytest.mark.parametrize("namespace", ["", "tenant"])
-def test_the_copy_of_a_retriever_has_its_namespace(copied: Copy, namespace: str) -> None:
-    retriever = make_retriever(TEXTS, namespace=namespace)
-    other = copied(retriever)
-    assert other.namespace == namespace
-    assert other.invoke(QUERY) == retriever.invoke(QUERY)
-
-
 def test_others_can_be_copied(copied: Copy) -> None:
     retriever = make_retriever(TEXTS)
     assert retriever.vectorstore is not None
@@ -107,6 +99,7 @@ def invoke(retriever: RSERetriever) -> list[Document]:
     return retriever.invoke(QUERY)
 
 
+@pytest.mark.nightly
 def test_a_retriever_is_sent_to_another_process(tmp_path: Path) -> None:
     retriever = make_retriever(TEXTS, docstore=DOCSTORES["SQLDocStore"](tmp_path))
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:

@@ -130,21 +130,6 @@ def test_the_same_document_is_two(
     assert way.delete(a, ["d"]) == []
 
 
-def test_replacing_and_appending_stay_apart(
-    vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
-) -> None:
-    a, b = (opened(vectorstore, docstore, name) for name in (A, B))
-    a.add_documents([document("d", "text of a")])
-    b.add_documents([document("d", "text of b")])
-    a.add_documents([document("d", "more text of a")], append=True)
-    assert texts(a) == ["text of a\n\n\nmore text of a\n"]
-    assert texts(b) == ["text of b\n"]
-    b.add_documents([document("d", "new text of b")])
-    assert texts(a) == ["text of a\n\n\nmore text of a\n"]
-    assert texts(b) == ["new text of b\n"]
-    assert chunks(b) == stored(vectorstore, B)
-
-
 def test_a_warning_of_equal_texts_names_no_document_of_another_namespace(
     vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
 ) -> None:
@@ -175,11 +160,8 @@ def test_metadata_cannot_claim_another_namespace(
     ("one", "other"),
     [
         ("a", "A"),
-        ("a", "a "),
-        ("a-b", "a"),
         ("é", unicodedata.normalize("NFD", "é")),
         ("x" * 200, "x" * 199),
-        ("a/b", "a"),
     ],
 )
 def test_names_are_taken_as_they_are(
@@ -318,7 +300,6 @@ def without_namespace(
     vectorstore: VectorStore, docstore: BaseStore[str, Any]
 ) -> dict[str, Callable[[], Any]]:
     """All that can be done with two stores."""
-    empty = InMemoryVectorStore(fakes.BagOfWords())
 
     def retriever(**fields: Any) -> RSERetriever:
         return opened(vectorstore, docstore, **fields)
@@ -334,11 +315,9 @@ def without_namespace(
 
     return {
         "add": lambda: retriever().add_documents([document("e", "text")]),
-        "append": lambda: retriever().add_documents([document("e", "text")], append=True),
         "delete": lambda: retriever().delete(["d"]),
         "query": lambda: retriever().invoke("text"),
         "hybrid": lambda: retriever(hybrid=1.0).invoke("text"),
-        "another vector store": lambda: opened(empty, docstore).invoke("text"),
         "vectors without": another_index,
         "chunks": lambda: chunks(retriever()),
         "adopt": adopt,
@@ -357,7 +336,7 @@ def test_a_docstore_with_namespaces_is_not_used_without(
     assert sorted(lexical.yield_keys()) == before
 
 
-@pytest.mark.parametrize("done", ["add", "delete", "query", "chunks", "words"])
+@pytest.mark.parametrize("done", ["add", "query", "words"])
 def test_a_docstore_without_namespaces_gets_none(
     vectorstore: InMemoryVectorStore, lexical: SQLDocStore, done: str
 ) -> None:
@@ -366,9 +345,7 @@ def test_a_docstore_without_namespaces_gets_none(
     retriever = opened(vectorstore, lexical, A)
     does: dict[str, Callable[[], Any]] = {
         "add": lambda: retriever.add_documents([document("d", "text")]),
-        "delete": lambda: retriever.delete(["d"]),
         "query": lambda: retriever.invoke("text", candidates_only=True),
-        "chunks": lambda: chunks(retriever),
         "words": lambda: retriever.invoke("text", hybrid=1.0),
     }
     if done == "query":  # nothing is found, so nothing is read but to say why
@@ -378,17 +355,6 @@ def test_a_docstore_without_namespaces_gets_none(
     with pytest.raises(StoreMismatchError, match="without a namespace"):
         does[done]()
     assert sorted(lexical.yield_keys()) == before
-
-
-def test_an_empty_docstore_can_be_read_with_and_without(
-    vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
-) -> None:
-    for namespace in ("", A, B, ""):
-        retriever = opened(vectorstore, docstore, namespace)
-        assert texts(retriever) == []
-        assert chunks(retriever) == []
-        assert retriever.delete(["d"]) == []
-    assert texts(opened(vectorstore, docstore)) == []
 
 
 # What cannot be
@@ -616,21 +582,3 @@ class TestAsync(_Inside, BaseStoreAsyncTests[Document]):
     @pytest.fixture
     async def kv_store(self, inside: BaseStore[str, Document]) -> BaseStore[str, Document]:
         return inside
-
-
-def test_keys_are_listed_within(docstore: BaseStore[str, Any]) -> None:
-    store = as_docstore(docstore)
-    a, b = in_namespace(store, A), in_namespace(store, B)
-    keys = ["manifest/0", "0/1/2", "vectorstore", f"{namespace_digest(B)}-0", "answers/1"]
-    a.mset([(key, Document("a")) for key in keys])
-    b.mset([("manifest/0", Document("b")), ("b", Document("b"))])
-
-    def listed(inside: BaseStore[str, Document], prefix: str | None = None) -> list[str]:
-        return sorted(inside.yield_keys(prefix=prefix))
-
-    assert listed(a) == sorted(keys)
-    assert listed(a, "vector") == ["vectorstore"]
-    assert listed(b) == ["b", "manifest/0"]
-    if not isinstance(docstore, LocalFileStore):
-        assert listed(a, "manifest/") == ["manifest/0"]
-        assert listed(a, "0/") == ["0/1/2"]

@@ -58,37 +58,6 @@ sys.meta_path.insert(0, Blocker())
     )
 
 
-def test_the_base_install_indexes_and_retrieves_without_any_extra() -> None:
-    result = without_extras("""
-import asyncio
-from langchain_core.documents import Document
-from langchain_core.embeddings import DeterministicFakeEmbedding
-from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_rse import RSERetriever, SQLDocStore
-retriever = RSERetriever(
-    vectorstore=InMemoryVectorStore(DeterministicFakeEmbedding(size=8)),
-    docstore=SQLDocStore("sqlite://"),
-)
-retriever.add_documents([Document("some text")], ids=["a"])
-assert retriever.invoke("some text")[0].page_content == "some text"
-assert asyncio.run(retriever.ainvoke("some text"))[0].page_content == "some text"
-try:
-    retriever.add_documents([Document("other text")], show_progress=True)
-except ImportError as error:
-    assert "pip install 'langchain-rse[progress]'" in str(error)
-else:
-    raise AssertionError
-""")
-    assert result.returncode == 0, result.stderr
-
-
-def test_the_command_line_says_what_to_install() -> None:
-    result = without_extras("import runpy; runpy.run_module('langchain_rse', run_name='__main__')")
-    assert result.returncode == 1
-    assert "pip install 'langchain-rse[cli]'" in result.stderr
-    assert "Traceback" not in result.stderr
-
-
 def test_embeddings_say_what_to_install() -> None:
     result = without_extras(
         "from langchain_rse.embeddings import WordLlamaEmbeddings\n"
@@ -144,11 +113,6 @@ def test_every_public_name_is_documented(name: str) -> None:
                     assert inspect.getdoc(member), f"{public}.{attribute}"
 
 
-def test_exports_are_there() -> None:
-    for name in langchain_rse.__all__:
-        assert hasattr(langchain_rse, name)
-
-
 ERRORS: dict[str, Any] = {
     "AdoptionError": ValueError,
     "CalibrationError": ValueError,
@@ -179,26 +143,8 @@ def test_the_table_of_errors_has_all() -> None:
     assert defined == {*ERRORS, "RSEError"}
 
 
-def test_core_dependencies_stay_light() -> None:
-    needed = importlib.metadata.requires("langchain-rse") or []
-    names = {re.split(r"[^\w-]", line)[0].lower() for line in needed if "extra ==" not in line}
-    assert names == {
-        "langchain-core",
-        "langchain-text-splitters",
-        "numpy",
-        "orjson",
-        "pydantic",
-        "rapidfuzz",
-        "sqlalchemy",
-    }
-
-
 def test_every_extra_that_a_message_names_exists() -> None:
     texts = [path.read_text(encoding="utf-8") for path in PACKAGE.glob("**/*.py")]
     named = re.findall(r"langchain-rse\[([\w,]+)\]", "\n".join(texts))
     extras = importlib.metadata.metadata("langchain-rse").get_all("Provides-Extra") or []
     assert {extra for names in named for extra in names.split(",")} <= set(extras)
-
-
-def test_the_package_is_typed() -> None:
-    assert (PACKAGE / "py.typed").exists()
