@@ -99,17 +99,6 @@ async def test_chunks_are_judged_over_http(
     check_kept(kept, server, structured=structured)
 
 
-def test_the_schema_asks_for_explanation_and_is_relevant(
-    server: ChatServer, model: ChatOpenAI
-) -> None:
-    kept_by(LMBasedRelevanceFilter(llm=model), "heron")
-    schema = server.requests[0].body["response_format"]["json_schema"]["schema"]
-    (judgment,) = schema["$defs"].values()
-    # In this order: what is said first is what the verdict rests on.
-    assert list(judgment["properties"]) == ["explanation", "is_relevant"]
-    assert judgment["required"] == ["explanation", "is_relevant"]
-
-
 _FAILURES = {
     "rate limit": (Answer("slow down", status=429), "429.*slow down"),
     "no access": (Answer("who are you?", status=401), "401.*who are you"),

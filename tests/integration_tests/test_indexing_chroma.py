@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -110,17 +109,6 @@ def test_add_and_read(folder: Folder) -> None:
         index.assert_holds_exactly(texts)
 
 
-def test_the_same_again_embeds_nothing(folder: Folder) -> None:
-    document = Document(text_of("first", 5), id="a", metadata={"day": dt.date(2024, 1, 1)})
-    with folder.open() as index:
-        index.add(document)
-        assert index.embeddings.batches == [3, 2]
-    with folder.open() as index:
-        assert index.add(document) == ["a"]
-        assert index.embeddings.batches == []
-        index.assert_holds_exactly({"a": document.page_content})
-
-
 @fakes.both_ways
 def test_a_call_that_was_cut_off_goes_on_in_another_process(folder: Folder) -> None:
     text = text_of("first", 9)
@@ -151,18 +139,6 @@ def test_replacing_embeds_what_changed(folder: Folder) -> None:
         assert {metadata["year"] for metadata in index.vectors()} == {2024}
 
 
-@pytest.mark.parametrize("chunks", [1, 5, 11])
-def test_replacing_leaves_the_new_chunks_alone(folder: Folder, chunks: int) -> None:
-    other = text_of("other", 4)
-    with folder.open() as index:
-        index.add(Document(text_of("old", 5), id="a"), Document(other, id="other"))
-    new = text_of("new", chunks)
-    with folder.open() as index:
-        index.add(Document(new, id="a"))
-    with folder.open() as index:
-        index.assert_holds_exactly({"a": new, "other": other})
-
-
 @fakes.both_ways
 def test_delete(folder: Folder) -> None:
     texts = {"a": text_of("first", 5), "b": text_of("second", 4)}
@@ -177,30 +153,6 @@ def test_delete(folder: Folder) -> None:
         assert index.vectors() == []
         assert fakes.keys_of(index.docstore) == []
         assert index.segments() == []
-
-
-def test_pages(folder: Folder) -> None:
-    shared = {"source": "report.pdf", "day": dt.date(2024, 2, 29), "authors": ["x", "y"]}
-    pages = [
-        Document(f"this is paragraph {page} of the text", metadata={**shared, "page": page})
-        for page in (1, 2, 3)
-    ]
-    with folder.open() as index:
-        assert index.add(*pages) == ["report.pdf"]
-    with folder.open() as index:
-        vectors = index.vectors()
-        assert [metadata["page"] for metadata in vectors] == [1, 2, 3]
-        assert {metadata["source"] for metadata in vectors} == {"report.pdf"}
-        assert vectors[0]["authors"] == ["x", "y"]
-        assert "day" not in vectors[0]
-        (segment,) = index.segments()
-        assert segment.page_content == "\n\n".join(page.page_content for page in pages)
-        assert {name: segment.metadata[name] for name in shared} == shared
-        assert (segment.metadata["page_start"], segment.metadata["page_end"]) == (1, 3)
-        index.assert_holds_exactly({"report.pdf": segment.page_content})
-        (second,) = folder.way.invoke(index.retriever, "paragraph", filter={"page": 2})
-        assert second.page_content.strip() == pages[1].page_content
-        assert (second.metadata["page_start"], second.metadata["page_end"]) == (2, 2)
 
 
 @fakes.both_ways

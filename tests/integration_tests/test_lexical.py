@@ -52,24 +52,6 @@ class TestPostgres(LexicalSuite):
             store.close()
 
 
-def test_the_gin_index_is_used(postgres_url: str) -> None:
-    store = SQLDocStore(postgres_url, table_name="gin", lexical=False)
-    texts = [f"number{n} common" for n in range(5_000)]
-    indexer(store).add_documents([document("a", *texts)])
-    searched = SQLDocStore(postgres_url, table_name="gin", lexical=True)
-    [(chunk, _)] = searched.lexical_search("number4321", 5)
-    assert chunk.metadata["chunk_index"] == 4321
-    engine = sa.create_engine(postgres_url)
-    with engine.connect() as connection:
-        plan = connection.exec_driver_sql(
-            "EXPLAIN SELECT key FROM gin_lexical WHERE words @@ 'number4321'::tsquery"
-        ).scalars()
-        assert "gin_lexical_gin" in "\n".join(plan)
-    engine.dispose()
-    store.close()
-    searched.close()
-
-
 @pytest.mark.parametrize(
     "statement",
     [

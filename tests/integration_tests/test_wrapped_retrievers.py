@@ -10,11 +10,9 @@ import pytest
 from langchain_classic.retrievers import (
     ContextualCompressionRetriever,
     EnsembleRetriever,
-    MultiQueryRetriever,
     ParentDocumentRetriever,
 )
 from langchain_core.documents import BaseDocumentCompressor, Document
-from langchain_core.language_models import FakeListChatModel
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_core.stores import InMemoryStore
@@ -80,16 +78,6 @@ def check(way: Way, retriever: RSERetriever, query: str = "what hunts at night")
         assert segment.page_content == TEXTS[segment.metadata["source"]][place]
     assert "it hunts at night" in segments[0].page_content
     return segments
-
-
-def test_bm25(way: Way, source: RSERetriever) -> None:
-    check(way, wrapped(source, by_words(source, k=20)))
-
-
-@fakes.both_ways
-def test_multi_query(way: Way, source: RSERetriever) -> None:
-    model = FakeListChatModel(responses=["what hunts at night\nnight hunters"] * 5)
-    check(way, wrapped(source, MultiQueryRetriever.from_llm(by_vectors(source), model)))
 
 
 @fakes.both_ways

@@ -125,31 +125,3 @@ def test_a_retriever_that_may_filter_is_refused(way: Way) -> None:
         listed(way, retriever)
     retriever = RSERetriever(base_retriever=Rights(), docstore=docstore, candidates_only=False)
     assert listed(way, retriever) == ["finance", "mixed", "public"]
-
-
-@fakes.both_ways
-def test_a_filter_on_lists_holds_for_whole_documents(way: Way) -> None:
-    retriever = make_retriever({})
-    retriever.add_documents(
-        [
-            Document(PUBLIC, id="both", metadata={"groups": ["staff", "board"]}),
-            Document(FINANCE, id="staff", metadata={"groups": ["staff"]}),
-            Document(lines(40, 50), id="none", metadata={"groups": []}),
-            Document(lines(60, 70), id="unknown"),
-            Document("page 0\n", metadata={"doc_id": "mixed", "groups": ["board"], "page": 0}),
-            Document("page 1\n", metadata={"doc_id": "mixed", "groups": ["staff"], "page": 1}),
-        ]
-    )
-    segment = retriever.invoke("finance 20", k=1)[0]
-    for_board = {"filter": {"groups": {"$contains": "board"}}}
-    board = retriever.model_copy(update={"search_kwargs": for_board})
-    assert listed(way, board) == ["both"]
-    assert read(way, board, "both") == PUBLIC
-    for hidden in ("staff", "none", "unknown", "mixed"):
-        with pytest.raises(MissingRecordError, match="or the filter excludes it"):
-            read(way, board, hidden)
-    with pytest.raises(MissingRecordError, match="or the filter excludes it"):
-        way.call(lambda: board.around(segment, 3), lambda: board.aaround(segment, 3))
-    not_board = {"filter": {"groups": {"$not_contains": "board"}}}
-    others = retriever.model_copy(update={"search_kwargs": not_board})
-    assert listed(way, others) == ["none", "staff"]  # of "unknown", nothing is known

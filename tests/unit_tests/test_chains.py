@@ -107,18 +107,6 @@ def test_a_batch_asks_no_more_at_a_time_than_it_may(way: Way, at_once: int) -> N
     assert at_once == 1 or store.most > 1
 
 
-def test_one_failure_of_a_batch_leaves_the_others(way: Way) -> None:
-    retriever = make_retriever(TEXTS)
-    queries: list[Any] = [QUERY, 7, "query 60"]
-    answers: list[Any] = way.call(
-        retriever.batch, retriever.abatch, queries, return_exceptions=True
-    )
-    first, failed, last = answers
-    assert first == retriever.invoke(QUERY)
-    assert isinstance(failed, TypeError)
-    assert last == retriever.invoke("query 60")
-
-
 # What is chosen when a chain runs
 
 
@@ -159,22 +147,6 @@ class Failing(InMemoryVectorStore):
 
     async def asimilarity_search_with_score(self, *args: Any, **kwargs: Any) -> Any:
         return self.similarity_search_with_score(*args, **kwargs)
-
-
-def again(retriever: RSERetriever, times: int) -> Runnable[str, list[Document]]:
-    return retriever.with_retry(
-        retry_if_exception_type=(ConnectionError,),
-        stop_after_attempt=times,
-        wait_exponential_jitter=False,
-    )
-
-
-def test_with_retry(way: Way) -> None:
-    expected = make_retriever(TEXTS).invoke(QUERY, k=1)
-    retriever = make_retriever(TEXTS, vectorstore=Failing(2))
-    assert way.invoke(again(retriever, 3), QUERY, k=1) == expected
-    with pytest.raises(ConnectionError, match="gone for a moment"):
-        way.invoke(again(make_retriever(TEXTS, vectorstore=Failing(2)), 2), QUERY)
 
 
 def test_with_fallbacks(way: Way) -> None:

@@ -8,13 +8,11 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import pytest
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore, InMemoryByteStore, InMemoryStore
-from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RedisDocStore, RSEConfig, RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.stores.json import JSONDocStore
@@ -114,22 +112,6 @@ def test_a_docstore_in_memory_of_sqlite_says_that_it_cannot_be_copied(copied: Co
         copied(SQLDocStore("sqlite://"))
     with pytest.raises(TypeError, match=r"in memory cannot be pickled or copied.*Use a file"):
         copied(make_retriever(TEXTS, docstore=SQLDocStore("sqlite://")))
-
-
-class Connected(InMemoryVectorStore):
-    """Holds what no process can give away, as clients of databases do."""
-
-    def __init__(self) -> None:
-        super().__init__(fakes.Angles())
-        self.lock = Lock()
-
-
-def test_a_connected_retriever_shares_its_stores_with_plain_copies(copied: Copy) -> None:
-    retriever = make_retriever(TEXTS, vectorstore=Connected())
-    with pytest.raises(TypeError, match="lock"):
-        copied(retriever)
-    assert retriever.model_copy().invoke(QUERY) == retriever.invoke(QUERY)
-    assert copy.copy(retriever).docstore is retriever.docstore
 
 
 def test_a_length_function_without_a_name_cannot_be_pickled_but_copied() -> None:

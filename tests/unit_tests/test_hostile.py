@@ -14,7 +14,6 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever, SQLDocStore
-from langchain_rse.config import RSEConfig
 from langchain_rse.errors import SplittingError
 from langchain_rse.ingest.alignment import align
 from langchain_rse.ingest.markup import text_outside_tags
@@ -184,11 +183,6 @@ def test_only_words_at_the_beginning_of_a_long_query_count(way: Way, hybrid: flo
         answers.append([segment.metadata["rse"] for segment in segments])
     first, second = answers
     assert first != second  # these words count
-
-
-def test_a_long_query_gets_no_warning_if_words_do_not_count(way: Way) -> None:
-    retriever = make_retriever(config=RSEConfig(lexical_weight=0.0, name_weight=0.0))
-    assert way.invoke(retriever, long_query(MAX_QUERY_LENGTH + 1)) is not None
 
 
 def test_the_vector_store_and_the_wrapped_retriever_get_all_of_a_long_query() -> None:

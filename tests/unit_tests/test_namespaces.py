@@ -192,25 +192,6 @@ def test_better_chunks_of_another_namespace_crowd_nothing_out(
     assert len(a.invoke("zulu")) > 0
 
 
-@fakes.both_ways
-def test_words_that_are_common_elsewhere_are_searched_for(
-    way: Way,
-    lexical: SQLDocStore,
-    vectorstore: InMemoryVectorStore,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The most common words of a query are left out; which these are, is counted within."""
-    monkeypatch.setattr("langchain_rse.stores.fulltext_sqlite.SQLiteIndex._most_ranked", 20)
-    a, b = (opened(vectorstore, lexical, name) for name in (A, B))
-    way.add(a, [document("d", *(f"zulu {n}" for n in range(100)))])
-    way.add(b, [document("d", "zulu", *(f"yankee {n}" for n in range(19)))])
-    search: Any = in_namespace(lexical, B)
-    found = search.lexical_search("yankee zulu", 50)
-    assert len(found) == 20
-    assert {chunk.metadata["rse_namespace"] for chunk, _ in found} == {namespace_digest(B)}
-    assert search.lexical_search("99", 50) == []
-
-
 def test_filters_hold_within_a_namespace(
     vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
 ) -> None:
@@ -395,16 +376,13 @@ def test_a_query_cannot_choose_its_namespace(vectorstore: InMemoryVectorStore) -
     docstore = InMemoryStore()
     a, b = (opened(vectorstore, docstore, name) for name in (A, B))
     a.add_documents([document("d", "secret text")])
-    for arguments in ({"namespace": A}, {"docstore": docstore}, {"vectorstore": vectorstore}):
-        with pytest.raises(TypeError):
-            b.invoke("text", **arguments)
+    with pytest.raises(TypeError):
+        b.invoke("text", namespace=A)
     with pytest.raises(ValueError, match="frozen"):
         b.namespace = A
     for copy in (b.model_copy(update={"namespace": A}), b.model_copy(update={"namespace": ""})):
         with pytest.raises(ValueError, match="docstore is that of namespace"):
             copy.invoke("text")
-    with pytest.raises(ValueError, match="docstore is that of namespace"):
-        opened(vectorstore, b.docstore, A)
     with pytest.raises(ValueError, match="docstore is that of namespace"):
         opened(vectorstore, b.docstore)
     configurable = b.configurable_fields(namespace=ConfigurableField(id="tenant"))
@@ -415,27 +393,14 @@ def test_a_query_cannot_choose_its_namespace(vectorstore: InMemoryVectorStore) -
     assert texts(opened(vectorstore, a.docstore, A)) == ["secret text\n"]
 
 
-def test_compare_and_set_is_there_if_the_docstore_has_it() -> None:
-    class Comparing(InMemoryStore):
-        """Notes what is asked for."""
-
-        def compare_and_set(self, changes: Any) -> list[bool]:
-            self.mset([(key, new) for key, _, new in changes])
-            return [True for _ in changes]
-
-    docstore = Comparing()
-    inside: Any = in_namespace(docstore, A)
-    compares: Any = ComparesAndSets  # as Any, so that mypy does not narrow the type
-    assert isinstance(inside, compares)
+def test_compare_and_set_is_there_if_the_docstore_has_it(lexical: SQLDocStore) -> None:
+    inside: Any = in_namespace(lexical, A)
     assert not isinstance(in_namespace(InMemoryStore(), A), ComparesAndSets)
     record = Document("new")
-    changes = [("manifest/" + "0" * 32, None, record)]
-    assert inside.compare_and_set(changes) == [True]
-    assert inside.mget([changes[0][0]]) == [record]
-    assert sorted(docstore.yield_keys()) == [
-        f"manifest/{namespace_digest(A)}-{'0' * 32}",
-        "namespaces",
-    ]
+    assert inside.compare_and_set([("manifest/0", None, record)]) == [True]
+    assert inside.compare_and_set([("manifest/0", None, record)]) == [False]
+    assert inside.mget(["manifest/0"]) == [record]
+    assert in_namespace(lexical, B).mget(["manifest/0"]) == [None]
 
 
 # All that works on documents

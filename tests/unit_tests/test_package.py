@@ -1,11 +1,8 @@
 """The package as a whole: what it exports, documents and needs."""
 
-import ast
 import importlib
 import importlib.metadata
 import inspect
-import itertools
-import pkgutil
 import re
 import subprocess
 import sys
@@ -18,7 +15,6 @@ import langchain_rse
 from langchain_rse import errors
 
 PACKAGE = Path(langchain_rse.__path__[0])
-MODULES = sorted(module.name for module in pkgutil.iter_modules(langchain_rse.__path__))
 # What extras and the tests install, by its name in imports.
 EXTRAS = [
     "chromadb",
@@ -58,12 +54,35 @@ sys.meta_path.insert(0, Blocker())
     )
 
 
-def test_embeddings_say_what_to_install() -> None:
-    result = without_extras(
-        "from langchain_rse.embeddings import WordLlamaEmbeddings\n"
-        "WordLlamaEmbeddings().embed_query('a')"
-    )
-    assert "ImportError: WordLlamaEmbeddings needs wordllama: pip install" in result.stderr
+def test_the_base_install_indexes_and_retrieves_without_any_extra() -> None:
+    result = without_extras("""
+import asyncio
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_rse import RSERetriever, SQLDocStore
+from langchain_rse.embeddings import WordLlamaEmbeddings
+retriever = RSERetriever(
+    vectorstore=InMemoryVectorStore(DeterministicFakeEmbedding(size=8)),
+    docstore=SQLDocStore("sqlite://"),
+)
+retriever.add_documents([Document("some text")], ids=["a"])
+assert retriever.invoke("some text")[0].page_content == "some text"
+assert asyncio.run(retriever.ainvoke("some text"))[0].page_content == "some text"
+try:
+    retriever.add_documents([Document("other text")], show_progress=True)
+except ImportError as error:
+    assert "pip install 'langchain-rse[progress]'" in str(error)
+else:
+    raise AssertionError
+try:
+    WordLlamaEmbeddings().embed_query("a")
+except ImportError as error:
+    assert "WordLlamaEmbeddings needs wordllama: pip install" in str(error)
+else:
+    raise AssertionError
+""")
+    assert result.returncode == 0, result.stderr
 
 
 def test_embeddings_leave_the_root_logger_alone() -> None:
@@ -76,41 +95,6 @@ WordLlamaEmbeddings().embed_query("a")
 assert (root.level, list(root.handlers)) == before, (root.level, root.handlers)
 """
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def described_constants(module: str) -> dict[str, bool]:
-    """The names assigned in a module or in those below it: whether a string follows each."""
-    folder = PACKAGE / module
-    files = folder.glob("**/*.py") if folder.is_dir() else [folder.with_suffix(".py")]
-    found: dict[str, bool] = {}
-    for file in files:
-        body = ast.parse(file.read_text(encoding="utf-8")).body
-        for statement, after in itertools.pairwise([*body, ast.Pass()]):
-            if isinstance(statement, ast.Assign | ast.AnnAssign):
-                is_described = ast.unparse(after).startswith(("'", '"'))
-                for node in ast.walk(statement):
-                    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                        found[node.id] = is_described or found.get(node.id, False)
-    return found
-
-
-@pytest.mark.parametrize("name", [name for name in MODULES if name != "__main__"])
-def test_every_public_name_is_documented(name: str) -> None:
-    if name == "ray":  # an extra that "all" does not have
-        pytest.importorskip("pyarrow")
-    module = importlib.import_module(f"langchain_rse.{name}")
-    assert module.__doc__
-    constants = described_constants(name)
-    for public in getattr(module, "__all__", ()):
-        if public in constants:
-            assert constants[public], public
-            continue
-        item = inspect.unwrap(getattr(module, public))
-        assert item.__doc__, public
-        if inspect.isclass(item):
-            for attribute, member in vars(item).items():
-                if inspect.isroutine(member) and not attribute.startswith("_"):
-                    assert inspect.getdoc(member), f"{public}.{attribute}"
 
 
 ERRORS: dict[str, Any] = {

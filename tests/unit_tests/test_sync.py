@@ -115,26 +115,6 @@ async def test_the_first_error_is_raised_when_nothing_is_under_way() -> None:
     assert sorted(workers.ended) == [0, 2]
 
 
-def test_after_an_error_no_other_task_begins() -> None:
-    begun: list[int] = []
-
-    def task(number: int) -> Steps[int]:
-        def work() -> int:
-            begun.append(number)
-            if number == 0:
-                raise ConnectionError("no route")
-            return number
-
-        async def never() -> int:
-            raise AssertionError
-
-        return (yield from call(work, never))
-
-    with pytest.raises(ConnectionError, match="no route"):
-        run(concurrently([task(number) for number in range(500)], 1))
-    assert begun == [0]
-
-
 async def test_cancelling_a_write_waits_until_it_has_ended() -> None:
     """Also if it is cancelled again, as anyio does."""
     is_written = threading.Event()

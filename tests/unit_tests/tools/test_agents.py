@@ -103,16 +103,6 @@ def test_numbers_go_on_in_the_next_turn_of_a_conversation() -> None:
     assert headings(message)[0][:4] == "[1] "
 
 
-def test_calls_at_once_number_their_passages_differently() -> None:
-    tool = create_rse_tool(make_retriever(TEXTS, max_context_length=None))
-    model = ScriptedModel(script=[[{"query": "q 0"}, {"query": "q 2"}], [{"query": "q 1"}], "."])
-    first, second, nothing = searches(ask(SYNC, agent(model, tool)))
-    numbers = [p.metadata["rse"]["number"] for p in [*first.artifact, *second.artifact]]
-    assert len(set(numbers)) == len(numbers) == 8
-    assert nothing.artifact == []
-    assert str(nothing.content).startswith("Nothing else was found for 'q 1'. Found again, and")
-
-
 @fakes.both_ways
 def test_a_segment_that_was_shown_in_part_goes_on_where_it_ended(way: Way) -> None:
     texts = {"a": "".join(f"{name} {angle}\n" for name, angle in zip("vwxyz", ANGLES, strict=True))}

@@ -13,7 +13,6 @@ from langchain_core.messages.content import Citation
 
 from langchain_rse.tools import (
     ModelCitation,
-    cohere_documents,
     create_rse_tool,
     locate_citations,
     search_result_blocks,
@@ -245,24 +244,6 @@ def test_langchains_annotations() -> None:
         blocks = [{"type": "text", "text": "so", "annotations": [annotation]}]
         (citation,) = locate_citations(blocks, SEGMENTS)
         assert (citation.number, citation.found) == (2, "Cranes dance. ")
-
-
-def test_documents_of_cohere() -> None:
-    documents = cohere_documents(SEGMENTS)
-    assert documents[0] == {
-        "id": "passage-1",
-        "data": {"title": "a.txt, characters 100–122", "text": "Herons fish. At dawn. "},
-    }
-    sources = [{"type": "document", "id": name} for name in ("passage-2", "passage-9")]
-    citations = [
-        {"start": 3, "end": 7, "text": "says", "sources": sources},
-        {"start": None, "end": None, "sources": sources},
-    ]
-    answer = AIMessage("It says", additional_kwargs={"citations": citations})
-    found, missing = locate_citations(answer, SEGMENTS)
-    assert (found.text, found.number, found.start_index) == ("says", 2, START)
-    assert found.found == SEGMENTS[1].page_content
-    assert missing == ModelCitation("says", 3, 7)
 
 
 def test_a_quotation_as_a_citation() -> None:

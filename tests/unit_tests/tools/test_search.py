@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.messages import ToolMessage
 from langchain_core.stores import InMemoryByteStore
@@ -148,15 +145,6 @@ def test_filters() -> None:
     )
     assert nothing.artifact == []
 
-    def own(document: Document) -> bool:
-        return bool(document.metadata["source"] == "a")
-
-    retriever = retriever.model_copy(update={"search_kwargs": {"filter": own}})
-    tool = create_rse_tool(retriever, filter_fields=["source"], make_filter=by_equality)
-    assert ask(SYNC, tool, query="q 0", filter={"source": "b"}).artifact == []
-    message = ask(SYNC, tool, query="q 0", filter={"source": "a"})
-    assert {passage.metadata["doc_id"] for passage in message.artifact} == {"a"}
-
 
 def test_a_filter_inside_a_wrapped_retriever_is_not_replaced() -> None:
     source = make_retriever(TEXTS)
@@ -263,35 +251,3 @@ def test_what_a_model_reads_fits_the_budget(content: Any, unit: str, data: st.Da
     for passage in message.artifact:
         for line in passage.page_content.splitlines():
             assert f"{line}\n" in f"{shown}\n"
-
-
-@fakes.both_ways
-def test_the_search_is_traced_below_the_tool(way: Way) -> None:
-    class Runs(BaseCallbackHandler):
-        def __init__(self) -> None:
-            self.tool: object = None
-            self.parent: object = None
-
-        def on_tool_start(self, *_: Any, run_id: Any, **__: Any) -> None:
-            self.tool = run_id
-
-        def on_retriever_start(self, *_: Any, parent_run_id: Any = None, **__: Any) -> None:
-            self.parent = parent_run_id
-
-    runs = Runs()
-    tool = create_rse_tool(make_retriever(TEXTS))
-    way.invoke(tool, {"query": "q 0"}, {"callbacks": [runs]})
-    assert runs.parent == runs.tool is not None
-
-
-@pytest.mark.nightly
-def test_without_langgraph() -> None:
-    code = (
-        "import sys; sys.modules['langgraph'] = None\n"
-        "from tests.unit_tests.tools.test_search import TEXTS\n"
-        "from tests.unit_tests.fakes import make_retriever\n"
-        "from langchain_rse.tools import create_rse_tool\n"
-        "print(create_rse_tool(make_retriever(TEXTS)).invoke({'query': 'q 0'})[:4])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[1] \n"
