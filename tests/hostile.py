@@ -177,11 +177,6 @@ def _split_and_miss(text: str) -> Call:
     return _find_spans(text, [*_cut(text), "not in the text"])
 
 
-def _split_into_halves(text: str) -> Call:
-    middle = len(text) // 2
-    return _find_spans(text, [text[:middle], text[middle:]])
-
-
 def _split_by_default(text: str) -> Call:
     return lambda: find_spans(text, default_text_splitter())
 
@@ -221,17 +216,6 @@ def _join_chunks(text: str) -> Call:
     return join
 
 
-def _join_long_chunks(text: str) -> Call:
-    starts = range(0, len(text), 12_000)
-    chunks = [Document(text[start : start + 20_000], metadata={"source": "a"}) for start in starts]
-
-    def join() -> None:
-        with suppress(SplittingError):
-            rejoin(SourceDocument("a", chunks, "source"), append=False)
-
-    return join
-
-
 def _make_headers(text: str) -> Call:
     def make() -> None:
         for start in range(0, len(text), 4_000):
@@ -261,14 +245,12 @@ READERS: dict[str, Callable[[str], Call]] = {
     "chunks with other white space": _split_by_words,
     "chunks without tags": _split_without_tags,
     "chunks, one of them missing": _split_and_miss,
-    "chunks as long as half the text": _split_into_halves,
     "a text that is split by default": _split_by_default,
     "an HTML file": _read_file,
     "an answer with quotations": _check_answer,
     "a passage that is quoted": _check_passage,
     "a document that is replaced": _replace,
     "chunks that are joined": _join_chunks,
-    "long chunks that are joined": _join_long_chunks,
     "titles and sections": _make_headers,
     "a text in a prompt": _quote,
     "words to highlight": _highlight,

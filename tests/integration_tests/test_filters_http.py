@@ -131,18 +131,6 @@ def test_a_failing_batch_leaves_the_others_alone(
     assert [document.id for document in kept_by(dropping, "heron", "poison")] == ["heron"]
 
 
-def test_a_rate_limit_that_passes_is_waited_for(server: ChatServer, model: ChatOpenAI) -> None:
-    def busy_at_first(request: Request) -> Answer:
-        busy = len(server.requests) == 1
-        return Answer("slow down", status=429) if busy else judge(request)
-
-    server.respond = busy_at_first
-    relevance = LMBasedRelevanceFilter(llm=model, max_retries=0, on_failure_keep_all=False)
-    (kept,) = kept_by(relevance, "heron")
-    assert kept.metadata["is_relevant"] is True
-    assert len(server.requests) == 2
-
-
 def test_a_time_out_is_a_failure(server: ChatServer, client: httpx.Client) -> None:
     over = threading.Event()
 

@@ -151,25 +151,6 @@ def test_a_role_that_may_not_create_the_index(
     execute(postgres_url, f"DROP TABLE {table} CASCADE")
 
 
-def test_a_role_that_may_not_read_the_index(postgres_url: str, restricted_url: str) -> None:
-    table = f"unreadable_{next(_numbers)}"
-    role = sa.make_url(restricted_url).username
-    owner = SQLDocStore(postgres_url, table_name=table)
-    indexer(owner).add_documents([document("a", "zulu")])
-    execute(postgres_url, f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {role}")
-
-    store = SQLDocStore(restricted_url, table_name=table)
-    with pytest.warns(UserWarning, match=f"GRANT SELECT ON .{table}_lexical. TO {role}"):
-        indexer(store).add_documents([document("b", "zulu")])
-    # Its writes keep the index up to date, though it may not write to it.
-    assert len(owner.lexical_search("zulu", 5)) == 2
-    execute(postgres_url, f"GRANT SELECT ON {table}_lexical TO {role}")
-    allowed = SQLDocStore(restricted_url, table_name=table)
-    assert len(allowed.lexical_search("zulu", 5)) == 2
-    for each in (owner, store, allowed):
-        each.close()
-
-
 def test_a_writers_temporary_table_is_not_taken_for_the_index(
     postgres_url: str, restricted_url: str
 ) -> None:

@@ -1,6 +1,6 @@
-"""PostgreSQL for both stores: several indexers on the same documents, and lost connections.
+"""PostgreSQL for both stores: connections that are cut off.
 
-With SOAK=n in the environment, those make n times as many calls.
+With SOAK=n in the environment, n times as many are.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from multiprocessing.synchronize import Barrier
 
 import psycopg
 import pytest
@@ -18,13 +17,10 @@ from typing_extensions import Self
 
 from langchain_rse import RSEIndexer, RSERetriever
 from tests.integration_tests.postgres_pair import Pair, document
-from tests.integration_tests.processes import run_at_once
 from tests.soaking import SOAK
 from tests.unit_tests import fakes
 
-PROCESSES = 3
 SHARED = [f"report {number}" for number in range(4)]
-ROUNDS = 6 * SOAK
 CUTS = 6 * SOAK
 SEED = int(os.environ.get("SEED") or 1)
 
@@ -40,48 +36,6 @@ def retriever(indexer: RSEIndexer) -> RSERetriever:
         docstore=indexer.docstore,
         config=fakes.EVERYTHING,
     )
-
-
-def write_shared(pair: Pair, process: int, start: Barrier) -> None:
-    """Add, replace and delete documents that all other processes write as well."""
-    chance = random.Random(process)  # noqa: S311 - only has to be the same again
-    with pair.opened() as indexer:
-        start.wait(60)
-        for _ in range(ROUNDS):
-            some = chance.sample(SHARED, chance.randint(1, 3))
-            if chance.random() < 0.2:
-                indexer.delete(some)
-            else:
-                version = chance.randrange(3)
-                indexer.add_documents([document(name, version) for name in some])
-
-
-def ask(pair: Pair, process: int, start: Barrier) -> None:
-    """Query while the others write: each document is whole, and of one version."""
-    del process
-    texts = {document(name, version).page_content for name in SHARED for version in range(3)}
-    with pair.opened() as indexer:
-        start.wait(60)
-        for _ in range(3 * ROUNDS):
-            found = retriever(indexer).invoke("harbor", max_context_length=None)
-            for segment in found:
-                if not any(segment.page_content in text for text in texts):
-                    raise AssertionError(segment.page_content)
-
-
-def test_several_indexers_on_the_same_documents(pair: Pair, postgres_url: str) -> None:
-    run_at_once([*[write_shared] * PROCESSES, ask], pair, patience=300 * SOAK)
-    assert pair.check().keys() <= set(SHARED)
-    # Afterwards, one call makes them what they shall be.
-    alone = Pair.create(postgres_url)
-    for one in (pair, alone):
-        with one.opened() as indexer:
-            indexer.add_documents([document(name) for name in SHARED])
-    assert pair.check() == alone.check()
-    assert pair.held() == alone.held()
-
-
-# Connections that are cut off
 
 
 class Cut:

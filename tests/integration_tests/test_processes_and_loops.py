@@ -119,25 +119,6 @@ def test_event_loops_share_the_connections_of_the_pool(postgres_url: str) -> Non
     watcher.dispose()
 
 
-def test_a_postgres_that_was_started_anew(postgres_url: str) -> None:
-    """All its connections end; the next call works."""
-    url = sa.make_url(postgres_url).update_query_dict({"application_name": "restart"})
-    store = SQLDocStore(url, table_name="restart")
-    watcher = sa.create_engine(postgres_url, isolation_level="AUTOCOMMIT")
-    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name"
-
-    async def work() -> None:
-        for number in range(3):
-            store.mset([("a", Document(f"{number}"))])
-            assert await store.amget(["a"]) == [Document(f"{number}")]
-            with watcher.connect() as connection:
-                assert len(connection.exec_driver_sql(f"{end} = 'restart'").all()) == 1
-        assert await store.amget(["a"]) == store.mget(["a"])
-
-    asyncio.run(work())
-    watcher.dispose()
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [(b"This is a text. " * 400, "not a database"), (None, "malformed")],

@@ -46,22 +46,7 @@ def answering(retriever: Runnable[Any, Any]) -> Runnable[Any, str]:
     )
 
 
-def collect(way: Way, runnable: Runnable[Any, Any], value: Any) -> list[Any]:
-    async def astream() -> list[Any]:
-        return [part async for part in runnable.astream(value)]
-
-    return way.call(lambda: list(runnable.stream(value)), astream)
-
-
 # Chains
-
-
-@fakes.both_ways
-def test_the_model_streams_behind_it(way: Way) -> None:
-    retriever = make_retriever(TEXTS)
-    assert collect(way, answering(retriever), QUERY) == list("cold")
-    # The retriever's own stream is its answer, as one part.
-    assert collect(way, retriever, QUERY) == [retriever.invoke(QUERY)]
 
 
 # Batches

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from langchain_core.cross_encoders import BaseCrossEncoder
-from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.documents import Document
 from langchain_core.runnables import ConfigurableField
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
@@ -316,48 +316,3 @@ def test_the_config_of_a_run_is_langchains() -> None:
 def test_a_query_has_to_be_a_string(query: Any) -> None:
     with pytest.raises(TypeError, match=r"query must be a string.*itemgetter"):
         make_retriever({"a": lines(0)}).invoke(query)
-
-
-# Calibration
-
-
-class Halving(BaseDocumentCompressor):
-    """Scores 0.5 and 0.25, and 0."""
-
-    def compress_documents(self, documents: Any, query: str, callbacks: Any = None) -> Any:
-        del query, callbacks
-        for document, score in zip(documents, (0.5, 0.25, 0.0), strict=False):
-            document.metadata["relevance_score"] = score
-        return documents
-
-
-class CohereRerank(Halving):
-    """Known by its name."""
-
-
-class MyCohere(CohereRerank):
-    """Known by its base class."""
-
-
-class SimilarityBasedRelevanceFilter(Halving):
-    """Its scores are similarities."""
-
-
-@pytest.mark.parametrize(
-    ("calibration", "reranker", "best"),
-    [
-        ("auto", Halving, 1.0),  # minmax
-        ("identity", Halving, 0.5),
-        (np.tanh, Halving, math.tanh(0.5)),
-        ("rank", CohereRerank, 0.8),
-        # I_0.5(0.4, 0.4) is 1/2 by symmetry
-        ("auto", MyCohere, 0.5),
-        ("auto", SimilarityBasedRelevanceFilter, 0.5),
-    ],
-)
-def test_who_scores_decides_the_calibration(calibration: Any, reranker: Any, best: float) -> None:
-    retriever = make_retriever(
-        {"a": lines(0, 1, 2)}, reranker=reranker(), calibration=calibration, rerank_weight=1.0
-    )
-    found = fakes.chunks_in(ask(retriever, irrelevant_chunk_penalty=0.0))
-    assert found["a", 0]["relevance"] == pytest.approx(best, abs=1e-4)

@@ -112,10 +112,3 @@ def test_a_docstore_in_memory_of_sqlite_says_that_it_cannot_be_copied(copied: Co
         copied(SQLDocStore("sqlite://"))
     with pytest.raises(TypeError, match=r"in memory cannot be pickled or copied.*Use a file"):
         copied(make_retriever(TEXTS, docstore=SQLDocStore("sqlite://")))
-
-
-def test_a_length_function_without_a_name_cannot_be_pickled_but_copied() -> None:
-    retriever = make_retriever(TEXTS, length_function=lambda text: len(text.split()))
-    assert copy.deepcopy(retriever).invoke(QUERY) == retriever.invoke(QUERY)
-    with pytest.raises((AttributeError, pickle.PicklingError), match="lambda"):
-        pickle.dumps(retriever)

@@ -115,24 +115,18 @@ async def test_the_tools_of_an_mcp_server() -> None:
         assert len(unquoted_lines(read)) == 1
 
 
-def test_reports(harmless: RSETrace) -> None:
+def test_reports_notebooks_and_print(harmless: RSETrace) -> None:
     page = Page(harmless.to_html())
+    expected_tags = {tag for tag, _ in Page(harmless._repr_html_()).tags}
     for retriever, query in retrievers():
         trace = retriever.explain(query)
         text = trace.to_html()
         check_page(text, page)
-        texts = {document["name"]: document for document in Page(text).data["documents"]}
-        assert set(texts) == {document.name for document in trace.documents}
-
-
-def test_notebooks_and_print(harmless: RSETrace) -> None:
-    expected_tags = {tag for tag, _ in Page(harmless._repr_html_()).tags}
-    for retriever, query in retrievers():
-        trace = retriever.explain(query)
-        shown = Page(trace._repr_html_())
-        assert {tag for tag, _ in shown.tags} == expected_tags
-        assert not UNSAFE.search(str(trace))
-        assert not UNSAFE.search(trace._repr_html_())
+        names = {document["name"] for document in Page(text).data["documents"]}
+        assert names == {document.name for document in trace.documents}
+        shown = trace._repr_html_()
+        assert {tag for tag, _ in Page(shown).tags} == expected_tags
+        assert not UNSAFE.search(f"{shown}{trace}")
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])

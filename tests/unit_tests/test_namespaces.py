@@ -130,17 +130,6 @@ def test_the_same_document_is_two(
     assert way.delete(a, ["d"]) == []
 
 
-def test_a_warning_of_equal_texts_names_no_document_of_another_namespace(
-    vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
-) -> None:
-    a, b = (opened(vectorstore, docstore, name) for name in (A, B))
-    a.add_documents([Document("equal text", metadata={"source": "secret.txt"})])
-    b.add_documents(
-        [Document("equal text", metadata={"source": "public.txt"})]
-    )  # warnings are errors
-    assert [d.metadata["source"] for d in b.invoke("text")] == ["public.txt"]
-
-
 def test_metadata_cannot_claim_another_namespace(
     vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
 ) -> None:

@@ -78,18 +78,6 @@ def test_columns_become_a_document() -> None:
     assert list(document.metadata) == ["zoo", "area", "key"]  # in every process
 
 
-def test_all_documents_of_a_batch_are_added_in_one_call() -> None:
-    model = fakes.BagOfWords()
-    indexer = make_indexer(model)
-    rows = [{"id": "a", "text": "herons"}, {"id": "b", "text": "cranes"}, {"text": "gulls"}]
-    first, second, third = work(rows, indexer)
-    assert first == {"doc_id": "a", "origin": "metadata"}
-    assert second == {"doc_id": "b", "origin": "metadata"}
-    assert third["origin"] == "text"
-    assert chunks(indexer) == {"a": "herons", "b": "cranes", third["doc_id"]: "gulls"}
-    assert model.batches == [3]
-
-
 def test_a_row_may_have_several_documents_in_parts() -> None:
     indexer = make_indexer()
 

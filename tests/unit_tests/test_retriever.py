@@ -88,16 +88,6 @@ class RelevanceOnly(Scoreless):
         return self.similarity_search_with_relevance_scores(query, k, **kwargs)
 
 
-class Distances(InMemoryVectorStore):
-    """A store whose scores are distances, smaller is better."""
-
-    def similarity_search_with_score(
-        self, query: str, k: int = 4, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
-        found = super().similarity_search_with_score(query, k, **kwargs)
-        return [(document, 7.0 * (1 - score)) for document, score in found]
-
-
 # What comes back
 
 
@@ -200,16 +190,6 @@ def test_a_short_document_comes_back(config: str) -> None:
 
 
 # Candidates from any store or retriever
-
-
-def test_distances_lead_to_the_same_segments() -> None:
-    texts = {"a": lines(90, 0, 60, 0, 90), "b": lines(70, 20, 100)}
-    expected = ask(make_retriever(texts, calibration="minmax"))
-    vectorstore = Distances(Angles())
-    found = ask(make_retriever(texts, vectorstore=vectorstore, calibration="minmax"))
-    assert ranges(found) == ranges(expected)
-    for one, other in zip(found, expected, strict=True):
-        assert one.metadata["relevance_score"] == pytest.approx(other.metadata["relevance_score"])
 
 
 @fakes.both_ways
