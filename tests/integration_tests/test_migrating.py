@@ -21,7 +21,6 @@ from langchain_core.stores import InMemoryStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import ExistingIndex, RSERetriever, SQLDocStore
-from langchain_rse.errors import AdoptionError
 from tests.integration_tests.dsrag_knowledge_base import KnowledgeBase
 from tests.integration_tests.llama_index_store import write_nodes
 from tests.unit_tests import fakes
@@ -147,28 +146,6 @@ def test_pieces_of_documents_become_documents(
     way.add(retriever, [Document("Short.", metadata={"source": "strings"})])
     found = {s.metadata["doc_id"]: s for s in way.invoke(retriever, QUERY, **everything)}
     assert found["strings"].page_content == "Short."
-
-
-def test_children_whose_parent_is_gone(way: Way, chroma: Chroma, tmp_path: Path) -> None:
-    texts = InMemoryStore()
-    parents_of(chroma, {"docstore": texts}).add_documents(documents(), ids=list(TEXTS))
-    texts.mdelete(["strings"])
-    index: dict[str, Any] = {"doc_id_key": "doc_id", "texts": texts}
-    with pytest.raises(AdoptionError, match=r"'strings': texts has no text of it.*on_error='skip'"):
-        adopted(way, chroma, docstore_in(tmp_path), **index)
-    with pytest.warns(UserWarning, match="1 problem"):
-        retriever = adopted(way, chroma, docstore_in(tmp_path), **index, on_error="skip")
-    found = way.invoke(retriever, "string literals and their prefixes", fetch_k=500)
-    assert {s.metadata["doc_id"] for s in found} <= {"formatstrings", "import"}
-
-
-def test_a_byte_store_as_it_is_says_how_to_wrap_it(
-    way: Way, chroma: Chroma, tmp_path: Path
-) -> None:
-    files = LocalFileStore(tmp_path / "parents")
-    parents_of(chroma, {"byte_store": files}).add_documents(documents())
-    with pytest.raises(AdoptionError, match=r"texts has bytes instead of a Document.*migrating"):
-        adopted(way, chroma, docstore_in(tmp_path), doc_id_key="doc_id", texts=files)
 
 
 def sentences(text: str, overlap: int) -> list[str]:

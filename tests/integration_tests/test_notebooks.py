@@ -33,14 +33,6 @@ def test_a_notebook_can_be_read_as_it_is(path: Path) -> None:
         assert not PASSING.search(shown), shown
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_links_of_a_notebook_lead_somewhere(path: Path) -> None:
-    for cell in read(path).cells:
-        if cell.cell_type == "markdown":
-            for target in re.findall(r"\]\(([^)#\s]+)", cell.source):
-                assert "://" in target or (path.parent / target).exists(), target
-
-
 def first_per_change(path: Path) -> Any:
     """The first notebook runs whenever tests run, the others by night."""
     return pytest.param(

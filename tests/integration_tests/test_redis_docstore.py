@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -137,9 +136,3 @@ def test_ended_event_loops_leave_no_connection(redis_url: str, client: Any) -> N
     assert len(client.client_list()) <= before + 5  # those of the pool, which all loops share
     store.close()
     assert soon(lambda: len(client.client_list()) == before)
-
-
-def test_the_package_is_named_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "redis", None)
-    with pytest.raises(ImportError, match=r"pip install 'langchain-rse\[redis\]'"):
-        RedisDocStore("redis://localhost")

@@ -14,7 +14,6 @@ from langchain_classic.retrievers import (
 )
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import RunnableLambda
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import CharacterTextSplitter
@@ -97,12 +96,6 @@ def test_contextual_compression(way: Way, source: RSERetriever) -> None:
 
     base = ContextualCompressionRetriever(base_compressor=Cut(), base_retriever=by_vectors(source))
     check(way, wrapped(source, base, candidates_only=False))
-
-
-@fakes.both_ways
-def test_a_runnable_without_scores(way: Way, source: RSERetriever) -> None:
-    found = sorted(source.indexer.chunks(), key=lambda chunk: "night" not in chunk.page_content)
-    check(way, wrapped(source, RunnableLambda(lambda _: found), candidates_only=False))
 
 
 def test_an_ensemble(way: Way, source: RSERetriever) -> None:

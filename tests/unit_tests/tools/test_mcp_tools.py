@@ -6,7 +6,6 @@ import json
 import re
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -18,7 +17,6 @@ from mcp_types import CallToolResult, TextContent
 
 from langchain_rse import RSERetriever
 from langchain_rse.tools import create_mcp_server
-from langchain_rse.tools.catalog import mcp_tools
 from tests.unit_tests import fakes
 
 SECRET = "the finance plan"  # noqa: S105
@@ -91,15 +89,6 @@ def in_a_namespace() -> RSERetriever:
         retriever = RSERetriever(vectorstore=vectorstore, docstore=docstore, namespace=name)
         retriever.add_documents([document])
     return RSERetriever(vectorstore=vectorstore, docstore=docstore, namespace="acme")
-
-
-@pytest.mark.parametrize("tools", TOOLS)
-def test_the_page_of_agents_has_all_tools_and_their_arguments(
-    tools: Literal["passages", "connector"],
-) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "agents.md").read_text(encoding="utf-8")
-    for name, entry in mcp_tools(tools).items():
-        assert f"| `{name}({', '.join(entry.arguments)})` |" in page
 
 
 @pytest.mark.parametrize("tools", TOOLS)

@@ -123,14 +123,6 @@ def test_in_the_next_turn_old_passages_make_room_and_can_be_found_again(way: Way
     assert [message.id for message in model.read[-1]] == [message.id for message in messages[:-1]]
 
 
-@fakes.both_ways
-def test_calls_at_once_that_find_the_same_show_it_once(way: Way) -> None:
-    tool = create_rse_tool(RETRIEVER, k=1, max_context_length=LIMIT)
-    budget = RSEMiddleware(tool, max_context_length=2 * LIMIT)
-    model, _ = converse(way, [[search(0, 0)]], [budget])
-    assert contents(model.read[-1]) == [f"[1] {TEXT_0}", "Shown as [1]: [21]."]
-
-
 def test_of_calls_at_once_the_passages_of_the_highest_values_stay() -> None:
     texts = {"less": lines(20, name=LINE), "more": lines(90, name=LINE)}
     retriever = make_retriever(texts, max_context_length=None)
