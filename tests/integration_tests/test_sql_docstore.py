@@ -57,6 +57,7 @@ def assert_nothing_lost(store: SQLDocStore) -> None:
     assert store.mget(expected) == [Document(key) for key in expected]
 
 
+@pytest.mark.nightly
 def test_processes_share_a_sqlite_file(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/new folder/chunks.db"
     write_from_processes(url, "chunks")

@@ -481,13 +481,12 @@ def outcome(retriever: RSERetriever, action: str, doc_id: str, text: str) -> obj
         return repr(error)
 
 
-@pytest.mark.parametrize("kind", ["memory", "bytes", "sql"])
+@pytest.mark.parametrize("kind", ["bytes", "sql"])
 @given(st.lists(actions, max_size=14))
 def test_shared_stores_do_what_separate_stores_do(
     kind: str, steps: list[tuple[str, str, str, str]]
 ) -> None:
     make: dict[str, Callable[[], BaseStore[str, Any]]] = {
-        "memory": InMemoryStore,
         "bytes": InMemoryByteStore,
         "sql": lambda: SQLDocStore("sqlite://"),
     }
