@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import docx
 import pytest
 from fpdf import FPDF
 from langchain_core.documents import Document
@@ -29,7 +28,6 @@ with warnings.catch_warnings():
     from langchain_community.document_loaders import (
         BSHTMLLoader,
         CSVLoader,
-        Docx2txtLoader,
         PyMuPDFLoader,
         PyPDFium2Loader,
         PyPDFLoader,
@@ -205,20 +203,6 @@ def as_html(path: Path) -> Iterator[Document]:
     return BSHTMLLoader(path, get_text_separator="\n").lazy_load()
 
 
-def as_docx(path: Path) -> Iterator[Document]:
-    document = docx.Document()
-    for title, text in SECTIONS.items():
-        document.add_heading(title, 1)
-        document.add_paragraph(text * 6)
-        if title == "Harbor":
-            table = document.add_table(0, 2)
-            for cells in PIERS.items():
-                row = table.add_row()
-                row.cells[0].text, row.cells[1].text = cells
-    document.save(str(path / "report.docx"))
-    return iter(Docx2txtLoader(path / "report.docx").load())
-
-
 def as_markdown(path: Path, *, head: str = "", line_end: str = "\n") -> Iterator[Document]:
     rows = "\n".join(f"| {name} | {ships} |" for name, ships in PIERS.items())
     text = "\n\n".join(
@@ -238,7 +222,6 @@ def as_windows_markdown(path: Path) -> Iterator[Document]:
     ("load", "metadata"),
     [
         (as_html, {"title": "Piers & ships"}),
-        (as_docx, {}),
         (as_markdown, {}),
         (as_windows_markdown, {}),
     ],
