@@ -30,155 +30,83 @@ Call = Callable[[], object]
 
 MARKUP = {
     "nested tags": "<div>",
-    "nested tags with text": "<div>a ",
-    "nested spans": "<b><i>x",
     "tags without an end": "<div",
-    "tags without an end, with space": "<div ",
     "closing tags": "</div>",
-    "tables in tables": "<table><tr><td>",
     "paragraphs without an end": "<p>one two ",
-    "lists without an end": "<li>a",
     "comments without an end": "<!--",
-    "comments": "<!---->x",
-    "ends of comments": "-->",
     "bad comments": "<!-- --!x",
     "scripts without an end": "<script>",
-    "scripts in scripts": "<script>a</script ",
     "styles without an end": "<style>",
-    "styles without an end, as tags": "<style ",
     "titles without an end": "<title>",
-    "heads without an end": "<head>a",
-    "templates without an end": "<template>",
-    "text areas without an end": "<textarea>",
     "ampersands": "&",
-    "ampersands and words": "& a",
     "entities without an end": "&amp",
-    "entities": "&amp;",
     "entities of digits": "&#12",
     "attributes without an end": '<a href="',
-    "attributes with one quote": "<a b='\">",
     "many attributes": " a=b",
     "opening brackets": "<",
-    "opening brackets and spaces": "< ",
-    "closing brackets": ">",
     "CDATA": "<![CDATA[",
-    "declarations": "<!DOCTYPE ",
-    "processing instructions": "<?xml ",
     "starts of closing tags": "</",
-    "starts of declarations": "<!",
     "headings": "<h1>a</h1>",
-    "headings without an end": "<h1>a",
     "tags and white space": "<p> \n ",
 }
 SPACES = {
     "spaces": " ",
     "line breaks": "\n",
-    "spaces and line breaks": " \n",
-    "carriage returns": "\r",
-    "tabs": "\t",
-    "form feeds": "\f",
-    "non-breaking spaces": "\xa0",
     "zero width": "\u200b",
 }
 REPETITIONS = {
     "one letter": "a",
-    "two letters": "ab",
     "one word": "a ",
-    "two words": "ab cd ",
     "lines of one letter": "a\n",
-    "paragraphs of one letter": "a\n\n",
     "digits": "1",
-    "numbers": "1 ",
     "points": ".",
-    "points and spaces": ". ",
     "sentences": "Aa. ",
     "hyphens": "-",
     "accents": "a\u0301",
-    "accents alone": "\u0301",
     "ligatures": "\ufdfa",
     "replacement characters": "\ufffd",
-    "replacement characters and letters": "a\ufffd",
     "unknown tokens": "[UNK] ",
-    "Chinese": "\u6f22",
     "emoji": "\U0001f600",
-    "underscores": "_",
     "headings of Markdown": "# a\n",
-    "deep headings": "###### ",
     "headings of hashes": "# # ",
     "lines of hashes": "#\n",
-    "headings and empty lines": "# a\n\n",
     "headings of levels": "# a\n## b\n",
     "headings and fences": "# a\n```\n",
-    "headings of MediaWiki": "== a ==\n",
     "underlined headings": "aaa\n===\n\n",
-    "underlined and overlined headings": "===\naaa\n===\n",
-    "short underlined headings": "a\n---\n",
     "numbered headings": "1.1 A\n\n",
-    "headings of chapters": "1. A\n\n",
-    "named headings": "Section 1\n\n",
     "rows": "|a|b|\n",
-    "cells": "|",
     "fences": "```\n",
-    "fences of tildes": "~~~\n",
     "fences without an end": "``` a\n",
-    "fences in lists": "- ```\n",
-    "tildes": "~",
     "backticks": "`",
-    "backticks and letters": "`a ",
     "brackets": "[",
-    "brackets and digits": "[1",
     "citations without an end": "[1, ",
-    "braces": "{",
-    "slashes": "/",
-    "backslashes": "\\",
-    "dots and slashes": "../",
     "zeros": "\0",
 }
 QUOTATIONS = {
     "quotation marks": '"',
     "quotation marks and letters": '"a',
-    "quotation marks after spaces": ' "a',
     "quotations of a word": '"a b c" ',
     "apostrophes": "'",
-    "apostrophes and letters": "'a",
     "apostrophes after points": ".'a",
-    "apostrophes after spaces": " 'a",
     "apostrophes in words": "a'b ",
     "opening quotation marks": "\u201c",
     "opening quotation marks and words": "\u201ca b c ",
-    "closing quotation marks": "\u201d",
     "mixed quotation marks": "\u201ca\u201eb\u00abc\u2039d\u300ce\u300ef\u300ag",
     "single opening marks": " \u2018a",
-    "single closing marks": "a\u2019 ",
-    "low single marks": " \u201aa",
-    "angle marks": " \u203aa",
-    "guillemets": "\u00aba",
     "q without an end": "<q>",
-    "q with words": "<q>a b c ",
     "q ends with spaces": "<q>a</q ",
     "blockquote without an end": "<blockquote>",
     "q in blockquote": "<q><blockquote>",
-    "quot": "&quot;",
     "quot and words": "&quot;a b c ",
     "block quotes": "> a\n",
     "block quotes in block quotes": ">",
-    "block quotes and spaces": "> ",
-    "block quotes in lists": "- > a\n",
     "lists in lists": "- ",
-    "lists of spaces": "-  \t",
-    "numbered lists": "1. ",
     "lines before block quotes": "\n  ",
     "attributions": "> a\n> -- b\n",
-    "attributions only": "\n-- ",
-    "ellipses": "...",
     "ellipses and letters": '"a b c ... d e f" ',
-    "spaced points": ". . . ",
     "ellipses in brackets": "[...",
-    "brackets and spaces": "[ ",
-    "numbers and commas": "1,",
     "numbers and points": "1.2 ",
     "signs": "-1 ",
-    "superscripts": "\u00b9",
 }
 
 PATTERNS = {**MARKUP, **SPACES, **REPETITIONS, **QUOTATIONS}
@@ -249,11 +177,6 @@ def _split_and_miss(text: str) -> Call:
     return _find_spans(text, [*_cut(text), "not in the text"])
 
 
-def _split_into_halves(text: str) -> Call:
-    middle = len(text) // 2
-    return _find_spans(text, [text[:middle], text[middle:]])
-
-
 def _split_by_default(text: str) -> Call:
     return lambda: find_spans(text, default_text_splitter())
 
@@ -293,17 +216,6 @@ def _join_chunks(text: str) -> Call:
     return join
 
 
-def _join_long_chunks(text: str) -> Call:
-    starts = range(0, len(text), 12_000)
-    chunks = [Document(text[start : start + 20_000], metadata={"source": "a"}) for start in starts]
-
-    def join() -> None:
-        with suppress(SplittingError):
-            rejoin(SourceDocument("a", chunks, "source"), append=False)
-
-    return join
-
-
 def _make_headers(text: str) -> Call:
     def make() -> None:
         for start in range(0, len(text), 4_000):
@@ -333,14 +245,12 @@ READERS: dict[str, Callable[[str], Call]] = {
     "chunks with other white space": _split_by_words,
     "chunks without tags": _split_without_tags,
     "chunks, one of them missing": _split_and_miss,
-    "chunks as long as half the text": _split_into_halves,
     "a text that is split by default": _split_by_default,
     "an HTML file": _read_file,
     "an answer with quotations": _check_answer,
     "a passage that is quoted": _check_passage,
     "a document that is replaced": _replace,
     "chunks that are joined": _join_chunks,
-    "long chunks that are joined": _join_long_chunks,
     "titles and sections": _make_headers,
     "a text in a prompt": _quote,
     "words to highlight": _highlight,

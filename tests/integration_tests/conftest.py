@@ -1,4 +1,4 @@
-"""Servers for the integration tests, which tests are nightly, and how long each store took.
+"""Servers for the integration tests, and which tests are nightly.
 
 Each process that runs tests has servers of its own, so that no test meets another's tables.
 PostgreSQL starts in a second, Chroma in two.
@@ -17,7 +17,6 @@ import tempfile
 import time
 import urllib.request
 import warnings
-from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,8 +30,6 @@ NIGHTLY_FILES = {
     *("test_stops.py", "test_stress.py", "test_voyage.py"),
 }
 NIGHTLY_FIXTURES = {"chroma_url", "ray_data", "redis_url"}
-
-_totals: dict[str, float] = defaultdict(float)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -159,18 +156,3 @@ def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
             break
         time.sleep(0.1)
     raise RuntimeError(f"the server does not answer at {url}: {log.read_text()}")
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Add the time of a test to the total of the vector store that it names."""
-    store = dict(report.user_properties).get("vector store")
-    if store is not None:
-        _totals[str(store)] += report.duration
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the total of each vector store."""
-    if _totals:
-        terminalreporter.section("seconds for each vector store")
-        for store, seconds in _totals.items():
-            terminalreporter.write_line(f"{seconds:7.2f}  {store}")

@@ -13,7 +13,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import wraps
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -25,7 +25,6 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
 from langchain_rse import RedisDocStore, RSEIndexer, RSERetriever, SQLDocStore
-from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores import records
 from langchain_rse.stores.pairing import PAIR_KEY
 from langchain_rse.stores.records import Manifest, chunk_key, digest, document_key, manifest_key
@@ -36,20 +35,8 @@ from tests.unit_tests.writes import an_hour_later, check_only_leftovers
 
 _DOCUMENTS = 6
 _WORDS = [
-    "harbor",
-    "ship",
-    "crane",
-    "tide",
-    "rope",
-    "cargo",
-    "pilot",
-    "anchor",
-    "dock",
-    "gull",
-    "salt",
-    "garden",
-    "rose",
-    "spade",
+    *("harbor", "ship", "crane", "tide", "rope", "cargo", "pilot"),
+    *("anchor", "dock", "gull", "salt", "garden", "rose", "spade"),
 ]
 _BATCH_SIZE = 3
 # Seconds in which any call ends.
@@ -101,7 +88,6 @@ class Setup(NamedTuple):
         pair: The pair.
         folder: Where files may be put.
         postgres: URL of the server, if the pair needs one.
-        broken: Name of a function in `BROKEN` that breaks the protocol; empty for none.
         redis: URL of the server, if the pair needs one.
         lifetime: Seconds after which announced versions are garbage; None for the package's.
     """
@@ -109,7 +95,6 @@ class Setup(NamedTuple):
     pair: Pair
     folder: Path
     postgres: str = ""
-    broken: str = ""
     redis: str = ""
     lifetime: float | None = None
 
@@ -275,63 +260,6 @@ def _whole_text(
     return "".join(chunks)
 
 
-# Protocols that are broken on purpose
-
-
-def _current_before_its_vectors() -> None:
-    """The manifest makes a version current before its vectors are written."""
-    write_vectors, make_current = Writer._write_vectors, Writer._make_current
-
-    def put_off(self: Writer, *_: Any, **__: Any) -> Any:
-        del self
-        yield from ()
-        return set()
-
-    def make_current_first(self: Writer, writes: Any, expected: Any) -> Any:
-        current = yield from make_current(self, writes, expected)
-        yield from write_vectors(self, writes, force=False)
-        return current
-
-    Writer._write_vectors = put_off  # type: ignore[method-assign]
-    Writer._make_current = make_current_first  # type: ignore[method-assign]
-
-
-def _removed_before_the_commit() -> None:
-    """The former version is removed before the new one is current."""
-    make_current = Writer._make_current
-
-    def remove_first(self: Writer, writes: Any, expected: Any) -> Any:
-        for _, stored in writes.values():
-            manifest = stored.manifest
-            if manifest.current:
-                yield from self.remove_versions([(manifest, manifest.current)])
-        return (yield from make_current(self, writes, expected))
-
-    Writer._make_current = remove_first  # type: ignore[method-assign]
-
-
-def _unannounced() -> None:
-    """Versions are written without a manifest that announces them."""
-
-    def name_only(self: Writer, writes: Any) -> Any:
-        yield from ()
-        named = {}
-        for key, write in writes.items():
-            version = write.document.version.in_new_write(self.model.id)
-            named[key] = write._replace(document=replace(write.document, version=version))
-        return named
-
-    Writer._announce = name_only  # type: ignore[method-assign]
-    Manifest.announces = lambda *_: True  # type: ignore[method-assign]
-
-
-BROKEN: dict[str, Callable[[], None]] = {
-    "current before its vectors": _current_before_its_vectors,
-    "removed before the commit": _removed_before_the_commit,
-    "unannounced": _unannounced,
-}
-
-
 # A process
 
 
@@ -347,8 +275,6 @@ def live(setup: Setup, connection: Connection) -> None:
 
 
 async def _live(setup: Setup, connection: Connection) -> None:
-    if setup.broken:
-        BROKEN[setup.broken]()
     if setup.lifetime is not None:
         records.ANNOUNCEMENT_LIFETIME = setup.lifetime
     bench = Bench(setup)

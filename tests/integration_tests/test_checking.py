@@ -1,21 +1,18 @@
-"""Check and repair on Chroma with SQLite, and on PostgreSQL: backups, lost vectors, leftovers."""
+"""Check and repair on Chroma with SQLite: backups, and lost vectors."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 from chromadb.api.shared_system_client import SharedSystemClient
 from langchain_core.documents import Document
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.errors import StoreMismatchError
-from langchain_rse.stores.records import document_key, vector_id
 from tests.integration_tests.stores import open_chroma
 from tests.unit_tests import fakes
 
@@ -114,36 +111,3 @@ def test_the_vector_store_is_lost(folder: Folder, tmp_path: Path) -> None:
 
     folder.use(refused)
     folder.repair({"vectors": 12}, 2)
-
-
-@fakes.both_ways
-def test_on_postgresql(postgres_url: str, way: Way) -> None:
-    from langchain_postgres import PGVector
-    from sqlalchemy.ext.asyncio import create_async_engine
-
-    asynchronous = create_async_engine(postgres_url, poolclass=sa.NullPool)
-    plain = sa.create_engine(postgres_url, poolclass=sa.NullPool)
-    store = PGVector(
-        fakes.CountingModel(),
-        connection=asynchronous if way.is_async else plain,
-        collection_name="checked",
-    )
-    with closing(SQLDocStore(postgres_url, table_name="checked")) as docstore:
-        indexer = RSEIndexer(store, docstore, text_splitter=SPLITTER)
-        way.add(indexer, documents("a", "b", chunks=300))
-        report = way.call(indexer.check, indexer.acheck)
-        assert (report.ok, report.chunks) == (True, 600), report
-        manifest = next(docstore.yield_keys(prefix=f"{document_key('b')}/"))
-        name = manifest.split("/")[1]
-        gone = [vector_id(document_key("b"), name, index) for index in range(7)]
-        way.call(lambda: store.delete(gone), lambda: store.adelete(gone))
-        docstore.mdelete(list(docstore.yield_keys(prefix=f"manifest/{document_key('a')}")))
-        report = way.call(indexer.check, indexer.acheck)
-        assert report.problems == {"unreadable": 1, "vectors": 7}
-        report = way.call(indexer.check, indexer.acheck, repair=True)
-        assert report.ok, report
-        report = way.call(indexer.check, indexer.acheck)
-        assert (report.ok, report.documents, report.chunks) == (True, 2, 600), report
-        way.delete(indexer, ["a", "b"])
-        assert list(docstore.yield_keys()) == ["vectorstore"]
-        docstore.close()

@@ -7,7 +7,6 @@ from typing import Any
 
 import cohere
 import pytest
-from anthropic import BadRequestError
 from langchain.agents import create_agent
 from langchain_anthropic import ChatAnthropic
 from langchain_core.documents import Document
@@ -18,7 +17,6 @@ from langchain_rse.tools import (
     cohere_documents,
     create_rse_tool,
     locate_citations,
-    search_result_blocks,
 )
 from tests.integration_tests.citing_server import CitingServer, citing_server, results_in
 from tests.unit_tests import fakes
@@ -96,45 +94,12 @@ def test_an_agent(way: Way, server: CitingServer, version: str, *, streaming: bo
     check(messages[-1], segments, TEXTS)
 
 
-def test_the_standard_annotations(server: CitingServer) -> None:
-    tool = create_rse_tool(make_retriever(TEXTS), content="search_results")
-    messages = create_agent(claude(server), [tool]).invoke({"messages": [HumanMessage("?")]})
-    answer, segments = messages["messages"][-1], segments_of(messages["messages"])
-    of_message = locate_citations(answer, segments)
-    assert of_message
-    assert locate_citations(answer.content_blocks, segments) == of_message
-    assert locate_citations(answer.content, segments) == of_message
-
-
 def test_the_answer_goes_back_with_its_citations(server: CitingServer) -> None:
     tool = create_rse_tool(make_retriever(TEXTS), content="search_results")
     agent = create_agent(claude(server), [tool])
     messages = agent.invoke({"messages": [HumanMessage("?")]})["messages"]
     again = agent.invoke({"messages": [*messages, HumanMessage("And?")]})["messages"]
     check(again[-1], segments_of(again), TEXTS)
-
-
-def test_search_results_in_a_users_message(server: CitingServer) -> None:
-    segments = make_retriever(TEXTS).invoke("q 0")
-    question = {"type": "text", "text": "?"}
-    content: list[Any] = [*search_result_blocks(segments), question]
-    answer = claude(server).invoke([HumanMessage(content)])
-    citations = locate_citations(answer, segments)
-    assert {citation.number for citation in citations} == set(range(1, len(segments) + 1))
-    for citation in citations:
-        place = slice(citation.start_index, citation.end_index)
-        assert TEXTS[str(citation.doc_id)][place] == citation.found
-
-
-def test_what_the_server_refuses(server: CitingServer) -> None:
-    """Else these tests would show less than they seem to."""
-    call = AIMessage("", tool_calls=[{"name": "t", "args": {}, "id": "a"}])
-    (block, *_) = search_result_blocks(make_retriever(TEXTS).invoke("q 0"))
-    blank = {**block, "content": [{"type": "text", "text": " \n"}]}
-    refused: list[list[Any]] = [[block, {"type": "text", "text": "A note."}], [blank]]
-    for content in refused:
-        with pytest.raises(BadRequestError):
-            claude(server).invoke([HumanMessage("?"), call, ToolMessage(content, tool_call_id="a")])
 
 
 def test_documents_for_cohere(server: CitingServer) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import gc
 import json
-import random
 import re
 import shlex
 import sys
@@ -30,7 +29,6 @@ from langchain_core.documents import Document
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 from typer.testing import CliRunner
 
-from langchain_rse import RSEIndexer, SQLDocStore
 from langchain_rse.cli.app import app
 from langchain_rse.embeddings import WordLlamaEmbeddings
 from langchain_rse.evaluation import load_questions
@@ -39,7 +37,6 @@ from tests.integration_tests.citing_server import citing_server
 from tests.integration_tests.dsrag_knowledge_base import KnowledgeBase
 from tests.integration_tests.llama_index_store import write_nodes
 from tests.integration_tests.rerank_server import rerank_server
-from tests.soaking import SOAK
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -213,16 +210,9 @@ SERVERS = {"DATABASE_URL": "postgres_url", "CHROMA_SERVER": "chroma_url", "ray.d
 
 @pytest.fixture
 def servers(block: Block, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Servers that an example needs."""
-    start_servers(block.text, request, monkeypatch)
-
-
-def start_servers(
-    text: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Start the servers that a text names, with a new database, and set their addresses."""
+    """Servers that an example names, with a new database, and their addresses."""
     for name, fixture in SERVERS.items():
-        if name in text:
+        if name in block.text:
             address = request.getfixturevalue(fixture)
             if name == "DATABASE_URL":
                 address = new_database(address)
@@ -243,13 +233,8 @@ def new_database(url: str) -> str:
 
 @pytest.fixture
 def others(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What other code left, as far as an example reads it."""
-    write_indexes_of_others(block.text, folder, monkeypatch)
-
-
-def write_indexes_of_others(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write what a text names: indexes of LangChain and LlamaIndex, a knowledge base of dsRAG."""
-    if "my-index" in text:
+    """What an example names: indexes of LangChain and LlamaIndex, a knowledge base of dsRAG."""
+    if "my-index" in block.text:
         splitter = RecursiveCharacterTextSplitter(chunk_size=300, add_start_index=True)
         pages = [
             Document(sentence * 9, metadata={"source": "10k.pdf", "page": page})
@@ -257,10 +242,10 @@ def write_indexes_of_others(text: str, folder: Path, monkeypatch: pytest.MonkeyP
         ]
         index = Chroma("pages", WordLlamaEmbeddings(), persist_directory="my-index")
         index.add_documents(splitter.split_documents(pages))
-    if "llama_db" in text:
+    if "llama_db" in block.text:
         client = chromadb.PersistentClient(str(folder / "llama_db"))
         write_nodes(client, "reports", "10k.pdf", REPORT * 4, WordLlamaEmbeddings())
-    if "dsrag" in text:
+    if "dsrag" in block.text:
         make_knowledge_base(monkeypatch)
 
 
@@ -283,12 +268,6 @@ def readme_per_change(block: Block) -> Any:
     return pytest.param(block, id=str(block), marks=[] if is_in_readme else pytest.mark.nightly)
 
 
-def test_there_are_examples() -> None:
-    assert PAGES[0] in {block.page for block in in_language("python")}
-    assert len(in_language("python")) >= 12
-    assert {block.language for block in BLOCKS} <= {"python", "console", "json", "text"}
-
-
 @pytest.mark.usefixtures("folder", "services", "servers", "others")
 @pytest.mark.filterwarnings("ignore:.*langchain-community:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")
@@ -297,61 +276,9 @@ def test_there_are_examples() -> None:
 @pytest.mark.filterwarnings("ignore:The model '.*' is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("block", list(map(readme_per_change, in_language("python"))))
 def test_an_example_runs_as_it_stands(block: Block, capsys: pytest.CaptureFixture[str]) -> None:
-    run_example(block)
-    assert bool(capsys.readouterr().out.strip()) == ("print(" in block.text)
-
-
-def run_example(block: Block) -> None:
     lines = "\n" * (block.line - 1) + block.text  # so that errors name the page's line
     exec(compile(lines, str(block.page), "exec"), {"__name__": "__main__"})  # noqa: S102
-
-
-def orders_of_examples() -> dict[str, list[Block]]:
-    """Orders in which a reader may try all examples; more of them with ``SOAK``."""
-    in_page_order = in_language("python")
-    orders = {"as in the pages": in_page_order}
-    for seed in range(max(1, SOAK // 10)):
-        shuffled = list(in_page_order)
-        random.Random(seed).shuffle(shuffled)  # noqa: S311 - no secret
-        orders[f"shuffled with seed {seed}"] = shuffled
-    if SOAK > 1:
-        orders["reversed"] = in_page_order[::-1]
-    return orders
-
-
-ORDERS = orders_of_examples()
-
-
-@pytest.mark.nightly
-@pytest.mark.usefixtures("services")
-@pytest.mark.filterwarnings("ignore:.*langchain-community:DeprecationWarning")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")
-@pytest.mark.filterwarnings("ignore:`langchain.mcp` is in beta")
-@pytest.mark.filterwarnings(r"ignore:'upload_\w+' parameter is in beta")
-@pytest.mark.filterwarnings("ignore:The model '.*' is deprecated:DeprecationWarning")
-@pytest.mark.parametrize("order", ORDERS)
-def test_all_examples_run_in_one_folder(
-    order: str,
-    folder: Path,
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    all_examples = "".join(block.text for block in ORDERS[order])
-    start_servers(all_examples, request, monkeypatch)
-    write_indexes_of_others(all_examples, folder, monkeypatch)
-    for number, block in enumerate(ORDERS[order]):
-        try:
-            run_example(block)
-        except Exception as error:
-            earlier = ", ".join(map(str, ORDERS[order][:number]))
-            raise AssertionError(f"{block} does not run after {earlier}: {error!r}") from error
-    # The pair that most examples share.
-    indexer = RSEIndexer(
-        Chroma(embedding_function=WordLlamaEmbeddings(), persist_directory="kb"),
-        SQLDocStore("sqlite:///kb/chunks.db"),
-    )
-    report = indexer.check()
-    assert report.ok, str(report)
+    assert bool(capsys.readouterr().out.strip()) == ("print(" in block.text)
 
 
 @pytest.mark.usefixtures("folder")
@@ -359,14 +286,6 @@ def test_all_examples_run_in_one_folder(
 def test_a_file_of_questions_can_be_loaded(block: Block) -> None:
     Path("shown.jsonl").write_text(block.text, encoding="utf-8")
     assert load_questions("shown.jsonl")
-
-
-@pytest.mark.usefixtures("folder")
-def test_the_csv_that_is_shown_can_be_loaded() -> None:
-    (block,) = (one for one in in_language("text") if one.text.startswith("question,"))
-    Path("shown.csv").write_text(block.text, encoding="utf-8")
-    (question,) = load_questions("shown.csv")
-    assert len(question.evidence) == 2
 
 
 def write_files_of_commands(folder: Path) -> None:

@@ -99,17 +99,6 @@ async def test_chunks_are_judged_over_http(
     check_kept(kept, server, structured=structured)
 
 
-def test_the_schema_asks_for_explanation_and_is_relevant(
-    server: ChatServer, model: ChatOpenAI
-) -> None:
-    kept_by(LMBasedRelevanceFilter(llm=model), "heron")
-    schema = server.requests[0].body["response_format"]["json_schema"]["schema"]
-    (judgment,) = schema["$defs"].values()
-    # In this order: what is said first is what the verdict rests on.
-    assert list(judgment["properties"]) == ["explanation", "is_relevant"]
-    assert judgment["required"] == ["explanation", "is_relevant"]
-
-
 _FAILURES = {
     "rate limit": (Answer("slow down", status=429), "429.*slow down"),
     "no access": (Answer("who are you?", status=401), "401.*who are you"),
@@ -140,18 +129,6 @@ def test_a_failing_batch_leaves_the_others_alone(
 
     dropping = relevance.model_copy(update={"on_failure_keep_all": False})
     assert [document.id for document in kept_by(dropping, "heron", "poison")] == ["heron"]
-
-
-def test_a_rate_limit_that_passes_is_waited_for(server: ChatServer, model: ChatOpenAI) -> None:
-    def busy_at_first(request: Request) -> Answer:
-        busy = len(server.requests) == 1
-        return Answer("slow down", status=429) if busy else judge(request)
-
-    server.respond = busy_at_first
-    relevance = LMBasedRelevanceFilter(llm=model, max_retries=0, on_failure_keep_all=False)
-    (kept,) = kept_by(relevance, "heron")
-    assert kept.metadata["is_relevant"] is True
-    assert len(server.requests) == 2
 
 
 def test_a_time_out_is_a_failure(server: ChatServer, client: httpx.Client) -> None:

@@ -95,19 +95,3 @@ async def test_documents_of_a_function_and_of_a_chain(retriever: RSERetriever) -
 
     results = await aevaluate(retrieve_or_refuse, data=examples(), **settings)
     check([row async for row in results], refused=1)
-
-
-def test_what_cannot_be_measured_is_a_comment(retriever: RSERetriever) -> None:
-    lacking = Example(id=uuid.uuid4(), inputs={"input": "Why?"}, outputs={"answer": "Rain."})
-    (row,) = evaluate(
-        lambda inputs: {"documents": retriever.invoke(inputs["input"])},
-        data=[lacking],
-        evaluators=[evidence_evaluator(retriever)],
-        client=CLIENT,
-        upload_results=False,
-    )
-    results = row["evaluation_results"]["results"]
-    assert {result.key for result in results} == {"refused", "evidence_recall", "whole_evidence"}
-    for result in results:
-        assert result.score is None
-        assert "no evidence to measure by" in str(result.comment)

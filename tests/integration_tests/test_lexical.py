@@ -52,24 +52,6 @@ class TestPostgres(LexicalSuite):
             store.close()
 
 
-def test_the_gin_index_is_used(postgres_url: str) -> None:
-    store = SQLDocStore(postgres_url, table_name="gin", lexical=False)
-    texts = [f"number{n} common" for n in range(5_000)]
-    indexer(store).add_documents([document("a", *texts)])
-    searched = SQLDocStore(postgres_url, table_name="gin", lexical=True)
-    [(chunk, _)] = searched.lexical_search("number4321", 5)
-    assert chunk.metadata["chunk_index"] == 4321
-    engine = sa.create_engine(postgres_url)
-    with engine.connect() as connection:
-        plan = connection.exec_driver_sql(
-            "EXPLAIN SELECT key FROM gin_lexical WHERE words @@ 'number4321'::tsquery"
-        ).scalars()
-        assert "gin_lexical_gin" in "\n".join(plan)
-    engine.dispose()
-    store.close()
-    searched.close()
-
-
 @pytest.mark.parametrize(
     "statement",
     [
@@ -167,25 +149,6 @@ def test_a_role_that_may_not_create_the_index(
     for each in (owner, store, required, allowed):
         each.close()
     execute(postgres_url, f"DROP TABLE {table} CASCADE")
-
-
-def test_a_role_that_may_not_read_the_index(postgres_url: str, restricted_url: str) -> None:
-    table = f"unreadable_{next(_numbers)}"
-    role = sa.make_url(restricted_url).username
-    owner = SQLDocStore(postgres_url, table_name=table)
-    indexer(owner).add_documents([document("a", "zulu")])
-    execute(postgres_url, f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {role}")
-
-    store = SQLDocStore(restricted_url, table_name=table)
-    with pytest.warns(UserWarning, match=f"GRANT SELECT ON .{table}_lexical. TO {role}"):
-        indexer(store).add_documents([document("b", "zulu")])
-    # Its writes keep the index up to date, though it may not write to it.
-    assert len(owner.lexical_search("zulu", 5)) == 2
-    execute(postgres_url, f"GRANT SELECT ON {table}_lexical TO {role}")
-    allowed = SQLDocStore(restricted_url, table_name=table)
-    assert len(allowed.lexical_search("zulu", 5)) == 2
-    for each in (owner, store, allowed):
-        each.close()
 
 
 def test_a_writers_temporary_table_is_not_taken_for_the_index(

@@ -163,9 +163,7 @@ async def exercise(session: ClientSession) -> None:
         assert quoted.split("\n") == [f"> {line}" for line in TEXT[start:end].splitlines()]
         assert heading == f"birds.txt, characters {start:,}–{end:,}"
     for arguments, message in [
-        ({"document": "birds", "start": 9, "end": 9}, "there are no characters 9 "),
         ({"document": "birds", "start": 50_000, "end": 50_001}, f"which has {len(TEXT):,}"),
-        ({"document": "birds", "start": -1, "end": 10}, "greater than or equal to 0"),
         ({"document": "/etc/passwd", "start": 0, "end": 10}, "there is no document"),
     ]:
         text, is_error = await ask(session, "read_around", **arguments)
@@ -187,58 +185,26 @@ async def test_over_stdio(folder: Path) -> None:
     assert "embedding When do herons fish?" in (folder / "stderr").read_text()
 
 
-async def test_a_connector_over_stdio(folder: Path) -> None:
-    """What ChatGPT asks for: JSON as the only text, and the same as structured content."""
-    async with over_stdio(folder, "--tools", "connector") as session:
-        tools = (await session.list_tools()).tools
-        assert [tool.name for tool in tools] == ["search", "fetch"]
-        assert all(tool.output_schema for tool in tools)
-
-        found = await session.call_tool("search", {"query": "When do herons fish?"})
-        assert not found.is_error
-        assert json.loads(text_of(found)) == found.structured_content
-        results = json.loads(text_of(found))["results"]
-        assert 1 <= len(results) <= 5
-        for result in results:
-            assert result.keys() == {"id", "title", "text", "url"}
-            fetched = await session.call_tool("fetch", {"id": result["id"]})
-            assert json.loads(text_of(fetched)) == fetched.structured_content
-            document = json.loads(text_of(fetched))
-            assert (document["id"], document["title"]) == (result["id"], result["title"])
-            assert result["text"] in document["text"]
-            assert len(document["text"]) <= 20_000
-
-        for passage_id in ("/etc/passwd", "/etc/passwd#0-10"):
-            refused = await session.call_tool("fetch", {"id": passage_id})
-            assert refused.is_error
-            assert "there is no" in text_of(refused)
-
-
 async def test_over_http(folder: Path) -> None:
-    with http_server(folder) as url:
+    with http_server(folder, "--allow-host", "kb.example.org") as url:
         async with over_http(url) as session:
             await exercise(session)
-        # From a page of another site that has its name resolved to this machine.
-        forged_host = {"Host": "example.org", "Content-Type": "application/json"}
-        forged = urllib.request.Request(url, b"{}", forged_host)  # noqa: S310
-        with pytest.raises(urllib.error.HTTPError, match="421"):
-            await asyncio.to_thread(urllib.request.urlopen, forged)
+        # The newest protocol has no session: each request says all that the server has to know.
+        async with Client(url) as client:
+            assert client.protocol_version in MODERN_PROTOCOL_VERSIONS
+            found = await client.call_tool("search", {"query": "When do herons fish?"})
+            assert isinstance(found, CallToolResult)
+            assert text_of(found).startswith("[1] ")
+        # The second is a page of another site that has its name resolved to this machine.
+        for host, status in (("kb.example.org", "406"), ("other.example.org", "421")):
+            headers = {"Host": host, "Content-Type": "application/json"}
+            request = urllib.request.Request(url, b"{}", headers)  # noqa: S310
+            with pytest.raises(urllib.error.HTTPError, match=status):
+                await asyncio.to_thread(urllib.request.urlopen, request)
     assert f"Serving kb on {url}" in (folder / "stderr").read_text()
 
 
-async def test_a_client_of_the_newest_protocol(folder: Path) -> None:
-    """It has no session: each request says all that the server has to know."""
-    with http_server(folder) as url:
-        async with Client(url) as client:
-            assert client.protocol_version in MODERN_PROTOCOL_VERSIONS
-            assert client.server_info
-            assert client.server_info.version == version("langchain-rse")
-            found = await client.call_tool("search", {"query": "When do herons fish?"})
-            assert isinstance(found, CallToolResult)
-            assert not found.is_error
-            assert text_of(found).startswith("[1] ")
-
-
+@pytest.mark.nightly
 def test_other_machines_need_a_name_or_a_token(folder: Path) -> None:
     command = [*PROGRAM, *SERVE, "--transport", "streamable-http", "--host", "0.0.0.0"]  # noqa: S104
     refused = subprocess.run(
@@ -249,6 +215,7 @@ def test_other_machines_need_a_name_or_a_token(folder: Path) -> None:
     assert "--token-file" in refused.stderr
 
 
+@pytest.mark.nightly
 async def test_a_token_is_required_if_there_is_one(folder: Path) -> None:
     (folder / "token").write_text("s3cr3t\n")
     with http_server(folder, "--token-file", "token") as url:
@@ -258,15 +225,6 @@ async def test_a_token_is_required_if_there_is_one(folder: Path) -> None:
                 await asyncio.to_thread(urllib.request.urlopen, request)
         async with over_http(url, Authorization="Bearer s3cr3t") as session:
             assert not (await ask(session, "list_documents"))[1]
-
-
-def test_a_name_is_answered_if_it_is_allowed(folder: Path) -> None:
-    with http_server(folder, "--allow-host", "kb.example.org") as url:
-        for host, status in (("kb.example.org", "406"), ("other.example.org", "421")):
-            headers = {"Host": host, "Content-Type": "application/json"}
-            request = urllib.request.Request(url, b"{}", headers)  # noqa: S310
-            with pytest.raises(urllib.error.HTTPError, match=status):
-                urllib.request.urlopen(request)  # noqa: S310
 
 
 def test_stdout_has_the_protocol_alone_and_a_client_that_leaves_ends_it(folder: Path) -> None:
@@ -294,34 +252,3 @@ def test_stdout_has_the_protocol_alone_and_a_client_that_leaves_ends_it(folder: 
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert answers
     assert all(answer["jsonrpc"] == "2.0" for answer in answers)
-
-
-def disconnect_in_the_middle(url: str) -> None:
-    """Asks for something slow and hangs up, by hand: the SDK's client, cancelled, leaves its
-    socket to the garbage collector."""
-    accepted = {"Accept": "application/json, text/event-stream"}
-    client_info = {"name": "impatient", "version": "1"}
-    settings = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client_info}
-    question = {"name": "search", "arguments": {"query": "a slow question"}}
-    with httpx2.Client(headers=accepted, trust_env=False, timeout=30) as client:
-        first = client.post(url, json=_request("initialize", settings, number=1))
-        client.headers["Mcp-Session-Id"] = first.headers["Mcp-Session-Id"]
-        ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-        client.post(url, json=ready).raise_for_status()
-        with pytest.raises(httpx2.ReadTimeout):
-            client.post(url, json=_request("tools/call", question, number=2), timeout=0.5)
-
-
-def _request(method: str, params: dict[str, Any], number: int) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-
-
-async def test_a_client_that_disconnects_in_the_middle_leaves_others_alone(folder: Path) -> None:
-    with http_server(folder) as url:
-        async with over_http(url) as session:
-            await asyncio.to_thread(disconnect_in_the_middle, url)
-            text, is_error = await ask(session, "search", query="herons")
-            assert not is_error
-            assert text.startswith("[1] ")
-        async with over_http(url) as session:
-            assert not (await ask(session, "list_documents"))[1]

@@ -21,7 +21,6 @@ from langchain_core.stores import InMemoryStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import ExistingIndex, RSERetriever, SQLDocStore
-from langchain_rse.errors import AdoptionError
 from tests.integration_tests.dsrag_knowledge_base import KnowledgeBase
 from tests.integration_tests.llama_index_store import write_nodes
 from tests.unit_tests import fakes
@@ -149,78 +148,6 @@ def test_pieces_of_documents_become_documents(
     assert found["strings"].page_content == "Short."
 
 
-def test_what_children_were_not_given_is_taken_from_their_parents(
-    way: Way, chroma: Chroma, tmp_path: Path
-) -> None:
-    old = parents_of(chroma, {"docstore": InMemoryStore()}, child_metadata_fields=[])
-    old.add_documents(documents())
-    retriever = adopted(way, chroma, docstore_in(tmp_path), doc_id_key="doc_id", texts=old.docstore)
-    (segment,) = way.invoke(retriever, QUERY, k=1)
-    assert segment.metadata["source"] == "formatstrings"
-
-
-def test_another_id_key(way: Way, chroma: Chroma, tmp_path: Path) -> None:
-    old = parents_of(chroma, {"docstore": InMemoryStore()}, id_key="parent")
-    old.add_documents(documents(), ids=list(TEXTS))
-    retriever = adopted(way, chroma, docstore_in(tmp_path), doc_id_key="parent", texts=old.docstore)
-    (segment,) = way.invoke(retriever, QUERY, k=1)
-    assert segment.metadata["doc_id"] == "formatstrings"
-
-
-def test_children_whose_parent_is_gone(way: Way, chroma: Chroma, tmp_path: Path) -> None:
-    texts = InMemoryStore()
-    parents_of(chroma, {"docstore": texts}).add_documents(documents(), ids=list(TEXTS))
-    texts.mdelete(["strings"])
-    index: dict[str, Any] = {"doc_id_key": "doc_id", "texts": texts}
-    with pytest.raises(AdoptionError, match=r"'strings': texts has no text of it.*on_error='skip'"):
-        adopted(way, chroma, docstore_in(tmp_path), **index)
-    with pytest.warns(UserWarning, match="1 problem"):
-        retriever = adopted(way, chroma, docstore_in(tmp_path), **index, on_error="skip")
-    found = way.invoke(retriever, "string literals and their prefixes", fetch_k=500)
-    assert {s.metadata["doc_id"] for s in found} <= {"formatstrings", "import"}
-
-
-def test_a_byte_store_as_it_is_says_how_to_wrap_it(
-    way: Way, chroma: Chroma, tmp_path: Path
-) -> None:
-    files = LocalFileStore(tmp_path / "parents")
-    parents_of(chroma, {"byte_store": files}).add_documents(documents())
-    with pytest.raises(AdoptionError, match=r"texts has bytes instead of a Document.*migrating"):
-        adopted(way, chroma, docstore_in(tmp_path), doc_id_key="doc_id", texts=files)
-
-
-def test_documents_that_were_added_twice_come_back_once(
-    way: Way, chroma: Chroma, tmp_path: Path
-) -> None:
-    old = parents_of(chroma, {"docstore": InMemoryStore()})
-    old.add_documents(documents())
-    once = len(stored(chroma)["ids"])
-    old.add_documents(documents())
-    assert len(stored(chroma)["ids"]) == 2 * once
-    retriever = adopted(way, chroma, docstore_in(tmp_path), doc_id_key="doc_id", texts=old.docstore)
-    found = [s.page_content for s in way.invoke(retriever, QUERY)]
-    assert found
-    assert len(found) == len(set(found))
-
-
-def test_one_line_is_replaced_in_front_of_a_plain_index(
-    way: Way, chroma: Chroma, model: fakes.BagOfWords, tmp_path: Path
-) -> None:
-    splitter = RecursiveCharacterTextSplitter(
-        chunk_size=400, chunk_overlap=100, add_start_index=True
-    )
-    chroma.add_documents(splitter.split_documents(documents()))
-    (best, *_) = chroma.as_retriever(search_kwargs={"k": 4}).invoke(QUERY)
-    model.batches.clear()
-    retriever = adopted(
-        way, chroma, docstore_in(tmp_path), doc_id_key="source", start_index_key="start_index"
-    )
-    segments = way.invoke(retriever, QUERY)
-    assert model.batches == []
-    assert best.page_content[:100] in "".join(s.page_content for s in segments)
-    assert len(segments[0].page_content) > 400
-
-
 def sentences(text: str, overlap: int) -> list[str]:
     """Sentences with the white space after them; or stripped ones, two at a time, with overlap."""
     split = re.split(r"(?<=[.!?]\s)(?=\S)", text)
@@ -313,39 +240,9 @@ def check_birds(way: Way, retriever: RSERetriever) -> None:
     assert (birds.metadata["page_start"], birds.metadata["page_end"]) == (1, 2)
 
 
-def test_chunks_of_dsrag_have_the_ids_of_its_vectors(example: dict[str, Any]) -> None:
-    chunks = example["chunks"]
-    assert [chunk.id for chunk in chunks] == ["birds.pdf_0", "birds.pdf_1", "birds.pdf_2", "fish_0"]
-    assert chunks[1].page_content == "They stand still."
-    birds = {"doc_id": "birds.pdf", "document_title": "Birds"}
-    assert [chunk.metadata for chunk in chunks] == [
-        {**birds, "chunk_index": 0, "page": 1},
-        {**birds, "chunk_index": 1, "section_title": "Ways"},
-        {**birds, "chunk_index": 2, "page": 2},
-        {"doc_id": "fish", "chunk_index": 0},
-    ]
-
-
 def test_a_knowledge_base_of_dsrag_keeps_its_vectors(way: Way, example: dict[str, Any]) -> None:
     stored_vectors = example["collection"].get(include=["embeddings"])["embeddings"]
     assert len(stored_vectors) == 4
     for vector, expected in zip(stored_vectors, example["kb"].vector_db.vectors, strict=True):
         assert list(vector) == pytest.approx(expected)
     check_birds(way, example["retriever"])
-
-
-def test_a_knowledge_base_of_dsrag_may_be_embedded_again(
-    way: Way, example: dict[str, Any], model: fakes.BagOfWords, tmp_path: Path
-) -> None:
-    client = chromadb.PersistentClient(str(tmp_path / "again"))
-    vectorstore = Chroma("again", model, client=client)
-    vectorstore.add_documents(example["chunks"])
-    retriever = adopted(
-        way,
-        vectorstore,
-        docstore_in(tmp_path),
-        doc_id_key="doc_id",
-        chunk_index_key="chunk_index",
-        chunk_overlap=0,
-    )
-    check_birds(way, retriever)

@@ -15,7 +15,7 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 
-from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse.errors import StoreMismatchError
 from langchain_rse.stores.namespaces import namespace_digest
 from tests.integration_tests.vectorstores import CASES, Case, Place, announced, params
@@ -116,43 +116,3 @@ def test_tenants_share_stores(
     assert way.delete(b, ["d", "e"]) == ["d", "e"]
     left = {key.rpartition("-")[2] for key in docstore.yield_keys()}
     assert left == {"namespaces", "vectorstore"}
-
-
-def test_adopting_within(way: Way, case: Case, vectorstore: VectorStore, tmp_path: Path) -> None:
-    """Chunks of other code, which says in their metadata which namespace they are in."""
-    chunks = {
-        name: [
-            Document(
-                f"harbor text {number} of {name}",
-                metadata={
-                    "source": "s",
-                    "number": number,
-                    "rse_namespace": namespace_digest(name),
-                },
-                id=f"00000000-0000-4000-8000-{place}{number:011}",
-            )
-            for number in range(5)
-        ]
-        for place, name in enumerate((A, B))
-    }
-    everything = [*chunks[A], *chunks[B]]
-    ids = [str(chunk.id) for chunk in everything]
-    way.call(vectorstore.add_documents, vectorstore.aadd_documents, everything, ids=ids)
-    docstore = SQLDocStore(f"sqlite:///{tmp_path}/chunks.db")
-    index = ExistingIndex(
-        doc_id_key="source", chunk_index_key="number", separator="\n", chunk_overlap=0
-    )
-    unlisted = case.name.startswith(("Milvus", "PGVectorStore"))
-    for name in (A, B):
-        indexer = RSEIndexer(vectorstore, docstore, namespace=name)
-        given = everything if unlisted else None
-        assert way.call(indexer.adopt, indexer.aadopt, index, documents=given).chunks == 5
-    for name in (A, B):
-        retriever = RSERetriever(vectorstore=vectorstore, docstore=docstore, namespace=name)
-        (segment,) = way.invoke(retriever, "harbor")
-        assert segment.page_content == "\n".join(c.page_content for c in chunks[name])
-    a = RSEIndexer(vectorstore, docstore, namespace=A)
-    assert way.delete(a, ["s"]) == ["s"]
-    retriever = RSERetriever(vectorstore=vectorstore, docstore=docstore, namespace=B)
-    assert len(way.invoke(retriever, "harbor")) == 1
-    docstore.close()

@@ -21,10 +21,6 @@ def read(path: Path) -> Any:
     return nbformat.reads(path.read_text(encoding="utf-8"), as_version=4)  # type: ignore[no-untyped-call]
 
 
-def test_there_are_notebooks() -> None:
-    assert len(NOTEBOOKS) >= 5
-
-
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_can_be_read_as_it_is(path: Path) -> None:
     cells = [cell for cell in read(path).cells if cell.cell_type == "code"]
@@ -35,14 +31,6 @@ def test_a_notebook_can_be_read_as_it_is(path: Path) -> None:
         assert output.get("name") != "stderr"
         shown = output.get("text", "") + "".join(output.get("data", {}).get("text/plain", ""))
         assert not PASSING.search(shown), shown
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_links_of_a_notebook_lead_somewhere(path: Path) -> None:
-    for cell in read(path).cells:
-        if cell.cell_type == "markdown":
-            for target in re.findall(r"\]\(([^)#\s]+)", cell.source):
-                assert "://" in target or (path.parent / target).exists(), target
 
 
 def first_per_change(path: Path) -> Any:

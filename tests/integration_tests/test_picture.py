@@ -42,13 +42,3 @@ def test_it_is_small_and_loads_nothing(name: str) -> None:
     assert len(text.encode()) < MOST_BYTES
     assert text.count("http") == 1  # the namespace
     assert not re.search(r"href|url\(|<script|<image|@import", text)
-
-
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
-def test_pages_show_both(page: str) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    shown = re.findall(r'(?:src|srcset)="([^"]*passages[^"]*)"', text)
-    assert [(ROOT / page).parent / path for path in shown] == [
-        IMAGES / "passages-dark.svg",
-        IMAGES / "passages.svg",
-    ]

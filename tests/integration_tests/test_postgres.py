@@ -1,6 +1,6 @@
-"""PostgreSQL for both stores: one process, and several indexers on the same documents.
+"""PostgreSQL for both stores: connections that are cut off.
 
-With SOAK=n in the environment, those make n times as many calls.
+With SOAK=n in the environment, n times as many are.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from multiprocessing.synchronize import Barrier
 
 import psycopg
 import pytest
@@ -18,16 +17,10 @@ from typing_extensions import Self
 
 from langchain_rse import RSEIndexer, RSERetriever
 from tests.integration_tests.postgres_pair import Pair, document
-from tests.integration_tests.processes import run_at_once
 from tests.soaking import SOAK
 from tests.unit_tests import fakes
 
-way = fakes.way
-
-PROCESSES = 3
-NAMES = [f"report {number}" for number in range(9)]
-SHARED = NAMES[:4]
-ROUNDS = 6 * SOAK
+SHARED = [f"report {number}" for number in range(4)]
 CUTS = 6 * SOAK
 SEED = int(os.environ.get("SEED") or 1)
 
@@ -37,109 +30,12 @@ def pair(postgres_url: str) -> Pair:
     return Pair.create(postgres_url)
 
 
-def retriever(indexer: RSEIndexer, *, hybrid: float = 0.0) -> RSERetriever:
+def retriever(indexer: RSEIndexer) -> RSERetriever:
     return RSERetriever(
         vectorstore=indexer.vectorstore,
         docstore=indexer.docstore,
         config=fakes.EVERYTHING,
-        hybrid=hybrid,
     )
-
-
-@fakes.both_ways
-def test_one_process(pair: Pair, way: fakes.Way) -> None:
-    texts = {name: document(name) for name in NAMES}
-    with pair.opened(lexical=True) as indexer:
-        assert way.add(indexer, list(texts.values())) == NAMES
-        assert pair.check().keys() == set(NAMES)
-        before = pair.held()
-        assert way.add(indexer, list(texts.values())) == NAMES
-        assert pair.held() == before
-
-        texts["report 1"] = document("report 1", 1, paragraphs=30)
-        assert way.add(indexer, [texts["report 1"]]) == ["report 1"]
-        assert way.delete(indexer, ["report 2", "unknown"]) == ["report 2"]
-        del texts["report 2"]
-        assert pair.check().keys() == texts.keys()
-
-        for hybrid in (0.0, 0.5):
-            found = way.invoke(
-                retriever(indexer, hybrid=hybrid),
-                "harbor version 1",
-                max_context_length=None,
-                fetch_k=1000,
-            )
-            assert {one.metadata["doc_id"]: one.page_content for one in found} == {
-                name: text.page_content for name, text in texts.items()
-            }
-        way.delete(indexer, list(texts))
-        assert not pair.held().vectors
-        assert not pair.held().records
-        indexer.docstore.close()  # type: ignore[attr-defined]
-
-
-def write_own(pair: Pair, process: int, start: Barrier) -> None:
-    """Add, replace and delete documents that no other process writes."""
-    with pair.opened() as indexer:
-        start.wait(60)
-        mine = NAMES[process::PROCESSES]
-        indexer.add_documents([document(name) for name in mine])
-        indexer.add_documents([document(mine[0], 1, paragraphs=20)])
-        indexer.delete([mine[1]])
-        indexer.add_documents([document(name) for name in mine[2:]])
-
-
-def write_shared(pair: Pair, process: int, start: Barrier) -> None:
-    """Add, replace and delete documents that all other processes write as well."""
-    chance = random.Random(process)  # noqa: S311 - only has to be the same again
-    with pair.opened() as indexer:
-        start.wait(60)
-        for _ in range(ROUNDS):
-            some = chance.sample(SHARED, chance.randint(1, 3))
-            if chance.random() < 0.2:
-                indexer.delete(some)
-            else:
-                version = chance.randrange(3)
-                indexer.add_documents([document(name, version) for name in some])
-
-
-def ask(pair: Pair, process: int, start: Barrier) -> None:
-    """Query while the others write: each document is whole, and of one version."""
-    del process
-    texts = {document(name, version).page_content for name in SHARED for version in range(3)}
-    with pair.opened() as indexer:
-        start.wait(60)
-        for _ in range(3 * ROUNDS):
-            found = retriever(indexer).invoke("harbor", max_context_length=None)
-            for segment in found:
-                if not any(segment.page_content in text for text in texts):
-                    raise AssertionError(segment.page_content)
-
-
-def test_several_indexers_on_documents_of_their_own(pair: Pair, postgres_url: str) -> None:
-    run_at_once([write_own] * PROCESSES, pair)
-    alone = Pair.create(postgres_url)
-    with alone.opened() as indexer:
-        for process in range(PROCESSES):
-            mine = NAMES[process::PROCESSES]
-            indexer.add_documents([document(mine[0], 1, paragraphs=20), document(mine[2])])
-    assert pair.check() == alone.check()
-    assert pair.held() == alone.held()
-
-
-def test_several_indexers_on_the_same_documents(pair: Pair, postgres_url: str) -> None:
-    run_at_once([*[write_shared] * PROCESSES, ask], pair, patience=300 * SOAK)
-    assert pair.check().keys() <= set(SHARED)
-    # Afterwards, one call makes them what they shall be.
-    alone = Pair.create(postgres_url)
-    for one in (pair, alone):
-        with one.opened() as indexer:
-            indexer.add_documents([document(name) for name in SHARED])
-    assert pair.check() == alone.check()
-    assert pair.held() == alone.held()
-
-
-# Connections that are cut off
 
 
 class Cut:

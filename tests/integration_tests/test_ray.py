@@ -128,11 +128,3 @@ def test_a_document_in_two_rows_is_refused(ray_data: Any, pair: Pair) -> None:
     twice = rows([*DOCUMENTS[:3], DOCUMENTS[1]])
     with pytest.raises(ValueError, match=f"document '{NAMES[1]}' is in several rows"):
         index(ray_data.from_items(twice), pair.indexer, batch_size=2)
-
-
-def test_documents_themselves_may_be_the_rows(ray_data: Any, pair: Pair, expected: Held) -> None:
-    from langchain_rse.ray import index
-
-    dataset = ray_data.from_items(DOCUMENTS)
-    assert sorted(index(dataset, pair.indexer, concurrency=1)) == NAMES
-    assert pair.held() == expected

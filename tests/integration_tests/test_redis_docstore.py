@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +16,6 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import BaseStoreAsyncTests, BaseStoreSyncTests
 
 from langchain_rse import RedisDocStore, RSEIndexer
-from langchain_rse.errors import CorruptRecordError
 from tests.integration_tests.stores import soon
 from tests.unit_tests import fakes
 
@@ -68,25 +66,6 @@ async def test_keys_by_prefix(store: RedisDocStore) -> None:
         assert sorted({key async for key in store.ayield_keys(prefix=prefix)}) == expected
     await store.amdelete(keys)
     assert list(store.yield_keys()) == []
-
-
-def test_what_was_evicted_is_missing(store: RedisDocStore, client: Any) -> None:
-    store.mset([("a", Document("a")), ("b", Document("b"))])
-    mine = store._name("a").encode()
-    (name,) = [name for name in client.scan_iter(count=10_000) if name == mine]
-    client.pexpire(name, 0)
-    assert store.mget(["a", "b"]) == [None, Document("b")]
-    client.delete(name.replace(b":a", b":b"))
-
-
-def test_a_corrupt_record_is_named(redis_url: str, client: Any) -> None:
-    store = RedisDocStore(redis_url, prefix="corrupt:")
-    store.mset([("good", Document("good"))])
-    client.set("corrupt:bad", client.get("corrupt:good"))  # another key's
-    with pytest.raises(CorruptRecordError, match="'bad'"):
-        store.mget(["good", "bad"])
-    client.delete("corrupt:bad", "corrupt:good")
-    store.close()
 
 
 def test_a_warning_if_records_may_be_evicted(redis_url: str, client: Any) -> None:
@@ -157,9 +136,3 @@ def test_ended_event_loops_leave_no_connection(redis_url: str, client: Any) -> N
     assert len(client.client_list()) <= before + 5  # those of the pool, which all loops share
     store.close()
     assert soon(lambda: len(client.client_list()) == before)
-
-
-def test_the_package_is_named_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "redis", None)
-    with pytest.raises(ImportError, match=r"pip install 'langchain-rse\[redis\]'"):
-        RedisDocStore("redis://localhost")

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import docx
 import pytest
 from fpdf import FPDF
 from langchain_core.documents import Document
@@ -29,7 +28,6 @@ with warnings.catch_warnings():
     from langchain_community.document_loaders import (
         BSHTMLLoader,
         CSVLoader,
-        Docx2txtLoader,
         PyMuPDFLoader,
         PyPDFium2Loader,
         PyPDFLoader,
@@ -158,18 +156,6 @@ def filter_by(store: str, name: str, value: int) -> dict[str, Any]:
     }
 
 
-def test_a_page_is_a_page_in_a_pdf_of_one(way: Way, tmp_path: Path) -> None:
-    pdf = FPDF()
-    pdf.set_font("Helvetica", size=11)
-    pdf.add_page()
-    pdf.multi_cell(0, 6, SECTIONS["Kitchen"])
-    pdf.output(str(tmp_path / "one.pdf"))
-    pages = PyPDFLoader(tmp_path / "one.pdf").load()
-    segment = ask(way, make_retriever(tmp_path), pages, "who baked bread")
-    assert (segment.metadata["page_start"], segment.metadata["page_end"]) == (0, 0)
-    assert segment.metadata["page_label_start"] == "1"
-
-
 def test_pages_loaded_lazily_and_in_any_order(way: Way, tmp_path: Path, report: Path) -> None:
     retriever = make_retriever(tmp_path)
     way.add(retriever, PyPDFLoader(report).lazy_load())
@@ -184,26 +170,6 @@ def test_pages_loaded_lazily_and_in_any_order(way: Way, tmp_path: Path, report: 
     with pytest.warns(UserWarning, match=r"given again.*report\.pdf'"):
         assert way.add(retriever, [*pages, *pages]) == [str(report)]
     assert way.invoke(retriever, QUESTION, k=1) == [segment]
-
-
-@pytest.mark.parametrize("overlap", [0, 200])
-def test_pages_split_before_are_put_together(
-    way: Way, tmp_path: Path, report: Path, overlap: int
-) -> None:
-    """As most people write it: ``add_documents(splitter.split_documents(loader.load()))``."""
-    pages = PyPDFLoader(report).load()
-    splitter = RecursiveCharacterTextSplitter(
-        chunk_size=400, chunk_overlap=overlap, add_start_index=True
-    )
-    chunks = splitter.split_documents(pages)
-    assert len(chunks) > len(pages)
-    retriever = make_retriever(tmp_path)
-    with pytest.warns(UserWarning, match=r"1 document\(s\) .*put together again"):
-        way.add(retriever, chunks)
-    found = way.invoke(retriever, QUESTION, k=1)[0]
-    plain = " ".join(" ".join(page.page_content for page in pages).split())
-    assert " ".join(found.page_content.split()) in plain
-    assert (found.metadata["page_start"], found.metadata["page_end"]) == pages_of(found, pages)
 
 
 @fakes.both_ways
@@ -237,20 +203,6 @@ def as_html(path: Path) -> Iterator[Document]:
     return BSHTMLLoader(path, get_text_separator="\n").lazy_load()
 
 
-def as_docx(path: Path) -> Iterator[Document]:
-    document = docx.Document()
-    for title, text in SECTIONS.items():
-        document.add_heading(title, 1)
-        document.add_paragraph(text * 6)
-        if title == "Harbor":
-            table = document.add_table(0, 2)
-            for cells in PIERS.items():
-                row = table.add_row()
-                row.cells[0].text, row.cells[1].text = cells
-    document.save(str(path / "report.docx"))
-    return iter(Docx2txtLoader(path / "report.docx").load())
-
-
 def as_markdown(path: Path, *, head: str = "", line_end: str = "\n") -> Iterator[Document]:
     rows = "\n".join(f"| {name} | {ships} |" for name, ships in PIERS.items())
     text = "\n\n".join(
@@ -270,7 +222,6 @@ def as_windows_markdown(path: Path) -> Iterator[Document]:
     ("load", "metadata"),
     [
         (as_html, {"title": "Piers & ships"}),
-        (as_docx, {}),
         (as_markdown, {}),
         (as_windows_markdown, {}),
     ],
@@ -306,68 +257,6 @@ def test_rows_of_a_table(way: Way, tmp_path: Path) -> None:
     row = found.metadata["row"]
     assert found.page_content == parts[row].page_content
     assert citation_of(found.metadata) == f"piers.csv, row {row}"
-
-
-def test_rows_that_follow_one_another(way: Way, tmp_path: Path) -> None:
-    path = tmp_path / "piers.csv"
-    rows = [f"{name},{ships}" for name, ships in PIERS.items()]
-    path.write_text("\n".join(["pier,ships", *rows]), encoding="utf-8")
-    parts = CSVLoader(path).load()
-    retriever = make_retriever(tmp_path, metadata_rules={"row": "range"})
-    way.add(retriever, parts, separate=False)
-    segment = way.invoke(retriever, "ships at Pier 12", max_context_length=400, k=1)[0]
-    said = re.findall(r"pier: Pier (\d+)", segment.page_content)
-    assert len(said) > 3
-    assert segment.metadata["row_start"] == int(said[0]) - 1
-    assert segment.metadata["row_end"] == int(said[-1]) - 1
-
-
-SPOKEN = [
-    *("Good morning from the studio.", "It rained all of March.", "Fog kept the lighthouse lit."),
-    *("Now to the kitchen.", "The cook baked bread with rye flour.", "She let the dough rest."),
-    *("The bread went into the oven at six.", "Soup was served with parsley."),
-    *("Music closes the hour.", "The choir sang two motets.", "Good night."),
-]
-
-
-def stamp(seconds: float) -> str:
-    minutes, rest = divmod(seconds, 60)
-    return f"00:{int(minutes):02}:{rest:06.3f}".replace(".", ",")
-
-
-def cues(path: Path) -> Iterator[Document]:
-    """A Document for each subtitle of an SRT file."""
-    for cue in path.read_text(encoding="utf-8").split("\n\n"):
-        _, times, text = cue.split("\n", 2)
-        start, end = (
-            60.0 * int(minutes) + float(f"{seconds}.{thousandths}")
-            for minutes, seconds, thousandths in re.findall(r"\d\d:(\d\d):(\d\d),(\d\d\d)", times)
-        )
-        metadata = {"source": str(path), "start_seconds": start, "end_seconds": end}
-        yield Document(text, metadata=metadata)
-
-
-def test_a_transcript_with_times(way: Way, tmp_path: Path) -> None:
-    path = tmp_path / "hour.srt"
-    lines = [
-        f"{n + 1}\n{stamp(20.5 * n)} --> {stamp(20.5 * n + 19)}\n{text}"
-        for n, text in enumerate(SPOKEN)
-    ]
-    path.write_text("\n\n".join(lines), encoding="utf-8")
-    retriever = make_retriever(
-        tmp_path,
-        "chroma",
-        metadata_rules={"start_seconds": "first", "end_seconds": "last"},
-    )
-    retriever.text_splitter = RecursiveCharacterTextSplitter(chunk_size=60, chunk_overlap=0)
-    parts = list(cues(path))
-    segment = ask(way, retriever, parts, "how was the bread baked", max_context_length=150)
-    said = segment.page_content.strip().split("\n\n")
-    first, last = SPOKEN.index(said[0]), SPOKEN.index(said[-1])
-    assert first < last
-    assert "The cook baked bread with rye flour." in said
-    assert segment.metadata["start_seconds"] == 20.5 * first
-    assert segment.metadata["end_seconds"] == 20.5 * last + 19
 
 
 # Characters that stores refuse

@@ -17,9 +17,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import BaseStoreAsyncTests, BaseStoreSyncTests
 
 from langchain_rse import RSEIndexer, SQLDocStore
-from langchain_rse.errors import CorruptRecordError
 from tests.integration_tests.processes import run_at_once
-from tests.integration_tests.stores import soon
 from tests.unit_tests import fakes
 from tests.unit_tests.stores.changing_suite import count_up, number_in
 
@@ -59,6 +57,7 @@ def assert_nothing_lost(store: SQLDocStore) -> None:
     assert store.mget(expected) == [Document(key) for key in expected]
 
 
+@pytest.mark.nightly
 def test_processes_share_a_sqlite_file(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/new folder/chunks.db"
     write_from_processes(url, "chunks")
@@ -159,40 +158,6 @@ async def test_postgres_lists_keys_by_bytes_under_any_locale(linguistic_url: str
     assert await store.amget(many) == [Document("")] * len(many)
     await store.amdelete(many)
     assert list(store.yield_keys(prefix="many/")) == []
-
-
-def test_closing_leaves_no_connection(postgres_url: str) -> None:
-    url = sa.make_url(postgres_url).update_query_dict({"application_name": "closing"})
-    store = SQLDocStore(url, table_name="closing")
-    watcher = sa.create_engine(postgres_url, isolation_level="AUTOCOMMIT")
-
-    def connections() -> int:
-        query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'closing'"
-        with watcher.connect() as connection:
-            return int(connection.exec_driver_sql(query).scalar_one())
-
-    for number in range(2):  # it can be used again
-        store.mset([("a", Document(f"{number}"))])
-        assert connections() == 1
-        store.close()
-        assert soon(lambda: connections() == 0)
-    assert store.mget(["a"]) == [Document("1")]
-    store.close()
-    watcher.dispose()
-
-
-async def test_postgres_names_a_corrupt_record(postgres_url: str) -> None:
-    store = SQLDocStore(postgres_url, table_name="corrupt")
-    store.mset([("good", Document("good"))])
-    engine = sa.create_engine(postgres_url)
-    with engine.begin() as connection:
-        connection.exec_driver_sql("INSERT INTO corrupt VALUES ('doc/bad', 'not JSON')")
-    engine.dispose()
-    with pytest.raises(CorruptRecordError, match="'doc/bad'"):
-        store.mget(["good", "doc/bad"])
-    with pytest.raises(CorruptRecordError, match="'doc/bad'"):
-        await store.amget(["good", "doc/bad"])
-    assert store.mget(["good"]) == [Document("good")]
 
 
 def test_serializable_transactions_are_repeated(postgres_url: str) -> None:

@@ -10,13 +10,10 @@ import pytest
 from langchain_classic.retrievers import (
     ContextualCompressionRetriever,
     EnsembleRetriever,
-    MultiQueryRetriever,
     ParentDocumentRetriever,
 )
 from langchain_core.documents import BaseDocumentCompressor, Document
-from langchain_core.language_models import FakeListChatModel
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import RunnableLambda
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import CharacterTextSplitter
@@ -82,16 +79,6 @@ def check(way: Way, retriever: RSERetriever, query: str = "what hunts at night")
     return segments
 
 
-def test_bm25(way: Way, source: RSERetriever) -> None:
-    check(way, wrapped(source, by_words(source, k=20)))
-
-
-@fakes.both_ways
-def test_multi_query(way: Way, source: RSERetriever) -> None:
-    model = FakeListChatModel(responses=["what hunts at night\nnight hunters"] * 5)
-    check(way, wrapped(source, MultiQueryRetriever.from_llm(by_vectors(source), model)))
-
-
 @fakes.both_ways
 def test_contextual_compression(way: Way, source: RSERetriever) -> None:
     class Cut(BaseDocumentCompressor):
@@ -109,12 +96,6 @@ def test_contextual_compression(way: Way, source: RSERetriever) -> None:
 
     base = ContextualCompressionRetriever(base_compressor=Cut(), base_retriever=by_vectors(source))
     check(way, wrapped(source, base, candidates_only=False))
-
-
-@fakes.both_ways
-def test_a_runnable_without_scores(way: Way, source: RSERetriever) -> None:
-    found = sorted(source.indexer.chunks(), key=lambda chunk: "night" not in chunk.page_content)
-    check(way, wrapped(source, RunnableLambda(lambda _: found), candidates_only=False))
 
 
 def test_an_ensemble(way: Way, source: RSERetriever) -> None:

@@ -17,7 +17,6 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Literal, ParamSpec, TypeVar
 
@@ -291,13 +290,6 @@ def way(request: pytest.FixtureRequest) -> Iterator[Way]:
     yield Way(loop)
     loop.run_until_complete(loop.shutdown_default_executor())
     loop.close()
-
-
-class NoThreads(ThreadPoolExecutor):
-    """An event loop's executor that fails if it is used."""
-
-    def submit(self, *_: Any, **__: Any) -> Any:
-        raise AssertionError("a thread was asked for")
 
 
 class CrashError(Exception):

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.stores import InMemoryStore
 
 from langchain_rse import RSERetriever
 from langchain_rse.errors import MissingRecordError
@@ -98,12 +97,8 @@ def test_around_a_segment(way: Way) -> None:
 
 NOT_UNDERSTOOD: dict[str, dict[str, Any]] = {
     "function": {"filter": lambda document: document.metadata["group"] == "all"},
-    "expression": {"filter": "group == 'all'"},
-    "list": {"filter": [{"group": "all"}]},
     "not": {"filter": {"$not": {"group": "finance"}}},
-    "like": {"filter": {"group": {"$like": "a%"}}},
     "where": {"where": "group = 'all'"},
-    "two": {"filter": {"group": "all"}, "where": "anything"},
     "partition": {"namespace": "all"},
 }
 
@@ -119,14 +114,6 @@ def test_a_filter_that_is_not_understood_is_refused(way: Way, name: str) -> None
             ask()
 
 
-def test_filters_inside_wrapped_retrievers_hold(way: Way) -> None:
-    source = make()
-    assert source.vectorstore is not None
-    inner = source.vectorstore.as_retriever(search_kwargs={"k": 50, "filter": {"group": "all"}})
-    retriever = RSERetriever(base_retriever=inner, docstore=source.docstore)
-    assert listed(way, retriever) == ["public"]
-
-
 def test_a_retriever_that_may_filter_is_refused(way: Way) -> None:
     class Rights(BaseRetriever):
         def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
@@ -138,45 +125,3 @@ def test_a_retriever_that_may_filter_is_refused(way: Way) -> None:
         listed(way, retriever)
     retriever = RSERetriever(base_retriever=Rights(), docstore=docstore, candidates_only=False)
     assert listed(way, retriever) == ["finance", "mixed", "public"]
-
-
-def test_a_namespace_sees_its_own_documents(way: Way) -> None:
-    vectorstore, docstore = make_retriever({}).vectorstore, InMemoryStore()
-    acme, globex = (
-        RSERetriever(vectorstore=vectorstore, docstore=docstore, namespace=name)
-        for name in ("acme", "globex")
-    )
-    acme.add_documents([Document("of acme 1", id="a")])
-    globex.add_documents([Document("of globex 2", id="a"), Document("b 3", id="b")])
-    assert listed(way, acme) == ["a"]
-    assert read(way, acme, "a") == "of acme 1"
-    with pytest.raises(MissingRecordError):
-        read(way, acme, "b")
-
-
-@fakes.both_ways
-def test_a_filter_on_lists_holds_for_whole_documents(way: Way) -> None:
-    retriever = make_retriever({})
-    retriever.add_documents(
-        [
-            Document(PUBLIC, id="both", metadata={"groups": ["staff", "board"]}),
-            Document(FINANCE, id="staff", metadata={"groups": ["staff"]}),
-            Document(lines(40, 50), id="none", metadata={"groups": []}),
-            Document(lines(60, 70), id="unknown"),
-            Document("page 0\n", metadata={"doc_id": "mixed", "groups": ["board"], "page": 0}),
-            Document("page 1\n", metadata={"doc_id": "mixed", "groups": ["staff"], "page": 1}),
-        ]
-    )
-    segment = retriever.invoke("finance 20", k=1)[0]
-    for_board = {"filter": {"groups": {"$contains": "board"}}}
-    board = retriever.model_copy(update={"search_kwargs": for_board})
-    assert listed(way, board) == ["both"]
-    assert read(way, board, "both") == PUBLIC
-    for hidden in ("staff", "none", "unknown", "mixed"):
-        with pytest.raises(MissingRecordError, match="or the filter excludes it"):
-            read(way, board, hidden)
-    with pytest.raises(MissingRecordError, match="or the filter excludes it"):
-        way.call(lambda: board.around(segment, 3), lambda: board.aaround(segment, 3))
-    not_board = {"filter": {"groups": {"$not_contains": "board"}}}
-    others = retriever.model_copy(update={"search_kwargs": not_board})
-    assert listed(way, others) == ["none", "staff"]  # of "unknown", nothing is known

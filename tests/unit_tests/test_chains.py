@@ -6,7 +6,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -47,46 +46,7 @@ def answering(retriever: Runnable[Any, Any]) -> Runnable[Any, str]:
     )
 
 
-def collect(way: Way, runnable: Runnable[Any, Any], value: Any) -> list[Any]:
-    async def astream() -> list[Any]:
-        return [part async for part in runnable.astream(value)]
-
-    return way.call(lambda: list(runnable.stream(value)), astream)
-
-
 # Chains
-
-
-def test_beside_others_in_a_parallel(way: Way) -> None:
-    retriever = make_retriever(TEXTS)
-    both = RunnableParallel(
-        segments=itemgetter("question") | retriever,
-        few=itemgetter("question") | retriever.bind(k=1),
-        question=itemgetter("question"),
-    )
-    found = way.invoke(both, {"question": QUERY})
-    assert found["segments"] == retriever.invoke(QUERY)
-    assert found["few"] == retriever.invoke(QUERY, k=1)
-    assert found["question"] == QUERY
-    assert way.invoke(both.pick("few"), {"question": QUERY}) == found["few"]
-
-
-@fakes.both_ways
-def test_the_model_streams_behind_it(way: Way) -> None:
-    retriever = make_retriever(TEXTS)
-    assert collect(way, answering(retriever), QUERY) == list("cold")
-    # The retriever's own stream is its answer, as one part.
-    assert collect(way, retriever, QUERY) == [retriever.invoke(QUERY)]
-
-
-async def test_events_of_a_stream_have_the_query_and_the_segments() -> None:
-    retriever = make_retriever(TEXTS)
-    seen: dict[str, Any] = {}
-    async for event in answering(retriever).astream_events(QUERY, version="v2"):
-        if event["name"] == "RSERetriever":
-            seen[event["event"]] = event["data"]
-    assert seen["on_retriever_start"]["input"] == {"query": QUERY}
-    assert seen["on_retriever_end"]["output"] == retriever.invoke(QUERY)
 
 
 # Batches
@@ -132,18 +92,6 @@ def test_a_batch_asks_no_more_at_a_time_than_it_may(way: Way, at_once: int) -> N
     assert at_once == 1 or store.most > 1
 
 
-def test_one_failure_of_a_batch_leaves_the_others(way: Way) -> None:
-    retriever = make_retriever(TEXTS)
-    queries: list[Any] = [QUERY, 7, "query 60"]
-    answers: list[Any] = way.call(
-        retriever.batch, retriever.abatch, queries, return_exceptions=True
-    )
-    first, failed, last = answers
-    assert first == retriever.invoke(QUERY)
-    assert isinstance(failed, TypeError)
-    assert last == retriever.invoke("query 60")
-
-
 # What is chosen when a chain runs
 
 
@@ -186,22 +134,6 @@ class Failing(InMemoryVectorStore):
         return self.similarity_search_with_score(*args, **kwargs)
 
 
-def again(retriever: RSERetriever, times: int) -> Runnable[str, list[Document]]:
-    return retriever.with_retry(
-        retry_if_exception_type=(ConnectionError,),
-        stop_after_attempt=times,
-        wait_exponential_jitter=False,
-    )
-
-
-def test_with_retry(way: Way) -> None:
-    expected = make_retriever(TEXTS).invoke(QUERY, k=1)
-    retriever = make_retriever(TEXTS, vectorstore=Failing(2))
-    assert way.invoke(again(retriever, 3), QUERY, k=1) == expected
-    with pytest.raises(ConnectionError, match="gone for a moment"):
-        way.invoke(again(make_retriever(TEXTS, vectorstore=Failing(2)), 2), QUERY)
-
-
 def test_with_fallbacks(way: Way) -> None:
     expected = make_retriever(TEXTS).invoke(QUERY, k=1)
     by_words: Callable[..., list[Document]] = lambda _: [Document("by words")]  # noqa: E731
@@ -216,16 +148,6 @@ def test_with_fallbacks(way: Way) -> None:
     assert way.invoke(only, QUERY) == [Document("by words")]
     with pytest.raises(TypeError, match="query must be a string"):
         way.invoke(only, {"question": QUERY})
-
-
-def test_a_retriever_with_retries_can_be_wrapped(way: Way) -> None:
-    source = make_retriever(TEXTS)
-    store = Failing(1)
-    assert isinstance(source.vectorstore, InMemoryVectorStore)
-    store.store = source.vectorstore.store
-    inner = store.as_retriever(search_kwargs={"k": 50}).with_retry(wait_exponential_jitter=False)
-    outer = RSERetriever(base_retriever=inner, docstore=source.docstore, config=fakes.PLAIN)
-    assert ranges(way.invoke(outer, QUERY))
 
 
 @pytest.mark.parametrize("arguments", [{}, {"filter": lambda one: one.metadata["source"] == "b"}])
@@ -254,18 +176,3 @@ def test_a_fallback_that_may_filter_is_named(way: Way) -> None:
     outer = RSERetriever(base_retriever=falling, docstore=source.docstore, config=fakes.PLAIN)
     with pytest.warns(UserWarning, match="^FixedRetriever may leave chunks out"):
         assert way.invoke(outer, QUERY)
-
-
-def test_every_field_can_be_set_by_a_run() -> None:
-    retriever = make_retriever({"a": lines(0, 90, 0)})
-    fields = {
-        name: ConfigurableField(id=f"rse_{name}")
-        for name in type(retriever).model_fields
-        if name != "namespace"  # whose documents they are is not for a run to say
-    }
-    configurable = retriever.configurable_fields(**fields)
-    assert configurable.invoke(QUERY) == retriever.invoke(QUERY)
-    of_run = {"k": 1, "config": "find_all", "fetch_k": 2}
-    expected = retriever.invoke(QUERY, k=1, rse_config="find_all", fetch_k=2)
-    configured = {f"rse_{name}": value for name, value in of_run.items()}
-    assert configurable.invoke(QUERY, config={"configurable": configured}) == expected

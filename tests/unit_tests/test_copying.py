@@ -8,13 +8,11 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import pytest
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore, InMemoryByteStore, InMemoryStore
-from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RedisDocStore, RSEConfig, RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.stores.json import JSONDocStore
@@ -61,7 +59,7 @@ def test_a_copy_of_a_retriever_answers_and_writes(
     assert other.vectorstore is not retriever.vectorstore
 
 
-@pytest.mark.parametrize("lexical", [None, True, False])
+@pytest.mark.parametrize("lexical", [True, False])
 def test_a_copy_of_a_sql_docstore_is_of_the_same_table(
     copied: Copy, tmp_path: Path, lexical: Any
 ) -> None:
@@ -82,14 +80,6 @@ def test_a_copy_of_a_sql_docstore_is_of_the_same_table(
     assert other.lexical == (lexical is not False)
 
 
-@pytest.mark.parametrize("namespace", ["", "tenant"])
-def test_the_copy_of_a_retriever_has_its_namespace(copied: Copy, namespace: str) -> None:
-    retriever = make_retriever(TEXTS, namespace=namespace)
-    other = copied(retriever)
-    assert other.namespace == namespace
-    assert other.invoke(QUERY) == retriever.invoke(QUERY)
-
-
 def test_others_can_be_copied(copied: Copy) -> None:
     retriever = make_retriever(TEXTS)
     assert retriever.vectorstore is not None
@@ -107,6 +97,7 @@ def invoke(retriever: RSERetriever) -> list[Document]:
     return retriever.invoke(QUERY)
 
 
+@pytest.mark.nightly
 def test_a_retriever_is_sent_to_another_process(tmp_path: Path) -> None:
     retriever = make_retriever(TEXTS, docstore=DOCSTORES["SQLDocStore"](tmp_path))
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
@@ -121,26 +112,3 @@ def test_a_docstore_in_memory_of_sqlite_says_that_it_cannot_be_copied(copied: Co
         copied(SQLDocStore("sqlite://"))
     with pytest.raises(TypeError, match=r"in memory cannot be pickled or copied.*Use a file"):
         copied(make_retriever(TEXTS, docstore=SQLDocStore("sqlite://")))
-
-
-class Connected(InMemoryVectorStore):
-    """Holds what no process can give away, as clients of databases do."""
-
-    def __init__(self) -> None:
-        super().__init__(fakes.Angles())
-        self.lock = Lock()
-
-
-def test_a_connected_retriever_shares_its_stores_with_plain_copies(copied: Copy) -> None:
-    retriever = make_retriever(TEXTS, vectorstore=Connected())
-    with pytest.raises(TypeError, match="lock"):
-        copied(retriever)
-    assert retriever.model_copy().invoke(QUERY) == retriever.invoke(QUERY)
-    assert copy.copy(retriever).docstore is retriever.docstore
-
-
-def test_a_length_function_without_a_name_cannot_be_pickled_but_copied() -> None:
-    retriever = make_retriever(TEXTS, length_function=lambda text: len(text.split()))
-    assert copy.deepcopy(retriever).invoke(QUERY) == retriever.invoke(QUERY)
-    with pytest.raises((AttributeError, pickle.PicklingError), match="lambda"):
-        pickle.dumps(retriever)

@@ -11,7 +11,7 @@ from langchain_core.stores import InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSEIndexer, ray
-from langchain_rse.ray import index, row_to_documents
+from langchain_rse.ray import row_to_documents
 from tests.unit_tests import fakes
 
 
@@ -78,24 +78,6 @@ def test_columns_become_a_document() -> None:
     assert list(document.metadata) == ["zoo", "area", "key"]  # in every process
 
 
-def test_documents_in_a_column_stay_as_they_are() -> None:
-    pages = [Document("a", metadata={"tags": ("x", None)}), Document("b")]
-    assert row_to_documents({"item": pages[0]}) is pages[0]
-    assert row_to_documents({"item": pages}) is pages
-
-
-def test_all_documents_of_a_batch_are_added_in_one_call() -> None:
-    model = fakes.BagOfWords()
-    indexer = make_indexer(model)
-    rows = [{"id": "a", "text": "herons"}, {"id": "b", "text": "cranes"}, {"text": "gulls"}]
-    first, second, third = work(rows, indexer)
-    assert first == {"doc_id": "a", "origin": "metadata"}
-    assert second == {"doc_id": "b", "origin": "metadata"}
-    assert third["origin"] == "text"
-    assert chunks(indexer) == {"a": "herons", "b": "cranes", third["doc_id"]: "gulls"}
-    assert model.batches == [3]
-
-
 def test_a_row_may_have_several_documents_in_parts() -> None:
     indexer = make_indexer()
 
@@ -128,15 +110,3 @@ def test_a_model_that_does_not_answer_is_asked_again(pauses: list[float]) -> Non
     assert returned == {"doc_id": "a", "origin": "metadata"}
     assert chunks(indexer) == {"a": "herons"}
     assert pauses == [1, 2, 4]
-
-
-def test_what_is_wrong_with_a_document_is_not_tried_again(pauses: list[float]) -> None:
-    bad = Document("herons", id="a", metadata={"bad": object()})
-    [returned] = work([{"id": "a"}], to_documents=lambda _: bad)
-    assert returned["error"].startswith("document 'a' cannot be added: MetadataError")
-    assert pauses == []
-
-
-def test_arguments_are_checked() -> None:
-    with pytest.raises(TypeError, match=r"dataset must be a ray\.data\.Dataset; got list"):
-        index([], make_indexer)  # type: ignore[arg-type]

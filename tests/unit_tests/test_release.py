@@ -9,7 +9,6 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 
 
 def read(path: str) -> str:
@@ -22,39 +21,6 @@ def test_one_version() -> None:
     assert heading is not None
     assert heading[1] == version == yaml.safe_load(read("CITATION.cff"))["version"]
     assert re.fullmatch(r"Unreleased|\d{4}-\d\d-\d\d", heading[2])
-
-
-def test_the_addresses_wait_for_the_repository() -> None:
-    lines = read("pyproject.toml").split("[project.urls]\n")[1].split("\n\n")[0].splitlines()
-    names = [line.removeprefix("# ").split(" = ")[0] for line in lines]
-    assert names == ["Documentation", "Source", "Changelog", "Issues"]
-    for line in lines:
-        address = line.split('"')[1]
-        assert address.startswith(("REPOSITORY", "https://"))
-        path = address.partition("/blob/main/")[2]
-        assert (ROOT / path).exists()
-
-
-def test_the_citation_has_what_the_format_requires() -> None:
-    citation = yaml.safe_load(read("CITATION.cff"))
-    assert citation["cff-version"] == "1.2.0"
-    assert citation["message"]
-    assert citation["title"].startswith("langchain-rse")
-    assert [author["name"] for author in citation["authors"]] == ["The langchain-rse authors"]
-    assert citation["license"] == "MIT"
-
-
-def test_the_issue_forms_are_complete() -> None:
-    assert [path.stem for path in FORMS] == ["bug", "idea"]
-    for path in FORMS:
-        form = yaml.safe_load(path.read_text(encoding="utf-8"))
-        assert form["name"]
-        assert form["description"]
-        fields = [part for part in form["body"] if part["type"] != "markdown"]
-        assert len({part["id"] for part in fields}) == len(fields)
-        for part in fields:
-            assert part["type"] in {"textarea", "input", "dropdown", "checkboxes"}
-            assert part["attributes"]["label"]
 
 
 def steps(workflow: dict[str, Any]) -> list[dict[str, Any]]:

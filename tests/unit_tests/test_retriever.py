@@ -88,16 +88,6 @@ class RelevanceOnly(Scoreless):
         return self.similarity_search_with_relevance_scores(query, k, **kwargs)
 
 
-class Distances(InMemoryVectorStore):
-    """A store whose scores are distances, smaller is better."""
-
-    def similarity_search_with_score(
-        self, query: str, k: int = 4, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
-        found = super().similarity_search_with_score(query, k, **kwargs)
-        return [(document, 7.0 * (1 - score)) for document, score in found]
-
-
 # What comes back
 
 
@@ -163,21 +153,6 @@ def test_metadata_and_id_survive_json_and_repeat() -> None:
     assert ask(retriever)[0].id != first[0].id
 
 
-def test_pages_of_a_segment() -> None:
-    retriever = make_retriever({})
-    pages = [lines(90, 0, name="p"), lines(0, 90, name="q"), lines(90, name="r")]
-    retriever.add_documents(
-        [
-            Document(page, metadata={"source": "a", "page": number, "title": "T"})
-            for number, page in enumerate(pages)
-        ]
-    )
-    (segment,) = ask(retriever, irrelevant_chunk_penalty=0.4)
-    assert segment.page_content == "p1 0\n\n\nq0 0\n"
-    assert (segment.metadata["page_start"], segment.metadata["page_end"]) == (0, 1)
-    assert segment.metadata["title"] == "T"
-
-
 def test_order_and_k() -> None:
     retriever = make_retriever({"a": lines(30, 90, 90, 90, 90, 20), "b": lines(10, 90)})
     assert ranges(ask(retriever)) == [("b", 0, 1), ("a", 0, 1), ("a", 5, 6)]
@@ -215,16 +190,6 @@ def test_a_short_document_comes_back(config: str) -> None:
 
 
 # Candidates from any store or retriever
-
-
-def test_distances_lead_to_the_same_segments() -> None:
-    texts = {"a": lines(90, 0, 60, 0, 90), "b": lines(70, 20, 100)}
-    expected = ask(make_retriever(texts, calibration="minmax"))
-    vectorstore = Distances(Angles())
-    found = ask(make_retriever(texts, vectorstore=vectorstore, calibration="minmax"))
-    assert ranges(found) == ranges(expected)
-    for one, other in zip(found, expected, strict=True):
-        assert one.metadata["relevance_score"] == pytest.approx(other.metadata["relevance_score"])
 
 
 @fakes.both_ways
@@ -407,15 +372,6 @@ def test_a_retriever_without_a_vector_store_cannot_write() -> None:
             write()
 
 
-@fakes.both_ways
-def test_add_and_delete(way: Way) -> None:
-    retriever = make_retriever({})
-    assert way.add(retriever, [Document(lines(0))], ids=["a"]) == ["a"]
-    assert ranges(way.invoke(retriever, QUERY)) == [("a", 0, 1)]
-    assert way.delete(retriever, ["a", "b"]) == ["a"]
-    assert way.invoke(retriever, QUERY) == []
-
-
 # In LangChain
 
 
@@ -438,13 +394,3 @@ def test_children_are_traced(way: Way) -> None:
     (parent, child) = runs.starts
     assert (parent[0], child[0]) == ("RSERetriever", "FixedRetriever")
     assert child[2] == parent[1]
-
-
-async def test_batch() -> None:
-    retriever = make_retriever({"a": lines(0, 90), "b": lines(89.9, 45)})
-    queries = ["query 0", "query 90", ""]
-    expected = [retriever.invoke(query) for query in queries]
-    assert [len(segments) for segments in expected] == [2, 2, 0]
-    assert retriever.batch(queries) == expected
-    assert await retriever.abatch(queries) == expected
-    assert [len(found) for found in retriever.batch(queries, k=1)] == [1, 1, 0]

@@ -3,9 +3,6 @@
 import runpy
 from pathlib import Path
 
-from langchain_rse import RSERetriever
-from langchain_rse.config import QuerySettings
-
 SCRIPT = Path(__file__).parents[2] / "docs" / "_site" / "settings_tables.py"
 
 
@@ -13,11 +10,3 @@ def test_tables_are_current() -> None:
     script = runpy.run_path(str(SCRIPT))
     page = script["PAGE"].read_text(encoding="utf-8")
     assert script["page_with_tables"](page) == page, "run python docs/_site/settings_tables.py"
-
-
-def test_each_setting_is_in_one_table() -> None:
-    script = runpy.run_path(str(SCRIPT))
-    shown = [*script["EVERYDAY"], *script["SOMETIMES"], *script["EXPERT"]]
-    assert sorted(shown) == sorted(QuerySettings.model_fields)
-    own = RSERetriever.model_fields.keys() - {"name", "tags", "metadata"}
-    assert sorted([*script["STORES"], *shown]) == sorted(own)

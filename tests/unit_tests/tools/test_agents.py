@@ -12,7 +12,7 @@ from langchain.agents import create_agent
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.prebuilt import ToolNode, tools_condition
 from typing_extensions import TypedDict
@@ -37,17 +37,6 @@ def agent(model: ScriptedModel, tool: Any) -> Any:
     return create_agent(model, [tool], checkpointer=InMemorySaver())
 
 
-def graph(model: ScriptedModel, tool: Any) -> Any:
-    builder = StateGraph(MessagesState)
-    bound = model.bind_tools([tool])
-    builder.add_node("model", lambda state: {"messages": [bound.invoke(state["messages"])]})
-    builder.add_node("tools", ToolNode([tool]))
-    builder.add_edge(START, "model")
-    builder.add_conditional_edges("model", tools_condition)
-    builder.add_edge("tools", "model")
-    return builder.compile(checkpointer=InMemorySaver())
-
-
 class Chat(TypedDict):
     chat: Annotated[list[AnyMessage], add_messages]
 
@@ -63,8 +52,8 @@ def graph_of_another_key(model: ScriptedModel, tool: Any) -> Any:
     return builder.compile(checkpointer=InMemorySaver())
 
 
+KINDS = {"agent": agent, "another key": graph_of_another_key}
 ANGLES = (40, 5, 90, 5, 41)
-KINDS = {"agent": agent, "graph": graph, "another key": graph_of_another_key}
 
 
 def ask(way: Way, app: Any, question: str = "?", key: str = "messages") -> list[BaseMessage]:
@@ -112,16 +101,6 @@ def test_numbers_go_on_in_the_next_turn_of_a_conversation() -> None:
     other_conversation = agent(ScriptedModel(script=script), tool)
     (message,) = searches(ask(SYNC, other_conversation))
     assert headings(message)[0][:4] == "[1] "
-
-
-def test_calls_at_once_number_their_passages_differently() -> None:
-    tool = create_rse_tool(make_retriever(TEXTS, max_context_length=None))
-    model = ScriptedModel(script=[[{"query": "q 0"}, {"query": "q 2"}], [{"query": "q 1"}], "."])
-    first, second, nothing = searches(ask(SYNC, agent(model, tool)))
-    numbers = [p.metadata["rse"]["number"] for p in [*first.artifact, *second.artifact]]
-    assert len(set(numbers)) == len(numbers) == 8
-    assert nothing.artifact == []
-    assert str(nothing.content).startswith("Nothing else was found for 'q 1'. Found again, and")
 
 
 @fakes.both_ways

@@ -5,27 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.messages.content import Citation
-from langchain_core.stores import InMemoryByteStore
-from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import RSEConfig, RSERetriever
-from langchain_rse.ingest.default_splitter import default_text_splitter
 from langchain_rse.tools import (
     ModelCitation,
-    cohere_documents,
     create_rse_tool,
     locate_citations,
     search_result_blocks,
     verify_quotes,
 )
-from langchain_rse.tools.passages import text_of_blocks
 from tests.unit_tests import fakes
-from tests.unit_tests.fakes import EVERYTHING, LENGTHS, Way, lines, make_retriever
+from tests.unit_tests.fakes import Way, lines, make_retriever
 
 way = fakes.way
 SYNC = Way(None)
@@ -111,41 +105,6 @@ def test_what_claude_reads(way: Way) -> None:
     assert "title" not in create_rse_tool(make_retriever(TEXTS)).description
 
 
-@pytest.mark.parametrize("unit", ["characters", "words", "bytes"])
-@settings(max_examples=25, deadline=None)
-@given(data=st.data())
-def test_blocks_fit_the_budget_and_are_the_passages(unit: str, data: st.DataObject) -> None:
-    angle = st.integers(0, 90)
-    texts = {
-        name: lines(*data.draw(st.lists(angle, min_size=1, max_size=30)), name=name * 8)
-        for name in data.draw(st.sets(st.sampled_from("abcdefé"), min_size=1, max_size=4))
-    }
-    measure, limit = LENGTHS[unit], data.draw(st.integers(90, 900))
-    tool = create_rse_tool(
-        make_retriever(texts, config=EVERYTHING),
-        max_context_length=limit,
-        length_function=measure,
-        k=data.draw(st.integers(1, 10)),
-        content="search_results",
-    )
-    message = ask(tool, query="q 0")
-    if not message.artifact:
-        assert limit < 400
-        return
-    blocks: list[Any] = list(message.content)
-    assert measure(text_of_blocks(blocks)) <= limit
-    for index, (block, segment) in enumerate(zip(blocks, message.artifact, strict=True)):
-        parts = [part["text"] for part in block["content"]]
-        assert "".join(parts) == segment.page_content
-        assert len(parts) == len(segment.metadata["rse"]["chunks"])
-        for number, part in enumerate(parts):
-            answer = answer_with(citation_of(block, index, number, number + 1))
-            (citation,) = locate_citations(answer, message.artifact)
-            assert citation.found == part
-            text = texts[segment.metadata["doc_id"]]
-            assert text[citation.start_index : citation.end_index] == part
-
-
 WITHOUT_HALVES = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 CHUNKS = st.lists(st.text(WITHOUT_HALVES) | st.sampled_from([" ", "\n\n", "a"]), max_size=6)
 
@@ -172,30 +131,6 @@ def test_blocks_of_any_chunks(chunks: list[str], header: str) -> None:
         first = start - START + len(header)
         length = citation.end_index - start
         assert citation.found == segment.page_content[first : first + length]
-
-
-def test_a_header_is_shown_and_not_cited() -> None:
-    retriever = RSERetriever(
-        vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
-        docstore=InMemoryByteStore(),
-        text_splitter=default_text_splitter(60),
-        include_header=True,
-        config=RSEConfig(neighbor_weight=0.0),
-    )
-    names = ["Alpha", "Beta", "Gamma", "Delta", "Epsilon", "Zeta"]
-    rows = "".join(f"| {name} | {number} of them |\n" for number, name in enumerate(names))
-    table = f"| name | count |\n| --- | --- |\n{rows}"
-    retriever.add_documents([Document(table, metadata={"source": "t", "title": "Numbers"})])
-    segments = retriever.invoke("Zeta", k=1)
-    (block,) = search_result_blocks(segments)
-    assert block["content"][0]["text"].startswith("| name | count |")
-    assert "".join(part["text"] for part in block["content"]) == segments[0].page_content
-    count = len(block["content"])
-    (citation,) = locate_citations(answer_with(citation_of(block, 0, 0, count)), segments)
-    assert "Zeta" in citation.found
-    assert "count" not in citation.found
-    assert table[citation.start_index : citation.end_index] == citation.found
-    assert citation.title == "Numbers"
 
 
 def test_a_text_cannot_make_a_block() -> None:
@@ -309,24 +244,6 @@ def test_langchains_annotations() -> None:
         blocks = [{"type": "text", "text": "so", "annotations": [annotation]}]
         (citation,) = locate_citations(blocks, SEGMENTS)
         assert (citation.number, citation.found) == (2, "Cranes dance. ")
-
-
-def test_documents_of_cohere() -> None:
-    documents = cohere_documents(SEGMENTS)
-    assert documents[0] == {
-        "id": "passage-1",
-        "data": {"title": "a.txt, characters 100–122", "text": "Herons fish. At dawn. "},
-    }
-    sources = [{"type": "document", "id": name} for name in ("passage-2", "passage-9")]
-    citations = [
-        {"start": 3, "end": 7, "text": "says", "sources": sources},
-        {"start": None, "end": None, "sources": sources},
-    ]
-    answer = AIMessage("It says", additional_kwargs={"citations": citations})
-    found, missing = locate_citations(answer, SEGMENTS)
-    assert (found.text, found.number, found.start_index) == ("says", 2, START)
-    assert found.found == SEGMENTS[1].page_content
-    assert missing == ModelCitation("says", 3, 7)
 
 
 def test_a_quotation_as_a_citation() -> None:

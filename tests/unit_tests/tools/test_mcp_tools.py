@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -19,7 +17,6 @@ from mcp_types import CallToolResult, TextContent
 
 from langchain_rse import RSERetriever
 from langchain_rse.tools import create_mcp_server
-from langchain_rse.tools.catalog import mcp_tools
 from tests.unit_tests import fakes
 
 SECRET = "the finance plan"  # noqa: S105
@@ -95,15 +92,6 @@ def in_a_namespace() -> RSERetriever:
 
 
 @pytest.mark.parametrize("tools", TOOLS)
-def test_the_page_of_agents_has_all_tools_and_their_arguments(
-    tools: Literal["passages", "connector"],
-) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "agents.md").read_text(encoding="utf-8")
-    for name, entry in mcp_tools(tools).items():
-        assert f"| `{name}({', '.join(entry.arguments)})` |" in page
-
-
-@pytest.mark.parametrize("tools", TOOLS)
 @pytest.mark.parametrize(
     "make", [with_filter, with_inner_filter, with_unknown_filter, in_a_namespace]
 )
@@ -123,30 +111,6 @@ async def test_no_tool_shows_what_the_application_excludes(
             assert "finance" not in answer
             assert "public, 19" in answer or "cannot be applied" in answer
     assert "a plan for everyone" in str(await server.call_tool("search", CALLS["search"]))
-
-
-async def test_a_filter_that_cannot_be_applied_leaves_searching_alone() -> None:
-    server = create_mcp_server(with_unknown_filter())
-    for tool in ("read_around", "list_documents"):
-        with pytest.raises(ToolError, match="cannot be applied to a document as a whole"):
-            await server.call_tool(tool, CALLS[tool])
-    connector = create_mcp_server(with_unknown_filter(), tools="connector")
-    for passage_id in ("finance#0-16", "public#0-9", "nowhere#0-9"):
-        with pytest.raises(ToolError, match="cannot be applied to a document as a whole"):
-            await connector.call_tool("fetch", {"id": passage_id})
-
-
-@pytest.mark.parametrize("tools", TOOLS)
-async def test_a_call_ends_in_time(
-    tools: Literal["passages", "connector"], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def sleep(*_: Any, **__: Any) -> None:
-        await asyncio.sleep(30)
-
-    monkeypatch.setattr(DictStore, "asimilarity_search_with_score", sleep)
-    server = create_mcp_server(with_filter(), timeout=0.05, tools=tools)
-    with pytest.raises(ToolError, match=r"no answer within 0\.05 seconds"):
-        await server.call_tool("search", {"query": "plan"})
 
 
 @pytest.mark.parametrize("tools", TOOLS)
@@ -186,9 +150,7 @@ def library(ids: list[str]) -> RSERetriever:
     [
         ("passages", "read_around", {"document": "a/" * 300_000, "start": 0, "end": 9}),
         ("passages", "search", {"query": "q" * 10_001}),
-        ("connector", "search", {"query": "q" * 10_001}),
         ("connector", "search", {"query": " "}),
-        ("connector", "fetch", {"id": "a/" * 300_000}),
     ],
 )
 async def test_long_arguments_and_blank_ones_are_refused_at_once(
@@ -199,7 +161,7 @@ async def test_long_arguments_and_blank_ones_are_refused_at_once(
         await server.call_tool(tool, arguments)
 
 
-@pytest.mark.parametrize("tool", ["read_around", "list_documents"])
+@pytest.mark.parametrize("tool", ["search", "read_around", "list_documents"])
 async def test_a_slow_docstore_stops_neither_the_loop_nor_the_time_limit(
     tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -359,8 +321,6 @@ async def test_what_search_finds_can_be_fetched() -> None:
     ("start", "end", "expected"),
     [
         (0, 10, (0, 20_000)),
-        (30_000, 30_100, (20_050, 40_050)),
-        (49_000, 50_000, (30_000, 50_000)),
         (10_000, 45_000, (10_000, 30_000)),
         (49_990, 999_999, (30_000, 50_000)),
     ],
@@ -381,7 +341,6 @@ async def test_an_excluded_document_and_none_give_the_same_error(document: str) 
     server = create_mcp_server(with_filter(), tools="connector")
     for suffix, message in (
         ("#0-9", f"there is no document '{document}', or the filter excludes it"),
-        ("#99-9", f"there is no document '{document}', or the filter excludes it"),
         ("", f"there is no passage '{document}'"),
         ("#-1-9", f"there is no passage '{document}#-1-9'"),
         (f"#{'9' * 500}-9", "there is no passage"),

