@@ -88,62 +88,6 @@ def test_exact_finds_the_best_of_many_chunks(
     assert (sum(segment.value for segment in segments), size_of(segments, problem)) == expected
 
 
-@given(exact_problems(most=9))
-def test_the_two_definitions_agree(problem: dict[str, Any]) -> None:
-    assert exact_by_brute_force(**problem) == exact_by_last_segments(**problem)
-
-
-@given(exact_problems())
-def test_exact_solves_documents_one_by_one(problem: dict[str, Any]) -> None:
-    together = solve_exact(**problem)
-
-    limits = sorted({0, len(problem["relevance"]), *problem["boundaries"]})
-    alone: list[Segment] = []
-    for start, end in itertools.pairwise(limits):
-        part = {
-            **problem,
-            "relevance": problem["relevance"][start:end],
-            "weights": problem["weights"][start:end],
-            "boundaries": [],
-        }
-        alone += [Segment(s.start + start, s.end + start, s.value) for s in solve_exact(**part)]
-    assert together == sorted(alone, key=lambda segment: (-segment.value, segment.start))
-
-
-@given(exact_problems())
-def test_weights_of_one_are_the_default(problem: dict[str, Any]) -> None:
-    del problem["weights"]
-
-    weights = [1.0] * len(problem["relevance"])
-    assert solve_exact(**problem) == solve_exact(**problem, weights=weights)
-
-
-@given(exact_problems(st.sampled_from([0.0, 0.0, 1.0])))
-def test_without_penalty_only_small_gaps_are_chosen_with_what_is_relevant(
-    problem: dict[str, Any],
-) -> None:
-    problem["penalty"] = 0.0
-    relevance, weights = problem["relevance"], problem["weights"]
-
-    segments = solve_exact(**problem)
-
-    assert set(np.flatnonzero(relevance).tolist()) <= chunks_of(segments)
-    for segment in segments:
-        assert relevance[segment.start] > 0
-        assert relevance[segment.end - 1] > 0
-        gap = 0.0
-        for index in range(segment.start, segment.end):
-            gap = 0.0 if relevance[index] else gap + weights[index]
-            assert gap <= problem["segment_cost"]
-
-
-def test_exact_worked_value_two_good_chunks() -> None:
-    relevance = [0.0, 0.0, 0.6, 1.0, 0.1]
-
-    assert solve_exact(relevance, penalty=0.2, segment_cost=0.0) == [close_to(2, 4, 1.2)]
-    assert solve_exact(relevance, penalty=0.2) == [close_to(2, 4, 1.15)]
-
-
 def test_exact_bridges_a_bad_chunk_where_a_new_segment_costs_more() -> None:
     relevance = [0.1, 0.6, 0.7, 0.5, 0.0, 0.3, 0.8, 0.6, 0.0]
 
@@ -151,23 +95,6 @@ def test_exact_bridges_a_bad_chunk_where_a_new_segment_costs_more() -> None:
     assert bridged == [close_to(1, 8, 2.1 - 0.4)]
     split = solve_exact(relevance, penalty=0.2, segment_cost=0.5)
     assert split == [close_to(1, 4, 1.1), close_to(5, 8, 1.0)]
-
-
-def test_exact_worked_value_similarities_in_a_long_document() -> None:
-    relevance = np.zeros(40)
-    relevance[[23, 31, 24, 11, 25]] = [1.09, 1.04, 1.01, 0.92, 0.88]
-
-    assert solve_exact(relevance, penalty=0.2) == [
-        close_to(23, 26, 2.38 - 0.05),
-        close_to(31, 32, 0.84 - 0.05),
-        close_to(11, 12, 0.72 - 0.05),
-    ]
-
-
-def test_exact_orders_by_value_then_position() -> None:
-    segments = solve_exact([0.5, 0.0, 1.0, 0.0, 0.5], penalty=0.125, segment_cost=0.0)
-
-    assert segments == [Segment(2, 3, 0.875), Segment(0, 1, 0.375), Segment(4, 5, 0.375)]
 
 
 def test_exact_weighs_chunks() -> None:
@@ -225,51 +152,20 @@ def test_an_island_in_a_long_input_gives_what_it_gives_alone() -> None:
         assert segments == moved(expected)
 
 
-def test_results_are_plain_python_numbers() -> None:
-    relevance = np.array([0.5, 0.0, 0.5], dtype=np.float32)
-    lengths = np.array([2, 9, 2])
-
-    segments = solve_exact(relevance, penalty=np.float64(0.125))
-    segments += solve_budget(relevance, lengths, budget=np.int64(4))
-
-    assert len(segments) == 4
-    for segment in segments:
-        assert [type(field) for field in segment] == [int, int, float]
-
-
-def test_the_input_stays_as_it_was() -> None:
-    relevance, weights = np.array([0.5, 0.0, 0.5]), np.array([1.0, 2.0, 1.0])
-
-    solve_exact(relevance, penalty=0.125, weights=weights, boundaries=[1])
-    solve_budget(relevance, weights, budget=2, boundaries=[1])
-
-    assert relevance.tolist() == [0.5, 0.0, 0.5]
-    assert weights.tolist() == [1.0, 2.0, 1.0]
-
-
 @pytest.mark.parametrize("solver", ["exact", "budget"])
 @pytest.mark.parametrize(
     ("argument", "value"),
     [
         ("penalty", -0.1),
         ("penalty", math.nan),
-        ("penalty", math.inf),
         ("segment_cost", -0.1),
-        ("segment_cost", "1"),
         ("boundaries", [3]),
-        ("boundaries", [-1]),
         ("boundaries", [0.5]),
-        ("boundaries", [math.nan]),
         ("relevance", [0.1, math.nan]),
-        ("relevance", [math.inf, -math.inf]),
         ("relevance", [0.5, -0.1]),
         ("relevance", [[0.1, 0.1]]),
-        ("relevance", 0.5),
         ("weights", [1.0]),
-        ("weights", [[1.0, 1.0]]),
         ("weights", [1.0, 0.0]),
-        ("weights", [1.0, -1.0]),
-        ("weights", [1.0, math.inf]),
     ],
 )
 def test_errors_name_what_is_wrong(solver: str, argument: str, value: Any) -> None:
@@ -285,22 +181,7 @@ def test_errors_name_what_is_wrong(solver: str, argument: str, value: Any) -> No
         solve(**arguments)
 
 
-@pytest.mark.parametrize(
-    ("document_lengths", "wrong"),
-    [
-        ([5, 5], "must have one number"),
-        ([0, 0, 0], "must be above 0"),
-        ([5, 4, 4], "must be the same for all chunks of a document; got .5. 4. 4.."),
-    ],
-)
-def test_errors_name_wrong_document_lengths(document_lengths: list[int], wrong: str) -> None:
-    with pytest.raises(ValueError, match=f"^document_lengths {wrong}"):
-        solve_budget(
-            [0.5] * 3, [1] * 3, budget=2, boundaries=[2], document_lengths=document_lengths
-        )
-
-
-@pytest.mark.parametrize("budget", [-1, math.nan, math.inf, "2", None])
+@pytest.mark.parametrize("budget", [-1, math.nan, None])
 def test_a_wrong_budget_is_an_error(budget: Any) -> None:
     with pytest.raises(ValueError, match=f"^budget must be a finite number of .*; got {budget!r}"):
         solve_budget([0.5], [1], budget=budget)
@@ -323,7 +204,10 @@ def test_budget_chooses_by_the_smallest_penalty_that_fits(
     assume(expected is not None)
     assert expected is not None
     assert expected.least <= chunks_of(segments) <= expected.most
-    assert total_length(segments, problem["lengths"]) <= budget
+    relevance, lengths = problem["relevance"], problem.pop("lengths")
+    weights = weights_of(relevance, lengths) if any(relevance) else lengths
+    check_solution(segments, weights=weights, **problem)
+    assert total_length(segments, lengths) <= budget
 
 
 @given(budget_problems(most=9, longest=5))
@@ -394,18 +278,6 @@ def test_faintly_relevant_chunks_come_last(faint: float) -> None:
     assert len(taken(3)) == 3
 
 
-@given(budget_problems(), st.integers(0, 120) | st.floats(0, 120))
-def test_budget_gives_segments_that_fit(problem: dict[str, Any], budget: float) -> None:
-    segments = solve_budget(**problem, budget=budget)
-
-    relevance = problem["relevance"]
-    lengths = problem["lengths"]
-    weights = weights_of(relevance, lengths) if any(relevance) else lengths
-    del problem["lengths"]
-    check_solution(segments, weights=weights, **problem)
-    assert total_length(segments, lengths) <= budget
-
-
 @example(
     budget_problem(
         [1.0, 0.0, 0.0, 0.1, 0.1, 0.1, 0.1],
@@ -428,28 +300,6 @@ def test_where_there_is_room_the_penalty_alone_decides(problem: dict[str, Any], 
     )
 
 
-@given(distinct_problems(), st.floats(0.01, 1))
-def test_a_budget_that_a_higher_penalty_needs_gives_what_that_penalty_gives(
-    problem: dict[str, Any], rate: float
-) -> None:
-    exact = solve_without_budget(problem, penalty=problem["penalty"] + rate)
-
-    segments = solve_budget(**problem, budget=total_length(exact, problem["lengths"]))
-
-    assert chunks_of(segments) == chunks_of(exact)
-
-
-@given(budget_problems(), st.integers(0, 80), st.floats(0, 1))
-def test_a_higher_penalty_only_takes_chunks_away(
-    problem: dict[str, Any], budget: int, increase: float
-) -> None:
-    low = solve_budget(**problem, budget=budget)
-    problem["penalty"] += increase
-    high = solve_budget(**problem, budget=budget)
-
-    assert chunks_of(high) <= chunks_of(low)
-
-
 @example(
     budget_problem([1.25, 0.0, 1.25, 0.125], [1] * 4, penalty=0.125, segment_cost=0.59375), 0.5
 )
@@ -465,50 +315,14 @@ def test_where_the_budget_binds_the_penalty_changes_nothing(
     assert chunks_of(segments) == chunks_of(solve_budget(**problem, budget=budget))
 
 
-@given(budget_problems(), st.integers(0, 80), st.integers(-20, 20))
-def test_the_unit_of_length_does_not_matter(
-    problem: dict[str, Any], budget: int, exponent: int
-) -> None:
-    segments = solve_budget(**problem, budget=budget)
-
-    unit = 2.0**exponent
-    problem["lengths"] = [length * unit for length in problem["lengths"]]
-    assert solve_budget(**problem, budget=budget * unit) == segments
-
-
-@given(distinct_problems(), st.floats(0, 1), st.randoms(use_true_random=False))
-def test_the_order_of_documents_does_not_matter(
-    problem: dict[str, Any], share: float, random: Any
-) -> None:
-    limits = sorted({0, len(problem["relevance"]), *problem["boundaries"]})
-    documents = [range(start, end) for start, end in itertools.pairwise(limits)]
-    random.shuffle(documents)
-    order = list(itertools.chain(*documents))
-    shuffled = {
-        **problem,
-        "relevance": [problem["relevance"][index] for index in order],
-        "lengths": [problem["lengths"][index] for index in order],
-        "boundaries": list(itertools.accumulate(len(document) for document in documents)),
-    }
-    budget = int(share * sum(problem["lengths"]))
-
-    segments = solve_budget(**shuffled, budget=budget)
-
-    expected = solve_budget(**problem, budget=budget)
-    moved = [(order[segment.start], order[segment.end - 1] + 1) for segment in segments]
-    assert sorted(moved) == sorted((segment.start, segment.end) for segment in expected)
-
-
 @pytest.mark.parametrize(
     ("budget", "expected"),
     [
-        (0, []),
         (9, []),
         (10, [(0, 1)]),
         (19, [(0, 1)]),
         (20, [(0, 1), (5, 6)]),
         (29.5, [(0, 1), (5, 6)]),
-        (30, [(0, 1), (5, 6), (2, 3)]),
         (1e308, [(0, 1), (5, 6), (2, 3)]),
     ],
 )
@@ -537,19 +351,6 @@ def test_budget_bridges_a_gap_where_a_new_segment_costs_more() -> None:
         assert segments == expected
 
 
-def test_budget_values_segments_at_the_penalty() -> None:
-    # A budget of 8 binds at a higher penalty; what segments are worth does not depend on it.
-    segments = solve_budget([1.0, 0.5, 0.75], [4, 4, 4], budget=8, penalty=0.25, segment_cost=0.5)
-
-    assert segments in ([Segment(0, 2, 0.875)], [Segment(0, 1, 0.625), Segment(2, 3, 0.375)])
-
-
-def test_budget_leaves_out_what_is_below_the_penalty_whatever_the_room() -> None:
-    segments = solve_budget([1.0, 0.0, 0.5], [4, 4, 4], budget=10**9, penalty=0.5)
-
-    assert segments == [Segment(0, 1, 0.5 - 0.125)]
-
-
 def test_a_chunk_gains_nothing_by_being_short() -> None:
     relevance, lengths = [0.5, 0.6], [1, 100]
 
@@ -558,21 +359,10 @@ def test_a_chunk_gains_nothing_by_being_short() -> None:
     assert [(segment.start, segment.end) for segment in segments] == [(1, 2)]
 
 
-@pytest.mark.parametrize("budget", [0, 0.5, 3, 3.999])
-def test_a_budget_smaller_than_every_chunk_gives_nothing(budget: float) -> None:
-    assert solve_budget([1.0, 0.5, 1.0], [4, 5, 6], budget=budget) == []
-
-
 @pytest.mark.parametrize("budget", [0, 1, 100])
 def test_budget_chooses_nothing_where_nothing_is_relevant(budget: int) -> None:
     assert solve_budget([], [], budget=budget, boundaries=[0]) == []
     assert solve_budget([0.0, -0.0, 0.0], [1, 2, 3], budget=budget) == []
-
-
-def test_weights_are_lengths_in_the_mean_relevant_chunk() -> None:
-    ranking = rank_chunks([0.5, 0.0, 0.7], [10, 40, 30], budget=100)
-
-    assert ranking.weights.tolist() == [0.5, 2.0, 1.5]
 
 
 def test_a_chunk_is_delayed_until_its_segment_is_worth_enough() -> None:
@@ -600,17 +390,3 @@ def test_no_number_of_steps_makes_a_segment_worth_less_than_nothing(
     for segment in ranking.segments(ranking.chunks):
         if segment.value >= 0:
             assert any(segment.start <= start and end <= segment.end for start, end in steps)
-
-
-@given(distinct_problems(), st.data())
-def test_first_chunks_are_the_first_steps(problem: dict[str, Any], data: st.DataObject) -> None:
-    ranking = rank_chunks(**problem, budget=sum(problem["lengths"]))
-    chunks = st.sampled_from(range(len(problem["lengths"])))
-    first = data.draw(st.lists(chunks, max_size=2, unique=True))
-
-    steps = ranking.steps(first)
-
-    assert steps[: len(first)] == [(chunk, chunk + 1) for chunk in first]
-    taken = [chunk for step in steps for chunk in range(*step)]
-    assert len(taken) == len(set(taken))
-    assert set(taken) <= {*first, *ranking.chunks}
