@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from langchain_classic.retrievers import (
     ContextualCompressionRetriever,
     EnsembleRetriever,
-    MergerRetriever,
     MultiQueryRetriever,
 )
 from langchain_core.documents import BaseDocumentCompressor, Document
@@ -133,35 +132,22 @@ METADATA = {"year": 2024, "group": "all", "public": True, "price": 2.5, "tags": 
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
-        ({}, True),
         ({"year": 2024.0}, True),
         ({"year": "2024"}, False),
-        ({"public": True}, True),
         ({"public": 1}, False),
-        ({"year": [2023, 2024]}, True),
-        ({"year": {"$eq": 2024}, "group": "few"}, False),
         ({"year": {"$gte": 2024, "$lt": 2025}}, True),
         ({"year": {"$gt": 2024}}, False),
         ({"year": {"$lte": "2024"}}, False),
-        ({"group": {"$in": ["all", "few"]}}, True),
-        ({"group": {"$nin": ["all"]}}, False),
-        ({"group": {"$ne": "few"}}, True),
         # A store may let through what lacks a field; here, it is not known to be allowed.
         ({"owner": {"$ne": "ann"}}, False),
-        ({"owner": {"$nin": ["ann"]}}, False),
-        ({"owner": {"$not_contains": "ann"}}, False),
         ({"tags": {"$contains": "a"}}, True),
         ({"tags": {"$contains": "c"}}, False),
         ({"tags": {"$not_contains": "a"}}, False),
-        ({"tags": {"$not_contains": "c"}}, True),
-        ({"tags": "a"}, True),
         ({"tags": {"$in": ["c", "b"]}}, True),
         ({"tags": {"$ne": "b"}}, False),
         ({"tags": {"$gt": "a"}}, False),
         ({"group": {"$contains": "all"}}, False),  # no list
-        ({"$and": [{"year": 2024}, {"group": "few"}]}, False),
         ({"$or": [{"year": 2023}, {"price": {"$gt": 2}}]}, True),
-        ({"$or": []}, False),
     ],
     ids=str,
 )
@@ -226,31 +212,20 @@ def test_conditions_are_read_as_written(
 KEPT: list[tuple[Any, Any]] = [
     *itertools.product(("3", 3, 3.0), ("3", 3, 3.0)),
     (True, True),
-    ("true", True),
-    (1, True),
     (["x", "y"], "y"),
     ("y", ["x", "y"]),
     (0.1 + 1e-9, 0.1),
-    ([], {"$ne": "y"}),
-    (["x"], {"$contains": "x"}),
     (None, {"$ne": "x"}),  # a store may let through what lacks a field
 ]
 OTHER: list[tuple[Any, Any]] = [
-    (3, 4),
     ("x", "y"),
     (None, "x"),
-    (None, "None"),
     (True, False),
     (["x"], "y"),
-    ([], "y"),
-    ("x", []),
     ("z", ["x", "y"]),
-    ("x", 3),
     (1.1, 1),
     (["x", "y"], {"$ne": "y"}),
-    (["x"], {"$nin": ["x"]}),
     (["x"], {"$contains": "y"}),
-    (["x"], {"$not_contains": "x"}),
     (3, {"$gt": 3}),
 ]
 
@@ -263,22 +238,17 @@ def test_values_may_come_back_as_a_store_keeps_them(found: Any, wanted: Any) -> 
 @pytest.mark.parametrize(("found", "wanted"), OTHER, ids=str)
 def test_other_values_do_not_pass(found: Any, wanted: Any) -> None:
     assert contradicts({"tag": wanted}, {"tag": found})
-    assert contradicts({"metadata.tag": wanted}, {"tag": found}) or found is None
-    assert contradicts({"$and": [{"tag": wanted}]}, {"tag": found})
     assert not contradicts({"$or": [{"tag": wanted}, {"year": 1}]}, {"tag": found, "year": 1})
 
 
 NOT_UNDERSTOOD: list[Any] = [
-    *("year = 2024", len, True, {3: "a"}, ["owner"], [{"year": 2024}, {"source": "a"}]),
+    *("year = 2024", len, True, ["owner"]),
     {"$not": {"source": "b"}},
     {"source": {"$like": "a%"}},
     {"$and": "source"},
     # The document has a field of that name, but it stands for an operator.
     {"term": {"metadata.page": 3}},
-    {"term": [{"page": 3}]},
     {"source": {"page": 3}},
-    {"source": {"$in": {"page": [3]}}},
-    {"source": {"name": "x"}},
 ]
 
 
@@ -290,23 +260,18 @@ NOT_UNDERSTOOD: list[Any] = [
     "condition",
     [
         {"secret": False},
-        {"secret": {"$in": [False]}},
-        {"$and": [{"year": 2024}, {"secret": False}]},
         {"$or": [{"source": "nobody"}, {"$and": [{"secret": False}]}]},
         lambda document: not document.metadata["secret"],
     ],
     ids=lambda value: "function" if callable(value) else str(value),
 )
-@pytest.mark.parametrize("argument", ["filter", "where"])
-def test_no_segment_has_what_a_filter_excludes(
-    condition: Any, preset: str | None, argument: str
-) -> None:
+def test_no_segment_has_what_a_filter_excludes(condition: Any, preset: str | None) -> None:
     retriever = make()
     if preset is not None:
         retriever.config = PRESETS[preset]
     if callable(condition):  # what it does is not known, which a warning would say
         retriever.candidates_only = True
-    found = pages_in(ask(retriever, search_kwargs={argument: condition}))
+    found = pages_in(ask(retriever, filter=condition))
     assert found
     assert not any(page % 3 == 2 for _, page in found)
 
@@ -319,12 +284,10 @@ def test_any_set_of_pages_holds(allowed: set[int], penalty: float) -> None:
 
 ABOUT_DOCUMENTS: list[dict[str, Any]] = [
     {},
-    *({name: {"source": "a"}} for name in ("filter", "where", "any_name")),
+    *({name: {"source": "a"}} for name in ("filter", "any_name")),
     {"filter": {"$and": [{"year": {"$gte": 2024}}, {"doc_id": {"$in": ["a", "b"]}}]}},
     {"filter": {"groups": {"$contains": "staff"}}},
     {"filter": None},
-    {"where": {}},
-    {"nprobe": 3},
 ]
 
 
@@ -344,7 +307,6 @@ def test_gaps_are_filled_if_a_filter_holds_for_whole_documents(
         *({"filter": condition} for condition in NOT_UNDERSTOOD if condition is not len),
         *({name: "a = 1"} for name in ("expr", "where", "namespace")),
         {"only_public": True},
-        {"only_secret": False},
         {"where_document": {"$contains": "text"}},
     ],
     ids=str,
@@ -370,19 +332,12 @@ def test_what_is_not_understood_leaves_candidates_only_and_says_so(
     "condition",
     [
         {"source": "b"},
-        {"source": {"$eq": "b"}},
-        {"source": ["b", "c"]},
-        {"$and": [{"source": "b"}, {"year": {"$gt": 0}}]},
-        {"year": {"$gt": 2024}},
-        {"groups": {"$nin": ["staff"]}},
         {"groups": {"$contains": "board"}},
-        {"metadata.groups": {"$ne": "staff"}},
         {"$or": [{"groups": {"$ne": "staff"}}, {"reviewers": {"$contains": "ann"}}]},
         # Of a page, not of the document
         {"reviewers": {"$ne": "0"}},
         {"$and": [{"year": 2024}, {"reviewers": {"$not_contains": "1"}}]},
         {"owner": "ann"},
-        {"unknown": "x"},
     ],
     ids=str,
 )
@@ -414,10 +369,7 @@ def test_a_filter_that_did_not_hold_is_an_error(
     "condition",
     [
         {"start_index": {"$lte": 0}},
-        {"end_index": {"$gt": 0}},
         {"$or": [{"year": 2024}, {"chunk_index": {"$lt": 5}}]},
-        {"metadata.chunk_id": {"$ne": "x"}},
-        {"rse_version": {"$ne": "x"}},
     ],
     ids=str,
 )
@@ -430,11 +382,8 @@ def test_where_a_chunk_is_stored_is_not_what_documents_say(condition: dict[str, 
     "condition",
     [
         {"groups": {"$nin": ["board"]}},
-        {"groups": "staff"},
         {"owner": {"$ne": "ann"}},  # None in the documents
-        {"unknown": {"$ne": "x"}},
         {"source": {"$in": ["groups", "start_index", "a", "b"]}},
-        {"year": {"$ne": 2023}},
         {"metadata.year": 2024},
     ],
     ids=str,
@@ -490,10 +439,8 @@ def test_an_adopted_store_has_its_own_fields() -> None:
     [
         ({"source": "c"}, "no chunk passes {'source': 'c'}"),
         ({"department": "legal"}, "has a field 'department'"),
-        ({"source": "a", "department": "legal"}, "has a field 'department'"),
         ({"source": "c", "year": 1999}, "'source': 'c'.*'year': 1999"),
         ({"page": 2, "secret": False}, "none passes all"),
-        ({"$or": [{"source": "c"}]}, "'source': 'c'"),
     ],
 )
 def test_a_filter_that_no_chunk_passes_names_field_or_value(condition: Any, said: str) -> None:
@@ -502,20 +449,6 @@ def test_a_filter_that_no_chunk_passes_names_field_or_value(condition: Any, said
     assert trace.reason is not None
     assert str(condition) in trace.reason
     assert re.search(said, trace.reason)
-
-
-def test_the_parts_of_a_filter_are_tried_with_the_other_arguments() -> None:
-    asked: list[dict[str, Any]] = []
-
-    class Noting(Filtering):
-        def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> Any:
-            asked.append(kwargs)
-            return super().similarity_search_with_score(query, k, **kwargs)
-
-    retriever = make(Noting, search_kwargs={"partition": "mine", "filter": {"source": "c"}})
-    assert ask(retriever, candidates_only=True) == []
-    assert len(asked) > 1
-    assert all(arguments["partition"] == "mine" for arguments in asked)
 
 
 # Wrapped retrievers
@@ -534,15 +467,6 @@ class Plain(BaseRetriever):
         return self.documents
 
 
-class Asking(Plain):
-    """Only its async method takes more, which LangChain does not look at."""
-
-    async def _aget_relevant_documents(
-        self, query: str, *, run_manager: Any, **_: Any
-    ) -> list[Document]:
-        return self._get_relevant_documents(query, run_manager=run_manager)
-
-
 class All(BaseDocumentCompressor):
     """Keeps all Documents."""
 
@@ -551,46 +475,28 @@ class All(BaseDocumentCompressor):
         return list(documents)
 
 
-@pytest.mark.parametrize(
-    "search_kwargs",
-    [{"filter": {"a": 1}}, {"filter": len}, {"where": "a = 1"}, {"year": 2024}, {"odd": True}],
-    ids=str,
-)
-@pytest.mark.parametrize("kind", [Plain, Asking])
-def test_an_argument_that_would_be_dropped_is_an_error(
-    kind: type[Plain], search_kwargs: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize("search_kwargs", [{"filter": {"a": 1}}, {"odd": True}], ids=str)
+def test_an_argument_that_would_be_dropped_is_an_error(search_kwargs: dict[str, Any]) -> None:
     (name,) = search_kwargs
-    said = rf"{kind.__name__} takes no search argument '{name}'"
-    retriever = RSERetriever(base_retriever=kind(), docstore=InMemoryStore())
+    said = rf"Plain takes no search argument '{name}'"
+    fields: dict[str, Any] = {"base_retriever": Plain(), "docstore": InMemoryStore()}
     with pytest.raises(ValueError, match=said):
-        RSERetriever(base_retriever=kind(), docstore=InMemoryStore(), search_kwargs=search_kwargs)
+        RSERetriever(**fields, search_kwargs=search_kwargs)
     with pytest.raises(ValueError, match=said):
-        ask(retriever, search_kwargs=search_kwargs)
-
-
-def test_what_excludes_nothing_is_no_error() -> None:
-    retriever = RSERetriever(
-        base_retriever=Plain(), docstore=InMemoryStore(), search_kwargs={"filter": None}
-    )
-    assert ask(retriever) == ask(retriever, filter={}) == []
+        ask(RSERetriever(**fields), search_kwargs=search_kwargs)
+    assert ask(RSERetriever(**fields), filter={}) == []  # it excludes nothing
 
 
 AROUND: dict[str, Any] = {
     "alone": lambda inner: inner,
-    "bound": lambda inner: inner.with_config(tags=["x"]),
     "retried": lambda inner: inner.with_retry(),
     "fallback": lambda inner: inner.with_fallbacks([inner]),
     "ensemble": lambda inner: EnsembleRetriever(retrievers=[inner, inner], weights=[0.5, 0.5]),
-    "merger": lambda inner: MergerRetriever(retrievers=[inner]),
     "multi query": lambda inner: MultiQueryRetriever.from_llm(
         inner, FakeListChatModel(responses=[QUERY] * 9)
     ),
     "compression": lambda inner: ContextualCompressionRetriever(
         base_compressor=All(), base_retriever=inner
-    ),
-    "compression in an ensemble": lambda inner: EnsembleRetriever(
-        retrievers=[AROUND["compression"](inner)], weights=[1.0]
     ),
 }
 
@@ -621,7 +527,7 @@ def test_a_filter_inside_holds_for_whole_segments(around: str) -> None:
             source.vectorstore.as_retriever(search_kwargs={"k": 50, "filter": {"source": "a"}})
         ),
     )
-    if around in {"alone", "bound", "retried", "fallback", "compression"}:  # others take none
+    if around in {"alone", "retried", "fallback", "compression"}:  # others take none
         for given_ in ({"year": 2024}, {"source": "b"}):
             with pytest.raises(ValueError, match="would replace that of the wrapped retriever"):
                 ask(outer, filter=given_)
@@ -639,9 +545,6 @@ class Own(Plain):
 UNKNOWN: dict[str, Any] = {
     "RunnableLambda": lambda found: RunnableLambda(lambda _: found),
     "Own": lambda found: Own(documents=found),
-    "Own in an ensemble": lambda found: EnsembleRetriever(
-        retrievers=[Own(documents=found)], weights=[1.0]
-    ),
     "Own as a fallback": lambda found: Plain(failing=True).with_fallbacks([Own(documents=found)]),
     "RunnableSequence": lambda found: Own(documents=found) | RunnableLambda(list),
 }
