@@ -533,3 +533,44 @@ class TestAsync(_Inside, BaseStoreAsyncTests[Document]):
     @pytest.fixture
     async def kv_store(self, inside: BaseStore[str, Document]) -> BaseStore[str, Document]:
         return inside
+
+
+def test_a_warning_of_equal_texts_names_no_document_of_another_namespace(
+    vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
+) -> None:
+    a, b = (opened(vectorstore, docstore, name) for name in (A, B))
+    a.add_documents([Document("equal text", metadata={"source": "secret.txt"})])
+    b.add_documents(
+        [Document("equal text", metadata={"source": "public.txt"})]
+    )  # warnings are errors
+    assert [d.metadata["source"] for d in b.invoke("text")] == ["public.txt"]
+
+
+@fakes.both_ways
+def test_words_that_are_common_elsewhere_are_searched_for(
+    way: Way,
+    lexical: SQLDocStore,
+    vectorstore: InMemoryVectorStore,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The most common words of a query are left out; which these are, is counted within."""
+    monkeypatch.setattr("langchain_rse.stores.fulltext_sqlite.SQLiteIndex._most_ranked", 20)
+    a, b = (opened(vectorstore, lexical, name) for name in (A, B))
+    way.add(a, [document("d", *(f"zulu {n}" for n in range(100)))])
+    way.add(b, [document("d", "zulu", *(f"yankee {n}" for n in range(19)))])
+    search: Any = in_namespace(lexical, B)
+    found = search.lexical_search("yankee zulu", 50)
+    assert len(found) == 20
+    assert {chunk.metadata["rse_namespace"] for chunk, _ in found} == {namespace_digest(B)}
+    assert search.lexical_search("99", 50) == []
+
+
+def test_an_empty_docstore_can_be_read_with_and_without(
+    vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
+) -> None:
+    for namespace in ("", A, B, ""):
+        retriever = opened(vectorstore, docstore, namespace)
+        assert texts(retriever) == []
+        assert chunks(retriever) == []
+        assert retriever.delete(["d"]) == []
+    assert texts(opened(vectorstore, docstore)) == []
