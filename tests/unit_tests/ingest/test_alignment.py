@@ -187,17 +187,6 @@ def test_a_long_run_that_a_tokenizer_does_not_know() -> None:
     assert [text[span.start :] for span in spans[1:]] == ["it."]
 
 
-@pytest.mark.parametrize("text", ["\ufeffBOM\r\nand\x00NUL\r\n\ud800Ends\udfff"])
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_characters_that_are_none(change: Callable[[str], str], text: str) -> None:
-    places = [(0, 6), (6, 13), (13, len(text))]
-
-    spans = split_spans(text, Changing(places, change))
-
-    _assert_tiled(text, spans)
-    assert [_content(text[span.start : span.end]) for span in spans] == ["bom", "andnul", "ends"]
-
-
 @pytest.mark.parametrize("unit", ["Ab ", "0 ", "| 0.00 | É |\n", "ﬁ\u00ad"])
 @pytest.mark.parametrize("overlap", [0, 100])
 def test_long_repetitive_text(unit: str, overlap: int) -> None:

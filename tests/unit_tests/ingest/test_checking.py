@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import copy
-import json
 import sqlite3
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +23,10 @@ from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.errors import CorruptRecordError, StoreMismatchError
 from langchain_rse.headers import DocumentHeaders
 from langchain_rse.ingest.checking import CheckReport
-from langchain_rse.ingest.problems import PROBLEMS
 from langchain_rse.stores import records as records_of_stores
 from langchain_rse.stores import vectorstores
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.records import (
-    Announcement,
     Manifest,
     Version,
     answers_key,
@@ -194,22 +189,6 @@ def shifted_spans(pair: Pair) -> None:
     pair.docstore.mset([(key, Document("", metadata={"cuts": cuts}))])
 
 
-def unfinished_version(pair: Pair) -> None:
-    """An interrupted replacement: chunks and vectors of a version that never became current."""
-    manifest = pair.manifest("b")
-    new = Version("1" * 32, 2)
-    left = replace(manifest, garbage=[new])
-    pair.docstore.mset(
-        [
-            (manifest_key(B), left.to_document()),
-            (chunk_key(B, new.name, 0), Document("?", metadata={"doc_id": "b"})),
-        ]
-    )
-    vector = vector_id(B, new.name, 0)
-    metadata = {"doc_id": "b", "rse_version": new.name, "chunk_index": 0}
-    pair.vectorstore.add_documents([Document("?", id=vector, metadata=metadata)], ids=[vector])
-
-
 def left_answers(pair: Pair) -> None:
     answers = Document("", metadata={"answers": {}})
     pair.docstore.mset([(answers_key(document_key("gone")), answers)])
@@ -236,7 +215,6 @@ REPAIRED: dict[Damage, dict[str, int]] = {
     all_vectors: {"vectors": 12},
     spans: {"unreadable": 1},
     shifted_spans: {"unreadable": 1},
-    unfinished_version: {"leftovers": 1},
     left_answers: {"leftovers": 1},
     unreadable_description: {"unreadable": 1},
     unreadable_manifest: {"unreadable": 1},
@@ -276,12 +254,6 @@ def unreadable_chunk(pair: Pair) -> None:
     pair.spoil(chunk_key(B, pair.version("b").name, 2))
 
 
-def chunk_of_another_document(pair: Pair) -> None:
-    record = pair.docstore.mget([chunk_key(A, pair.version("a").name, 2)])[0]
-    assert record is not None
-    pair.docstore.mset([(chunk_key(B, pair.version("b").name, 2), record)])
-
-
 def other_text_of_the_same_length(pair: Pair) -> None:
     key = chunk_key(B, pair.version("b").name, 2)
     record = pair.docstore.mget([key])[0]
@@ -302,7 +274,6 @@ def manifest_and_chunk(pair: Pair) -> None:
 # What is lost: the document is named and left as it is, and adding it again writes it anew.
 LOST: list[Damage] = [
     unreadable_chunk,
-    chunk_of_another_document,
     other_text_of_the_same_length,
     missing_chunk,
     manifest_and_chunk,
@@ -366,16 +337,6 @@ def test_leftovers_stay_while_manifests_cannot_be_read(pair: Pair) -> None:
     assert pair.repair().problems == {"unreadable": 1, "leftovers": 6}
     pair.add("a")
     assert pair.repair().ok
-
-
-def test_an_interrupted_first_add_is_removed(pair: Pair) -> None:
-    version = pair.version("b")
-    left = Manifest("b", announced=[Announcement(version, time.time() - 3700)])
-    pair.docstore.mset([(manifest_key(B), left.to_document())])
-    assert pair.check().problems == {"leftovers": 1}
-    assert pair.repair().ok
-    assert pair.check().documents == 1
-    assert len(pair.texts()) == 6
 
 
 @fakes.both_ways
@@ -487,16 +448,6 @@ def test_adopted_documents_keep_their_vectors(pair: Pair) -> None:
     assert pair.repair().problems == {"vectors": 1}
 
 
-class Unlisted(fakes.WatchedVectorStore):
-    """Is of no kind that can be listed, and cannot tell what it has."""
-
-    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        raise NotImplementedError
-
-    async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        raise NotImplementedError
-
-
 def test_what_cannot_be_checked_is_said(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vectorstores, "_ADAPTERS", {})
     report = pair.check()
@@ -510,30 +461,11 @@ def test_what_cannot_be_checked_is_said(pair: Pair, monkeypatch: pytest.MonkeyPa
     assert len(pair.texts()) == 6 + 7
 
 
-def test_a_store_that_cannot_tell_what_it_has() -> None:
-    store = Unlisted(fakes.BagOfWords(), fakes.Writes())
-    indexer = RSEIndexer(store, InMemoryByteStore())
-    indexer.add_documents([Document("text", id="a")])
-    assert indexer.check().notes == [
-        "Unlisted cannot tell which vectors it has; missing ones are not found"
-    ]
-
-
 def test_another_namespace_is_not_looked_at(pair: Pair) -> None:
     metadata = {"doc_id": "b", "rse_version": f"{'1' * 16}-{'2' * 32}", "chunk_index": 0}
     pair.vectorstore.add_documents([Document("?", id="other", metadata=metadata)])
     pair.docstore.mset([("1" * 16 + "-" + B + "/1/0", Document("?"))])
     assert pair.check().ok
-
-
-def test_the_report_is_plain_json_and_short(pair: Pair) -> None:
-    all_vectors(pair)
-    report = pair.check()
-    assert json.loads(json.dumps(report.to_dict()))["problems"] == {"vectors": 12}
-    assert str(report) == (
-        "2 documents, 12 chunks: problems found\n"
-        f"{PROBLEMS['vectors']}: 12, such as document 'a' (6); document 'b' (6)"
-    ) or "such as document 'b' (6); document 'a' (6)" in str(report)
 
 
 def test_an_older_docstore(tmp_path: Path, way: Way) -> None:
@@ -623,17 +555,3 @@ def test_an_empty_docstore_is_taken_for_a_mistyped_path(way: Way, tmp_path: Path
             way.call(indexer.check, indexer.acheck, repair=True)
         assert pair.vectorstore.store == vectors
     assert pair.repair().ok
-
-
-@fakes.both_ways
-def test_vectors_of_other_code_are_listed_and_left_alone(way: Way) -> None:
-    pair = Pair(InMemoryByteStore(), way)
-    foreign = [Document(f"foreign {number}", id=f"foreign-{number}") for number in range(3)]
-    pair.vectorstore.add_documents(foreign)
-    for report in (pair.check(), pair.repair(), pair.check()):
-        assert report.problems == {"foreign_vectors": 3}
-        assert report.examples == {"foreign_vectors": ["foreign-0 (3)"]}
-        assert not report.add_again
-    assert pair.vectorstore.get_by_ids(["foreign-0", "foreign-1", "foreign-2"]) == foreign
-    pair.vectorstore.delete([document.id for document in foreign if document.id])
-    assert pair.check().ok

@@ -112,13 +112,6 @@ def test_chunks_are_read_a_batch_at_a_time(way: Way) -> None:
     assert len(store.reads) == 4  # chunks of short documents are read together
 
 
-def test_many_small_documents_take_few_reads(way: Way) -> None:
-    source = make_retriever({str(number): lines(0) for number in range(1100)})
-    store = fakes.WatchedDocStore(source.docstore, fakes.Writes())
-    assert len(chunks_of(way, source.model_copy(update={"docstore": store}))) == 1100
-    assert len(store.reads) == 6
-
-
 def test_chunks_of_an_adopted_index(way: Way) -> None:
     store, docstore = InMemoryVectorStore(fakes.Angles()), InMemoryStore()
     store.add_documents(

@@ -57,11 +57,6 @@ def test_one_warning_counts_all_texts_that_are_too_long() -> None:
     assert "Use a smaller chunk_size, counted in tokens" in message
 
 
-def test_what_fits_is_not_warned_of() -> None:
-    indexed = add(TEXTS, max_embedded_length=5, embedded_length_function=words)
-    assert indexed.messages == []
-
-
 def test_each_call_counts_anew(way: Way) -> None:
     indexer = add(TEXTS, max_embedded_length=3, embedded_length_function=words).indexer
     more = [Document("one two three four five six", id="c")]

@@ -510,33 +510,6 @@ def test_documents_are_not_held(stores: Stores, monkeypatch: pytest.MonkeyPatch)
     assert most_ahead <= 1_100
 
 
-def test_long_documents_are_read_ahead_by_their_length(stores: Stores) -> None:
-    read = 0
-    ahead = []
-
-    def documents() -> Iterator[Document]:
-        nonlocal read
-        for number in range(12):
-            yield Document(f"{number}" + "x" * 300_000, id=f"doc{number}")
-            ahead.append(number + 1 - len(stores.vectors()))
-
-    stores.indexer = stores.indexer_with(text_splitter=splitter(400_000))
-    stores.way.add(stores.indexer, documents())
-    assert len(stores.vectors()) == 12
-    assert max(ahead) <= 5
-
-
-def test_an_error_of_the_iterator_passes_through(stores: Stores) -> None:
-    def documents() -> Iterator[Document]:
-        yield Document(text_of("first", 2), id="a")
-        raise OSError("the disk is gone")
-
-    with pytest.raises(OSError, match="the disk is gone"):
-        stores.way.add(stores.indexer, documents())
-    stores.add_text(text_of("first", 2))
-    assert_holds_exactly(stores, {"a": text_of("first", 2)})
-
-
 @pytest.mark.parametrize("batch_size", [2, 5])
 def test_batches(stores: Stores, batch_size: int) -> None:
     stores.indexer = stores.indexer_with(batch_size=batch_size)

@@ -11,7 +11,6 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from langchain_text_splitters import (
     CharacterTextSplitter,
-    Language,
     RecursiveCharacterTextSplitter,
     TextSplitter,
 )
@@ -19,7 +18,6 @@ from langchain_text_splitters import (
 from langchain_rse.errors import SplittingError
 from langchain_rse.ingest.splitting import (
     Span,
-    check_splitter,
     find_spans,
     warn_of_contained,
 )
@@ -126,11 +124,6 @@ def _assert_tiled(text: str, spans: list[Span]) -> None:
     assert "".join(text[span.start : span.end] for span in spans) == text
 
 
-@given(TEXTS.filter(bool), splitters())
-def test_spans_tile_the_text(text: str, splitter: TextSplitter) -> None:
-    _assert_tiled(text, _split(text, splitter))
-
-
 @example(  # "a  a" becomes "a a", which the text has elsewhere
     text="aa a  a",
     splitter=RecursiveCharacterTextSplitter(chunk_size=3, chunk_overlap=0, keep_separator=False),
@@ -141,6 +134,7 @@ def test_the_embedded_text_is_the_chunk_and_has_every_letter_of_the_span(
 ) -> None:
     spans = _split(text, splitter)
 
+    _assert_tiled(text, spans)
     chunks = iter(splitter.split_text(text))
     whole = [Span(0, len(text), text)]
     assert spans == whole or all(span.embedded_text in chunks for span in spans)
@@ -193,29 +187,8 @@ def test_gaps_belong_to_the_chunk_before_them() -> None:
     assert spans == [Span(0, 9, "one"), Span(9, 14, "two")]
 
 
-@pytest.mark.parametrize("strip", [True, False])
-@pytest.mark.parametrize("text", ["a", " ", "\n\n", " \t\r\n ", "\x00", "\ud800", "\ufeff"])
-def test_a_text_that_fits_is_one_span(text: str, strip: bool) -> None:  # noqa: FBT001
-    splitter = RecursiveCharacterTextSplitter(
-        chunk_size=10, chunk_overlap=0, strip_whitespace=strip
-    )
-
-    assert split_spans(text, splitter) == [Span(0, len(text), text)]
-
-
 def test_an_empty_text_has_no_spans() -> None:
     assert split_spans("", RecursiveCharacterTextSplitter()) == []
-
-
-@pytest.mark.parametrize("text", ["a\n\n\n\nb", "a\n\n\n\nb\n\nc", "\n\n\n\n\na\n\n\n\nb\n\n\n\n"])
-@pytest.mark.parametrize("chunk_size", [1, 4, 100])
-def test_runs_of_separators_that_a_splitter_merges(text: str, chunk_size: int) -> None:
-    splitter = CharacterTextSplitter("\n\n", chunk_size=chunk_size, chunk_overlap=0)
-
-    spans = split_spans(text, splitter)
-
-    _assert_tiled(text, spans)
-    assert [span.embedded_text for span in spans] == splitter.split_text(text)
 
 
 @given(
@@ -290,11 +263,6 @@ class Altering(RecursiveCharacterTextSplitter):
 
 
 UNIQUE = "Alpha beta gamma.  Delta epsilon zeta. Eta theta iota."
-CHUNKS = ["Alpha beta", "gamma.", "Delta", "epsilon", "zeta. Eta", "theta iota."]
-
-
-def test_the_sample_is_split_as_expected() -> None:
-    assert Altering(lambda chunks: chunks).split_text(UNIQUE) == CHUNKS
 
 
 @pytest.mark.parametrize(
@@ -309,17 +277,13 @@ def test_the_sample_is_split_as_expected() -> None:
         (lambda chunks: [chunks[0], " ", chunks[1], "daleth", *chunks[3:]], 3, "daleth"),
     ],
 )
-@pytest.mark.parametrize("also_merged", [False, True])
 def test_a_splitter_that_changes_the_text_is_refused(
     alter: Callable[[list[str]], list[str]],
     number: int,
     excerpt: str,
-    also_merged: bool,  # noqa: FBT001
 ) -> None:
-    text = UNIQUE
-    if also_merged:
-        # Harmless: only separators differ in the last chunk but one that is right.
-        text = text.replace("Alpha beta", "Alpha   beta").replace("theta iota", "theta   iota")
+    # Harmless: only separators differ in chunks that are right.
+    text = UNIQUE.replace("Alpha beta", "Alpha   beta").replace("theta iota", "theta   iota")
 
     class Faulty(Altering):
         def split_text(self, _: str) -> list[str]:
@@ -358,86 +322,7 @@ def test_a_splitter_that_finds_nothing_gives_one_span() -> None:
     assert split_spans(UNIQUE, Altering(lambda _: [""])) == [Span(0, len(UNIQUE), UNIQUE)]
 
 
-@pytest.mark.parametrize(
-    ("splitter", "message"),
-    [
-        (
-            RecursiveCharacterTextSplitter,
-            r"such as RecursiveCharacterTextSplitter\(\), not a class",
-        ),
-        ("\n\n", r"object with a method split_text\(text\).*got '\\n\\n'"),
-        (None, r"object with a method split_text\(text\).*got None"),
-    ],
-)
-def test_what_is_no_splitter_is_refused_even_for_an_empty_text(splitter: Any, message: str) -> None:
-    for refused in (lambda: check_splitter(splitter), lambda: split_spans("", splitter)):
-        with pytest.raises(TypeError, match=message):
-            refused()
-
-
-PYTHON = '''
-import math
-
-
-class Circle:
-    """A circle."""
-
-    def __init__(self, radius):
-        self.radius = radius
-
-    def area(self):
-        return math.pi * self.radius**2
-
-
-def main():
-    for radius in range(3):
-        print(Circle(radius).area())
-
-
-if __name__ == "__main__":
-    main()
-'''
-MARKDOWN = """# Title
-
-Some *text* with a list:
-
-- one
-- two
-
-## Part
-
-```python
-print("code")
-```
-
-***
-
-| a | b |
-|---|---|
-| 1 | 2 |
-"""
-
-
-@pytest.mark.parametrize(
-    ("language", "text"), [(Language.PYTHON, PYTHON), (Language.MARKDOWN, MARKDOWN)]
-)
-@pytest.mark.parametrize("chunk_size", [10, 40, 200])
-@pytest.mark.parametrize("overlap", [0, 5])
-def test_splitters_for_languages(
-    language: Language, text: str, chunk_size: int, overlap: int
-) -> None:
-    splitter = RecursiveCharacterTextSplitter.from_language(
-        language, chunk_size=chunk_size, chunk_overlap=overlap
-    )
-
-    spans = _split(text, splitter)
-
-    _assert_tiled(text, spans)
-    for span in spans[1:]:
-        assert text.startswith(span.embedded_text, span.start)
-
-
-@pytest.mark.parametrize("unit", ["ab ", "a", "\n\n", "ab\n\n\n\n"])
+@pytest.mark.parametrize("unit", ["ab ", "\n\n"])
 @pytest.mark.parametrize("overlap", [0, 100])
 @pytest.mark.parametrize("kind", [RecursiveCharacterTextSplitter, CharacterTextSplitter])
 def test_long_repetitive_text(unit: str, overlap: int, kind: type[TextSplitter]) -> None:
