@@ -75,13 +75,6 @@ def test_ids_that_were_given_are_meant(way: Way, retriever: RSERetriever) -> Non
     assert len(retriever.documents()) == 2
 
 
-def test_the_ways_out_keep_all(way: Way, retriever: RSERetriever) -> None:
-    for number, text in enumerate(TWEETS):
-        way.add(retriever, [tweet(text)], separate=True)
-        way.add(retriever, [tweet(text)], ids=[str(number)])
-    assert len(retriever.documents()) == 6
-
-
 def test_a_row_may_change_as_a_whole(way: Way, retriever: RSERetriever) -> None:
     for text in TWEETS:
         way.add(retriever, [Document(text, metadata={"source": "p.csv", "row": 3})])

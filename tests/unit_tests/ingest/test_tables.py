@@ -77,7 +77,6 @@ FORMS = {
     "a database's grid": "+-------+------+\n| plant | city |\n+-------+------+\n"
     + "".join(f"| Delta | {number:4} |\n" for number in range(99))
     + "+-------+------+\n",
-    "dates": "name,31.12.2021\n" + "".join(f"Delta-{number},{number}\n" for number in range(99)),
 }
 
 
@@ -128,7 +127,6 @@ def test_rows_are_not_cut_and_further_chunks_have_the_header_row(form: str, befo
 TABLES_OF_PROSE = {
     "prose with a comma in each line": "The heron, a bird\nThe carp, a fish\nThe oak, a tree\n"
     * 30,
-    "a list": "to operate and improve the site;\nto share data with others;\n" * 30,
     "indented code": "    name: str | None = None,\n    size: int | None = None,\n" * 30,
     "columns of spaces": "Net sales      100    200\nCost of sales   50     60\n" * 30,
     "amounts": "Net sales 1,000\nCost of sales 2,000\nTax 3,000\n" * 30,
