@@ -91,10 +91,6 @@ def test_chunks_are_as_in_the_vector_store(way: Way, kind: str, tmp_path: Path) 
     assert chunks_of(way, RSEIndexer(vectorstore, retriever.docstore)) == chunks
 
 
-def test_no_chunks(way: Way) -> None:
-    assert chunks_of(way, make_retriever({})) == []
-
-
 def test_chunks_are_read_a_batch_at_a_time(way: Way) -> None:
     source = make_retriever({"a": lines(*range(1200)), "b": lines(0), "c": lines(0)})
     store = fakes.WatchedDocStore(source.docstore, fakes.Writes())

@@ -87,12 +87,6 @@ def test_of_a_long_row_of_terms_the_last_stay_with_their_text() -> None:
     assert all(stop - start <= 200 for start, stop in outline_of(text, 400).uncut)
 
 
-def test_a_long_row_of_definitions_is_cut() -> None:
-    text = "".join(f"{' ' * 2 * number}heron {number:02}\n" for number in range(60))
-    assert all(stop - start <= 200 for start, stop in outline_of(text, 400).uncut)
-    assert all(len(chunk) <= 400 for chunk in chunks_of(text, 400))
-
-
 def test_code_that_fits_alone_is_not_cut_for_its_introduction() -> None:
     code = "```\n" + "heron.wait()\n\n" * 25 + "```"
     assert 350 < len(code) < 380

@@ -191,14 +191,6 @@ def test_what_contradicts_itself_is_refused_with_the_line_to_write(
     assert fakes.keys_of(knowledge.docstore) == []
 
 
-def test_no_position_at_all(knowledge: Knowledge) -> None:
-    chunks = chunks_of(recursive(200), TEXT)
-    for chunk in chunks:
-        chunk.metadata["start_index"] = -1
-    with pytest.raises(SplittingError, match=rf"'a'.*place of one.*start_index=-1.*{WHOLE}"):
-        knowledge.add(chunks)
-
-
 # Without positions
 
 
