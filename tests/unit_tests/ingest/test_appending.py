@@ -272,16 +272,6 @@ def test_chunks_in_pieces(stores: Stores, *, by_page: bool) -> None:
     assert stores.text() == "\n\n".join(texts)
 
 
-def test_elements_of_a_page_in_pieces(stores: Stores) -> None:
-    elements = [
-        Document(f"element {n}", metadata={"doc_id": "a", "page_number": 1 + n // 4, "n": n})
-        for n in range(10)
-    ]
-    for element in elements:
-        stores.add([element], append=True)
-    assert stores.text() == whole(elements)
-
-
 def test_what_has_no_id_cannot_be_added_to(stores: Stores) -> None:
     with pytest.raises(ValueError, match=r"append=True.*no id.*ids= or metadata\['doc_id'\]"):
         stores.add([Document("some text")], append=True)
@@ -295,10 +285,3 @@ def test_what_was_adopted_cannot_be_added_to(way: Way) -> None:
     way.call(indexer.adopt, indexer.aadopt, index)
     with pytest.raises(ValueError, match=r"append=True.*document 'a', .*adopted"):
         way.add(indexer, [Document("more", id="a")], append=True)
-
-
-def test_pieces_that_contradict_a_rule_are_refused(way: Way) -> None:
-    stores = Stores(way, metadata_rules={"title": "same"})
-    stores.add([Document("one", id="a", metadata={"title": "T"})])
-    with pytest.raises(ValueError, match="'title' must be the same"):
-        stores.add([Document("two", id="a", metadata={"title": "U"})], append=True)

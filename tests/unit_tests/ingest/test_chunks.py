@@ -91,10 +91,6 @@ def test_chunks_are_as_in_the_vector_store(way: Way, kind: str, tmp_path: Path) 
     assert chunks_of(way, RSEIndexer(vectorstore, retriever.docstore)) == chunks
 
 
-def test_no_chunks(way: Way) -> None:
-    assert chunks_of(way, make_retriever({})) == []
-
-
 def test_chunks_are_read_a_batch_at_a_time(way: Way) -> None:
     source = make_retriever({"a": lines(*range(1200)), "b": lines(0), "c": lines(0)})
     store = fakes.WatchedDocStore(source.docstore, fakes.Writes())
@@ -110,13 +106,6 @@ def test_chunks_are_read_a_batch_at_a_time(way: Way) -> None:
     assert len(chunks_of(way, retriever)) == 1202
     assert max(map(len, store.reads)) <= 500
     assert len(store.reads) == 4  # chunks of short documents are read together
-
-
-def test_many_small_documents_take_few_reads(way: Way) -> None:
-    source = make_retriever({str(number): lines(0) for number in range(1100)})
-    store = fakes.WatchedDocStore(source.docstore, fakes.Writes())
-    assert len(chunks_of(way, source.model_copy(update={"docstore": store}))) == 1100
-    assert len(store.reads) == 6
 
 
 def test_chunks_of_an_adopted_index(way: Way) -> None:

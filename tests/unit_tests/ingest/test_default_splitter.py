@@ -127,12 +127,6 @@ def test_spans_tile_any_text_and_chunks_have_at_most_the_size(text: str, size: i
     assert splitter.split_text(text) == [chunk for chunk in chunks_of(text, size) if chunk]
 
 
-@pytest.mark.parametrize("size", [0, -1])
-def test_a_size_without_characters_is_refused(size: int) -> None:
-    with pytest.raises(ValueError, match=r"chunk_size must be > 0, got"):
-        default_text_splitter(size)
-
-
 @pytest.mark.parametrize(
     "piece",
     ["a", "漢", ".", '."', ",", '"a,', '",\n', "| \n", " ", ". a", "a  \n", "a  b\n", "<table>\n"],

@@ -105,18 +105,13 @@ def test_nothing_is_said_of_models_that_do_not_tell(
     assert add(TEXTS, model).messages == []
 
 
-@pytest.mark.parametrize("most", [0, -1])
-def test_a_limit_below_one_is_refused(most: Any) -> None:
-    with pytest.raises(ValueError, match=r"max_embedded_length must be at least 1; got"):
-        RSEIndexer(
-            InMemoryVectorStore(BagOfWords()), SQLDocStore("sqlite://"), max_embedded_length=most
-        )
-
-
-def test_a_length_function_needs_a_limit() -> None:
-    with pytest.raises(ValueError, match=r"needs a limit in its units; add max_embedded_length"):
-        RSEIndexer(
-            InMemoryVectorStore(BagOfWords()),
-            SQLDocStore("sqlite://"),
-            embedded_length_function=words,
-        )
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"max_embedded_length": 0}, "max_embedded_length must be at least 1; got"),
+        ({"embedded_length_function": words}, "needs a limit.*add max_embedded_length"),
+    ],
+)
+def test_wrong_limits_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RSEIndexer(InMemoryVectorStore(BagOfWords()), SQLDocStore("sqlite://"), **settings)

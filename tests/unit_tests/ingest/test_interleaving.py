@@ -23,10 +23,8 @@ from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import VectorStore
 
 from langchain_rse import RSEIndexer
-from langchain_rse.errors import MissingRecordError
 from langchain_rse.ingest import docstore as docstore_writing
 from langchain_rse.stores import compare_and_set
-from langchain_rse.stores.records import Version
 from tests.unit_tests import fakes
 from tests.unit_tests.ingest import stepping
 from tests.unit_tests.ingest.stepping import (
@@ -393,19 +391,6 @@ def test_stops_of_any_length(kind: Kind, start: str, ending: str) -> None:
         except BaseException:
             print(name, operations, f"stopped after {stopped_after}, killed after {awake}")
             raise
-
-
-def test_writes_without_names_of_their_own_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that the test above can fail: who wakes up then removes what another has restored."""
-    monkeypatch.setattr(Version, "in_new_write", lambda version, _: version)
-    bench = Bench("native", "stored", batch_size=2)
-    lost = 0
-    for stopped_after in range(1, bench.length("v2") + 1):
-        try:
-            _stop(bench, ["v2", "v1", "v1"], stopped_after, 6)
-        except (AssertionError, MissingRecordError, UserWarning, pytest.fail.Exception):
-            lost += 1  # the warning says that records of the document are missing
-    assert lost > 0
 
 
 def _stop(

@@ -154,14 +154,6 @@ def test_any_order_gives_the_text(pieces: list[str], size: int, overlap: int, ra
     assert len(found) == len(text.strip() or "text")
 
 
-def test_chunks_of_two_splitters_that_agree_are_put_together(knowledge: Knowledge) -> None:
-    one = chunks_of(recursive(200, add_start_index=True), TEXT)
-    other = chunks_of(recursive(90, 30, add_start_index=True), TEXT)
-    with pytest.warns(UserWarning, match=PUT_TOGETHER):
-        knowledge.add([*one, *other])
-    assert words_of(knowledge.texts()["a"]) == words_of(TEXT)
-
-
 def test_the_same_version_as_of_the_same_chunks_given_again(knowledge: Knowledge) -> None:
     chunks = chunks_of(recursive(200, 60, add_start_index=True), TEXT)
     for some in (chunks, chunks[::-1]):
@@ -197,22 +189,6 @@ def test_what_contradicts_itself_is_refused_with_the_line_to_write(
     with pytest.raises(SplittingError, match=rf"document 'a'.*(?:{message}).*{WHOLE}"):
         knowledge.add(chunks)
     assert fakes.keys_of(knowledge.docstore) == []
-
-
-def test_one_unknown_position(knowledge: Knowledge) -> None:
-    chunks = chunks_of(recursive(200, 60, add_start_index=True), LINE)
-    chunks[2].metadata["start_index"] = -1
-    with pytest.raises(SplittingError, match=rf"'a'.*place of one.*start_index=-1.*{WHOLE}"):
-        knowledge.add(chunks)
-    assert fakes.keys_of(knowledge.docstore) == []
-
-
-def test_no_position_at_all(knowledge: Knowledge) -> None:
-    chunks = chunks_of(recursive(200), TEXT)
-    for chunk in chunks:
-        chunk.metadata["start_index"] = -1
-    with pytest.raises(SplittingError, match=rf"'a'.*place of one.*start_index=-1.*{WHOLE}"):
-        knowledge.add(chunks)
 
 
 # Without positions
@@ -315,32 +291,6 @@ def test_parts_that_nothing_tells_apart(knowledge: Knowledge) -> None:
         knowledge.add(files, ids=["both", "both"])
 
 
-@pytest.mark.parametrize("pages", [(0, 1, 0, 1), (1, 2, 3, 1, 2), (0, 2, 1)])
-def test_pages_that_begin_again(knowledge: Knowledge, pages: Sequence[int]) -> None:
-    parts = [
-        Document(f"text {number}", metadata={"source": "a.pdf", "page": page, "number": number})
-        for number, page in enumerate(pages)
-    ]
-    with pytest.raises(ValueError, match=r"'a\.pdf'.*page \d comes after \d.*ids="):
-        knowledge.add(parts)
-
-
-def test_elements_of_one_page(knowledge: Knowledge) -> None:
-    parts = [
-        Document(f"text {kind}", metadata={"source": "a.pdf", "page": page, "kind": kind})
-        for page, kind in [(0, "title"), (0, "table"), (1, "title")]
-    ]
-    with pytest.warns(UserWarning, match="page 0 comes after 0"):
-        knowledge.add(parts)
-    assert list(knowledge.texts()) == ["a.pdf"]
-
-
-def test_a_missing_page_is_a_warning(knowledge: Knowledge) -> None:
-    parts = [Document(f"text {n}", metadata={"source": "a.pdf", "page": n}) for n in (0, 1, 3)]
-    with pytest.warns(UserWarning, match="page 3 comes after 1"):
-        knowledge.add(parts)
-
-
 # Documents without an id
 
 
@@ -366,27 +316,16 @@ def test_chunks_without_an_id_are_documents_of_their_own(
     "texts",
     [
         ["Office hours: 9 to 5.", "Closed on Sundays."],
-        ["office hours: 9 to 5", "closed on sundays"],
         [TEXT],
-        ["word", "words", "word word"],
         [f"note {number:05}" for number in range(50)],
-        [TEXT * 9, "Office hours: 9 to 5."],
         ["Office hours: 9 to 5.", TEXT * 9, "Closed on Sundays.", "Parking is free."],
     ],
-    ids=["notes", "lower case", "one", "words", "many", "report and note", "report and notes"],
+    ids=["notes", "one", "many", "report and notes"],
 )
 def test_notes_are_no_chunks(knowledge: Knowledge, texts: list[str]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(knowledge.add([Document(text) for text in texts])) == len(texts)
-
-
-def test_many_short_documents() -> None:
-    knowledge = Knowledge(Way(None))
-    documents = [Document(f"note {number:05}") for number in range(2_000)]
-    assert len(knowledge.add(documents)) == 2_000
-    knowledge.add(documents)
-    assert len(list(knowledge.retriever.indexer.chunks())) == 2_000
 
 
 def test_adding_again_is_one_read(knowledge: Knowledge) -> None:

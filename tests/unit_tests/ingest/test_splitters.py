@@ -113,27 +113,6 @@ def test_a_splitter_by_the_tokens_of_an_embedding_model(
     assert nothing_known or all(span.embedded_text in chunks for span in spans)
 
 
-def _numbered(words: int) -> str:
-    return " ".join(f"Wörd{number}," for number in range(words))
-
-
-def test_the_splitter_of_pubmed_finds_each_chunk_where_it_was_cut(
-    sentence_transformers: Any,
-) -> None:
-    text = _numbered(2_000)
-
-    spans = split_spans(text, sentence_transformers(256, 32))
-
-    assert len(spans) == len(sentence_transformers(256, 32).split_text(text)) > 20
-    for before, after in pairwise(spans):
-        digits = re.findall(r"\d+", after.embedded_text.replace("#", "").replace(" ", ""))
-        assert text.startswith(digits[1], text.index(digits[1], after.start))
-        # The overlap is cut off at the end of the span, not at its start.
-        here = re.sub(r"\W", "", text[after.start :].lower().replace("ö", "o"))
-        assert here.startswith(re.sub(r"\W", "", after.embedded_text))
-        assert before.end == after.start
-
-
 @pytest.mark.parametrize("overlap", [0, 3])
 @given(text=TEXTS, size=st.integers(4, 40))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

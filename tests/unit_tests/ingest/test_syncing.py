@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -148,22 +147,6 @@ def test_an_unfinished_document_is_deleted() -> None:
     writes.fail_at(None)
     assert indexer.sync(animals("cat")).deleted == ["dog"]
     assert indexer.check().ok
-
-
-@fakes.both_ways
-@pytest.mark.parametrize("writer", ["indexer", "retriever"])
-def test_index_of_langchain_takes_no_retriever_and_changes_nothing(way: Way, writer: str) -> None:
-    """The error is LangChain's; docs/migrating.md and docs/troubleshooting.md have its words."""
-    stores = Stores(way)
-    stores.retriever.add_documents(animals("cat"))
-    target: Any = getattr(stores, writer)
-    said = (
-        "Vectorstore should be either a VectorStore or a DocumentIndex. "
-        f"Got <class 'langchain_rse.{writer}.{type(target).__name__}'>."
-    )
-    with pytest.raises(TypeError, match=re.escape(said)):
-        with_record_manager(way, animals("dog"), InMemoryRecordManager("animals"), target)
-    assert stores.stored() == ["cat"]
 
 
 def with_record_manager(
