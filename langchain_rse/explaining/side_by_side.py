@@ -15,6 +15,7 @@ from langchain_rse.explaining.colors import DARK, LIGHT
 from langchain_rse.text.bars import bar_as_html, strip_of
 from langchain_rse.text.quoting import as_html as text_as_html
 from langchain_rse.text.quoting import counted, one_line, visible
+from langchain_rse.text.ranges import format_range
 
 _WIDTH = 80  # characters of a line with a strip
 _MOST_STRIPS = 6
@@ -48,7 +49,7 @@ class Piece(NamedTuple):
         """The document and characters, for people."""
         if self.start is None or self.end is None:
             return self.name
-        return f"{self.name}, characters {self.start:,} to {self.end:,}"
+        return f"{self.name}, characters {format_range(self.start, self.end)}"
 
 
 class Part(NamedTuple):

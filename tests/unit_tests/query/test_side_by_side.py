@@ -35,9 +35,9 @@ def test_the_best_chunks_have_the_same_length(way: Way, retriever: RSERetriever)
     assert [piece.text for piece in found.segments] == [segment.page_content]
     assert sum(len(piece.text) for piece in found.other) == len(segment.page_content)
     assert [piece.place for piece in found.other] == [
-        "a, characters 6 to 12",
-        "a, characters 18 to 24",
-        "b, characters 6 to 12",
+        "a, characters 6–12",
+        "a, characters 18–24",
+        "b, characters 6–12",
     ]
     assert found.only_in_segments == 6
     assert found.only_in_other == 6
@@ -51,12 +51,12 @@ def test_printed(retriever: RSERetriever) -> None:
         f"                     segments {'·' * 10}{'█' * 30}{'·' * 10}\n"
         f"b                top-k chunks {'·' * 16}{'█' * 18}{'·' * 16}\n"
         f"                     segments {'·' * 50}\n"
-        "a, characters 6 to 24\n"
+        "a, characters 6–24\n"
         "  a1 10\n"
         "+ a2 50\n"
         "  a3 12\n"
         "Only top-k chunks:\n"
-        "- b, characters 6 to 12: b1 15"
+        "- b, characters 6–12: b1 15"
     )
 
 
