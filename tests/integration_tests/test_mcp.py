@@ -252,3 +252,34 @@ def test_stdout_has_the_protocol_alone_and_a_client_that_leaves_ends_it(folder: 
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert answers
     assert all(answer["jsonrpc"] == "2.0" for answer in answers)
+
+
+def disconnect_in_the_middle(url: str) -> None:
+    """Asks for something slow and hangs up, by hand: the SDK's client, cancelled, leaves its
+    socket to the garbage collector."""
+    accepted = {"Accept": "application/json, text/event-stream"}
+    client_info = {"name": "impatient", "version": "1"}
+    settings = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client_info}
+    question = {"name": "search", "arguments": {"query": "a slow question"}}
+    with httpx2.Client(headers=accepted, trust_env=False, timeout=30) as client:
+        first = client.post(url, json=_request("initialize", settings, number=1))
+        client.headers["Mcp-Session-Id"] = first.headers["Mcp-Session-Id"]
+        ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        client.post(url, json=ready).raise_for_status()
+        with pytest.raises(httpx2.ReadTimeout):
+            client.post(url, json=_request("tools/call", question, number=2), timeout=0.5)
+
+
+def _request(method: str, params: dict[str, Any], number: int) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+async def test_a_client_that_disconnects_in_the_middle_leaves_others_alone(folder: Path) -> None:
+    with http_server(folder) as url:
+        async with over_http(url) as session:
+            await asyncio.to_thread(disconnect_in_the_middle, url)
+            text, is_error = await ask(session, "search", query="herons")
+            assert not is_error
+            assert text.startswith("[1] ")
+        async with over_http(url) as session:
+            assert not (await ask(session, "list_documents"))[1]
