@@ -1,6 +1,6 @@
 """The commands of ``langchain-rse``, in the order of its help.
 
-Their modules import stores and models inside functions, so that help is shown at once.
+Their modules import stores and models inside functions, so that help waits for none of these.
 """
 
 from collections.abc import Callable

@@ -23,11 +23,11 @@ _RESAMPLES = 2_000
 def as_text(title: str, rows: Mapping[str, Iterable[str]]) -> str:
     """Lay out a table: a line for each row, with its name in front and its cells aligned."""
     table = [[name, *cells] for name, cells in rows.items()]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    name_width, *cell_widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = [title]
     for name, *cells in table:
-        aligned = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
-        lines.append("  ".join([name.ljust(widths[0]), *aligned]))
+        aligned_cells = map(str.rjust, cells, cell_widths)
+        lines.append("  ".join([name.ljust(name_width), *aligned_cells]))
     return "\n".join(lines)
 
 
