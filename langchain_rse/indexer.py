@@ -280,7 +280,7 @@ class RSEIndexer:
         return await arun(self._writer().delete(ids))
 
     def check(self, *, repair: bool = False, show_progress: bool = False) -> CheckReport:
-        """Compare the contents of the two stores. See ``docs/checking.md``.
+        """Compare the contents of the two stores. See ``docs/scaling.md#checks-and-repairs``.
 
         Args:
             repair: Correct what is wrong, and compare again; if False, nothing is changed. Vectors

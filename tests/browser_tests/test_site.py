@@ -279,7 +279,7 @@ def test_the_site_is_as_dark_as_the_reader_wants(browser: Browser, site: Path) -
 
 def test_a_set_up_opens(browser: Browser, site: Path) -> None:
     page = browser.new_page()
-    page.goto((site / "rerankers.html").as_uri())
+    page.goto((site / "search.html").as_uri())
     imports = page.get_by_text("import CohereReranker")
     assert not imports.is_visible()
     assert page.get_by_text("reranker=CohereReranker(").is_visible()
