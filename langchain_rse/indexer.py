@@ -338,7 +338,7 @@ class RSEIndexer:
                 recognized by usual names, such as ``source``, ``page`` and ``start_index``; the
                 report's ``index`` has what was recognized.
             documents: The store's chunks with their ids, as it lists them; needed unless this
-                package can list them (``docs/vectorstores.md``).
+                package can list them (``docs/stores.md``).
             show_progress: Show a progress bar; needs tqdm.
 
         Returns:

@@ -30,12 +30,12 @@ EXPERT = ("config",)
 
 # The pages that say more.
 MORE = {
-    "vectorstore": "vectorstores.md",
-    "base_retriever": "migrating.md#around-what-you-have",
-    "docstore": "docstores.md",
+    "vectorstore": "stores.md#vector-stores",
+    "base_retriever": "migrating.md#wrapped-retrievers",
+    "docstore": "stores.md#docstores",
     "text_splitter": "splitters.md",
-    "headers": "headers.md",
-    "metadata_rules": "sources.md",
+    "headers": "splitters.md#contextual-headers",
+    "metadata_rules": "indexing.md#pages-slides-and-timestamps",
     "namespace": "tenants.md",
     "max_context_length": "#budget",
     "irrelevant_chunk_penalty": "#penalty",

@@ -97,8 +97,9 @@ def in_language(*languages: str) -> list[Block]:
 
 
 def commands_of(block: Block) -> list[list[str]]:
-    lines = block.text.splitlines()
-    return [shlex.split(line[2:], comments=True) for line in lines if line.startswith("$ ")]
+    """The commands of a block that can be pasted: every line is one, or a comment."""
+    lines = (line.removeprefix("$ ") for line in block.text.splitlines())
+    return [words for line in lines if (words := shlex.split(line, comments=True))]
 
 
 COMMANDS = [(block, words) for block in in_language("console") for words in commands_of(block)]
@@ -309,7 +310,11 @@ def write_files_of_commands(folder: Path) -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize(
     "block",
-    [readme_per_change(b) for b in in_language("console") if "$ langchain-rse " in b.text],
+    [
+        readme_per_change(block)
+        for block in in_language("console")
+        if commands_of(block)[0][0] == "langchain-rse"
+    ],
 )
 def test_commands_run(block: Block, folder: Path) -> None:
     write_files_of_commands(folder)
