@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ from langchain_core.callbacks import (
     Callbacks,
 )
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams, RetrieverLike
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
@@ -40,6 +42,7 @@ from langchain_rse.query.candidates import Sources
 from langchain_rse.query.pipeline import answer
 from langchain_rse.query.searching import check_search
 from langchain_rse.questions import Question
+from langchain_rse.stores.embedded import open_stores
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.layouts import read_manifests
 from langchain_rse.stores.namespaces import in_namespace
@@ -100,12 +103,17 @@ class RSERetriever(QuerySettings, BaseRetriever):
     Example:
         .. code-block:: python
 
+            retriever = RSERetriever.from_documents(
+                PyPDFium2Loader("10k.pdf").load(), OpenAIEmbeddings(), persist_directory="kb"
+            )
+            retriever.invoke("What drove the change in gross margin?")
+
+            # With other stores:
             retriever = RSERetriever(
                 vectorstore=Chroma(collection_name="reports", embedding_function=embeddings),
                 docstore=SQLDocStore("sqlite:///chunks.db"),
             )
             retriever.add_documents(PyPDFium2Loader("10k.pdf").load())
-            retriever.invoke("What drove the change in gross margin?")
     """
 
     model_config = ConfigDict(validate_assignment=True)
@@ -584,7 +592,170 @@ class RSERetriever(QuerySettings, BaseRetriever):
             self._indexer = RSEIndexer(**{name: getattr(self, name) for name in _SHARED})
         return self._indexer
 
-    # An index that exists
+    # Other ways to make a retriever
+
+    @classmethod
+    def from_documents(
+        cls,
+        documents: Iterable[Document],
+        embedding: Embeddings,
+        *,
+        ids: Iterable[str] | None = None,
+        persist_directory: str | os.PathLike[str] | None = None,
+        show_progress: bool = False,
+        **settings: Any,  # noqa: ANN401 - of any type
+    ) -> Self:
+        """Make a retriever with stores of its own, and add documents.
+
+        The stores are an `InMemoryVectorStore` and SQLite in memory. With ``persist_directory``,
+        they are Chroma and SQLite in that folder: the same call opens it again, skips unchanged
+        documents and replaces changed ones; with ``[]`` for ``documents``, it only opens it. For
+        other stores, use the constructor.
+
+        Args:
+            documents: Whole documents, such as the output of a loader; see `add_documents`.
+            embedding: The embedding model. A folder belongs to the model that it was made with.
+            ids: Ids of the documents. None: from their metadata, see `RSEIndexer.add_documents`.
+            persist_directory: The folder of the stores; it is made if needed. None: in memory.
+                Chroma needs the extra ``chroma``.
+            show_progress: Show a progress bar; needs tqdm.
+            **settings: Fields of the retriever, such as ``max_context_length``.
+
+        Returns:
+            The retriever.
+
+        Raises:
+            ImportError: If Chroma is needed and not installed.
+            TypeError: If ``embedding`` is not an embedding model, or ``settings`` has a store.
+            ValueError: If a setting is unknown or out of its range.
+            Exception: All errors of `RSEIndexer.add_documents`.
+
+        Warns:
+            UserWarning: If there are no documents, neither given nor stored.
+
+        Example:
+            .. code-block:: python
+
+                retriever = RSERetriever.from_documents(
+                    PyPDFium2Loader("10k.pdf").load(), OpenAIEmbeddings(), persist_directory="kb"
+                )
+                retriever.invoke("What drove the change in gross margin?")
+        """
+        if not isinstance(embedding, Embeddings):
+            raise TypeError(
+                f"embedding must be a LangChain Embeddings object; got {type(embedding).__name__}"
+            )
+        for name in ("vectorstore", "base_retriever", "docstore"):
+            if name in settings:
+                raise TypeError(
+                    f"from_documents makes both stores; got {name} as well. For stores of your "
+                    "own, use RSERetriever(vectorstore=..., docstore=...) and add_documents"
+                )
+        vectorstore, docstore = open_stores(embedding, persist_directory)
+        retriever = cls(vectorstore=vectorstore, docstore=docstore, **settings)
+        added = retriever.add_documents(documents, ids=ids, show_progress=show_progress)
+        if not added and not read_manifests(docstore, most=1):
+            place = "in memory" if persist_directory is None else f"in {persist_directory}"
+            warn(f"the retriever has no documents: none were given, and there are none {place}")
+        return retriever
+
+    @classmethod
+    async def afrom_documents(
+        cls,
+        documents: Iterable[Document],
+        embedding: Embeddings,
+        *,
+        ids: Iterable[str] | None = None,
+        persist_directory: str | os.PathLike[str] | None = None,
+        show_progress: bool = False,
+        **settings: Any,  # noqa: ANN401 - of any type
+    ) -> Self:
+        """Like `from_documents`, async."""
+        return await in_thread(
+            cls.from_documents,
+            documents,
+            embedding,
+            ids=ids,
+            persist_directory=persist_directory,
+            show_progress=show_progress,
+            **settings,
+        )
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: Iterable[str],
+        embedding: Embeddings,
+        metadatas: Iterable[dict[str, Any]] | None = None,
+        *,
+        ids: Iterable[str] | None = None,
+        persist_directory: str | os.PathLike[str] | None = None,
+        show_progress: bool = False,
+        **settings: Any,  # noqa: ANN401 - of any type
+    ) -> Self:
+        """Make a retriever with stores of its own, and add texts: each is a whole document.
+
+        Args:
+            texts: The texts.
+            embedding: The embedding model.
+            metadatas: The metadata of each text, such as its ``source``.
+            ids: Ids of the texts. None: the ``source`` of each, or a digest of the text.
+            persist_directory: As in `from_documents`.
+            show_progress: As in `from_documents`.
+            **settings: Fields of the retriever.
+
+        Returns:
+            The retriever.
+
+        Raises:
+            ValueError: If there are not as many ``metadatas`` as ``texts``.
+            Exception: All errors of `from_documents`.
+        """
+        if isinstance(texts, str):
+            raise TypeError("texts must be a list of texts; got one text: give [text]")
+        listed = list(texts)
+        metadata_of_texts = [{} for _ in listed] if metadatas is None else list(metadatas)
+        if len(metadata_of_texts) != len(listed):
+            raise ValueError(
+                f"metadatas must have one dict for each text; got {len(metadata_of_texts)} for "
+                f"{len(listed)} texts"
+            )
+        documents = [
+            Document(text, metadata=metadata)
+            for text, metadata in zip(listed, metadata_of_texts, strict=True)
+        ]
+        return cls.from_documents(
+            documents,
+            embedding,
+            ids=ids,
+            persist_directory=persist_directory,
+            show_progress=show_progress,
+            **settings,
+        )
+
+    @classmethod
+    async def afrom_texts(
+        cls,
+        texts: Iterable[str],
+        embedding: Embeddings,
+        metadatas: Iterable[dict[str, Any]] | None = None,
+        *,
+        ids: Iterable[str] | None = None,
+        persist_directory: str | os.PathLike[str] | None = None,
+        show_progress: bool = False,
+        **settings: Any,  # noqa: ANN401 - of any type
+    ) -> Self:
+        """Like `from_texts`, async."""
+        return await in_thread(
+            cls.from_texts,
+            texts,
+            embedding,
+            metadatas,
+            ids=ids,
+            persist_directory=persist_directory,
+            show_progress=show_progress,
+            **settings,
+        )
 
     @classmethod
     def from_existing_index(

@@ -18,19 +18,12 @@ from langchain_rse.stores.document_names import find_document, names_of
 from langchain_rse.text.titles import short_names
 
 if TYPE_CHECKING:
-    from chromadb.api.collection_configuration import CreateCollectionConfiguration
     from langchain_chroma import Chroma
 
     from langchain_rse.retriever import RSERetriever
     from langchain_rse.stores.records import Manifest
     from langchain_rse.stores.sql import SQLDocStore
 
-# A search finds 0.99 of the best 200 of 27,835 chunks, with Chroma's defaults 0.93.
-_SEARCH: CreateCollectionConfiguration = {
-    "hnsw": {"space": "cosine", "ef_search": 400, "max_neighbors": 32, "ef_construction": 200}
-}
-
-_DOCSTORE = "chunks.db"
 _SETTINGS = "settings.json"
 
 
@@ -66,7 +59,9 @@ class StoredSettings(BaseModel):
 
 
 def _exists(folder: Path) -> bool:
-    return (folder / _SETTINGS).exists() or (folder / _DOCSTORE).exists()
+    from langchain_rse.stores.embedded import DOCSTORE_FILE
+
+    return (folder / _SETTINGS).exists() or (folder / DOCSTORE_FILE).exists()
 
 
 @dataclass
@@ -113,27 +108,16 @@ class KnowledgeBase:
     @cached_property
     def docstore(self) -> SQLDocStore:
         """The docstore, which opens ten times faster than the vector store."""
-        from sqlalchemy import URL
+        from langchain_rse.stores.embedded import open_docstore
 
-        from langchain_rse.stores.sql import SQLDocStore
-
-        path = (self.folder / _DOCSTORE).as_posix()  # in the text of a URL, "%20" would be a space
-        return SQLDocStore(URL.create("sqlite", database=path))
+        return open_docstore(self.folder)
 
     @cached_property
     def vectorstore(self) -> Chroma:
         """The vector store."""
-        from chromadb import PersistentClient
-        from chromadb.config import Settings
-        from langchain_chroma import Chroma
+        from langchain_rse.stores.embedded import open_chroma
 
-        path = str((self.folder / "chroma").resolve())
-        return Chroma(
-            "chunks",
-            self.embeddings,
-            client=PersistentClient(path, Settings(anonymized_telemetry=False)),
-            collection_configuration=_SEARCH,
-        )
+        return open_chroma(self.embeddings, self.folder)
 
     @cached_property
     def retriever(self) -> RSERetriever:

@@ -1,0 +1,75 @@
+"""Retrievers that make their own stores, in memory; on disk, see the integration tests."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_rse import RSERetriever, SQLDocStore
+from tests.unit_tests import fakes
+
+way = fakes.way
+
+TEXTS = ["Steel prices drove the margin.\n", "Seals were sold.\n"]
+
+
+def make(way: fakes.Way, *args: Any, **kwargs: Any) -> RSERetriever:
+    return way.call(RSERetriever.from_documents, RSERetriever.afrom_documents, *args, **kwargs)
+
+
+def make_of_texts(way: fakes.Way, *args: Any, **kwargs: Any) -> RSERetriever:
+    return way.call(RSERetriever.from_texts, RSERetriever.afrom_texts, *args, **kwargs)
+
+
+@fakes.both_ways
+def test_documents_are_found_at_once(way: fakes.Way) -> None:
+    documents = [Document(text, metadata={"source": f"{n}.txt"}) for n, text in enumerate(TEXTS)]
+    retriever = make(way, documents, fakes.BagOfWords(), k=1)
+    [segment] = way.invoke(retriever, "steel prices")
+    assert segment.page_content == TEXTS[0]
+    assert segment.metadata["source"] == "0.txt"
+    assert isinstance(retriever.vectorstore, InMemoryVectorStore)
+    assert isinstance(retriever.docstore, SQLDocStore)
+
+
+@fakes.both_ways
+def test_each_text_is_a_document(way: fakes.Way) -> None:
+    metadatas = [{"source": "a.txt", "year": 2023}, {"source": "b.txt"}]
+    retriever = make_of_texts(way, TEXTS, fakes.BagOfWords(), metadatas)
+    assert [each.doc_id for each in retriever.documents()] == ["a.txt", "b.txt"]
+    [segment] = way.invoke(retriever, "steel prices", filter={"year": 2023})
+    assert segment.page_content == TEXTS[0]
+
+
+def test_texts_need_no_metadata_and_take_ids(way: fakes.Way) -> None:
+    retriever = make_of_texts(way, TEXTS, fakes.BagOfWords())
+    assert len(retriever.documents()) == len(TEXTS)
+    retriever = make_of_texts(way, iter(TEXTS), fakes.BagOfWords(), ids=["first", "second"])
+    assert retriever.text("second") == TEXTS[1]
+
+
+@fakes.both_ways
+def test_no_documents_are_a_warning(way: fakes.Way) -> None:
+    with pytest.warns(UserWarning, match="has no documents: none were given") as caught:
+        retriever = make(way, [], fakes.BagOfWords())
+    if not way.is_async:
+        assert caught[0].filename == sys.modules[fakes.__name__].__file__
+    assert way.invoke(retriever, "steel") == []
+
+
+def test_a_wrong_argument_says_what_to_do(way: fakes.Way) -> None:
+    with pytest.raises(TypeError, match="embedding must be a LangChain Embeddings object; got str"):
+        make(way, [], "text-embedding-3-small")
+    store = InMemoryVectorStore(fakes.BagOfWords())
+    with pytest.raises(TypeError, match=r"got vectorstore as well.*RSERetriever\(vectorstore="):
+        make(way, [], fakes.BagOfWords(), vectorstore=store)
+    with pytest.raises(ValueError, match="did you mean fetch_k"):
+        make(way, [], fakes.BagOfWords(), fetchk=3)
+    with pytest.raises(ValueError, match="got 1 for 2 texts"):
+        make_of_texts(way, TEXTS, fakes.BagOfWords(), [{}])
+    with pytest.raises(TypeError, match=r"got one text: give \[text\]"):
+        make_of_texts(way, TEXTS[0], fakes.BagOfWords())
