@@ -25,6 +25,8 @@ import typer
 from chromadb.api.shared_system_client import SharedSystemClient
 from fpdf import FPDF
 from langchain_chroma import Chroma
+from langchain_classic.retrievers import ParentDocumentRetriever
+from langchain_classic.storage import LocalFileStore, create_kv_docstore
 from langchain_core.documents import Document
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 from typer.testing import CliRunner
@@ -234,7 +236,7 @@ def new_database(url: str) -> str:
 
 @pytest.fixture
 def others(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an example names: indexes of LangChain and LlamaIndex, a knowledge base of dsRAG."""
+    """The indexes that an example names: of LangChain, LlamaIndex and dsRAG."""
     if "my-index" in block.text:
         splitter = RecursiveCharacterTextSplitter(chunk_size=300, add_start_index=True)
         pages = [
@@ -243,11 +245,23 @@ def others(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ]
         index = Chroma("pages", WordLlamaEmbeddings(), persist_directory="my-index")
         index.add_documents(splitter.split_documents(pages))
+    if "children" in block.text:
+        make_parents()
     if "llama_db" in block.text:
         client = chromadb.PersistentClient(str(folder / "llama_db"))
         write_nodes(client, "reports", "10k.pdf", REPORT * 4, WordLlamaEmbeddings())
     if "dsrag" in block.text:
         make_knowledge_base(monkeypatch)
+
+
+def make_parents() -> None:
+    """Fill the two stores of a ParentDocumentRetriever."""
+    text = "\n\n".join(f"The pump of model {n} needs oil every {n} weeks." for n in range(50))
+    ParentDocumentRetriever(
+        vectorstore=Chroma("children", WordLlamaEmbeddings(), persist_directory="children"),
+        docstore=create_kv_docstore(LocalFileStore("parents")),
+        child_splitter=RecursiveCharacterTextSplitter(chunk_size=100, chunk_overlap=0),
+    ).add_documents([Document(text, metadata={"source": "manual.txt"})])
 
 
 def make_knowledge_base(monkeypatch: pytest.MonkeyPatch) -> None:
