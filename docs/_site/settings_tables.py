@@ -22,7 +22,7 @@ EVERYDAY = (
     *("k", "max_context_length", "irrelevant_chunk_penalty", "reranker"),
     "search_kwargs",
 )
-SOMETIMES = (
+OCCASIONAL = (
     *("fetch_k", "length_function", "include_header", "hybrid", "score_floor", "queries"),
     *("query_generator", "order", "on_missing", "duplicates", "candidates_only"),
 )
@@ -62,15 +62,16 @@ def tables() -> str:
     """The tables of all settings, each below its heading."""
     fields = RSERetriever.model_fields
     parts = [
-        "### Stores (of the retriever alone)",
+        "### Stores",
+        "For the constructor only.",
         table(fields, STORES),
         "### Everyday",
         table(fields, EVERYDAY),
-        "### Sometimes",
-        table(fields, SOMETIMES),
-        "### For experts",
+        "### Occasional",
+        table(fields, OCCASIONAL),
+        "### Expert",
         table(fields, EXPERT),
-        "The fields of `RSEConfig`:",
+        "### Fields of `RSEConfig`",
         table(RSEConfig.model_fields, tuple(RSEConfig.model_fields)),
     ]
     return "\n\n".join(parts)

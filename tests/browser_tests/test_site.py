@@ -283,6 +283,6 @@ def test_a_set_up_opens(browser: Browser, site: Path) -> None:
     imports = page.get_by_text("import CohereReranker")
     assert not imports.is_visible()
     assert page.get_by_text("reranker=CohereReranker(").is_visible()
-    page.get_by_text("Set-up: 7 lines").click()
+    page.locator("details.setup", has=imports).locator("summary").click()
     assert imports.is_visible()
     page.close()
