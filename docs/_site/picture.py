@@ -1,29 +1,33 @@
-"""Draws docs/images/passages.svg, and its dark variant: what `retriever.compare` returns.
+"""Draws two pictures of README in docs/images, each light and dark.
 
-The text is the reference that ships with Python, the question that of ``langchain-rse demo``.
-`python docs/_site/picture.py` draws both.
+``passages.svg`` has the answer of top-k chunks next to ours, ``relevance.svg`` how a passage is
+found. Question and text are those of ``langchain-rse demo``. `python docs/_site/picture.py` draws
+all.
 """
 
 from __future__ import annotations
 
+import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from pathlib import Path
-from pydoc_data.topics import topics
 from typing import NamedTuple
 
-from langchain_core.documents import Document
-from langchain_core.vectorstores import InMemoryVectorStore
-
-from langchain_rse import RSERetriever, SQLDocStore
+from langchain_rse import RSERetriever
+from langchain_rse.cli.example import (
+    MAX_CONTEXT_LENGTH,
+    QUESTION,
+    Outline,
+    Paragraph,
+    language_reference,
+    outline_of,
+)
 from langchain_rse.embeddings import WordLlamaEmbeddings
+from langchain_rse.explaining import DocumentTrace, RSETrace, SideBySide
 from langchain_rse.explaining.colors import DARK, LIGHT, Colors
-from langchain_rse.explaining.side_by_side import Piece, SideBySide, parts_of
 
 IMAGES = Path(__file__).parents[1] / "images"
-QUESTION = "How does a metaclass create a class?"
-CHARACTERS = 4_000
 
 # In pixels. A phone shows the picture at five sixths of its size, so letters are large.
 WIDTH, MARGIN, GAP = 430, 10, 12
@@ -31,175 +35,274 @@ COLUMN = (WIDTH - 2 * MARGIN - GAP) // 2
 PADDING = 8  # beside the texts
 LETTERS = 27  # in a line of a column
 SIZE, LINE = 12.5, 16.5
-BOTTOM = 520  # of the columns
-LINES_OF_CHUNK = 5  # of each chunk, at most
-LINES_BEFORE = 9  # of the passage, above the first one that the chunks lack
+TITLE = 16
+LEFT, TOP, HEIGHT = 34, 62, 150  # of the plot
+CHUNKS_AROUND = 9  # of the document, on both sides of its passages
+LINES_OF_ANSWER = 3  # of each of its paragraphs; others have one line
+
+
+class Shades(NamedTuple):
+    """Colors that only this picture has."""
+
+    answer: str  # behind it
+    quiet: str  # text outside the answer
+
+
+SHADES = {LIGHT: Shades("#ffe89a", "#5f656c"), DARK: Shades("#5e4c0c", "#9aa1a8")}
+
+
+def make_retriever() -> RSERetriever:
+    """Index Python's language reference, in memory."""
+    reference = language_reference()
+    return RSERetriever.from_texts(
+        reference.values(), WordLlamaEmbeddings(), [{"source": title} for title in reference]
+    )
+
+
+class Drawing:
+    """The elements of a picture."""
+
+    def __init__(self, colors: Colors) -> None:
+        self.colors = colors
+        self.elements: list[str] = []
+
+    def box(
+        self, x: float, y: float, width: float, height: float, color: str, *, dashed: bool = False
+    ) -> None:
+        """Draw a rectangle: filled, or with a dashed border."""
+        place = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}"'
+        look = (
+            f'fill="none" stroke="{color}" stroke-dasharray="4 3"' if dashed else f'fill="{color}"'
+        )
+        self.elements.append(f"<rect {place} {look}/>")
+
+    def text(
+        self,
+        x: float,
+        y: float,
+        text: str,
+        size: float = SIZE,
+        *,
+        color: str = "",
+        bold: bool = False,
+        anchor: str = "start",
+    ) -> None:
+        """Draw a line of text with its baseline at ``y``; ``anchor`` is its end at ``x``."""
+        look = f' fill="{color}"' if color else ""
+        look += "" if anchor == "start" else f' text-anchor="{anchor}"'
+        look += ' font-weight="bold"' if bold else ""
+        words = re.sub(r"^\d\.(?= )", r'<tspan font-weight="bold">\g<0></tspan>', escape(text))
+        self.elements.append(f'<text x="{x:g}" y="{y:g}" font-size="{size:g}"{look}>{words}</text>')
+
+    def line(
+        self,
+        points: Iterable[tuple[float, float]],
+        color: str = "none",
+        width: float = 1,
+        *,
+        dashed: bool = False,
+        fill: str = "none",
+    ) -> None:
+        """Draw a line through points, or fill the area that it encloses."""
+        path = " ".join(f"{x:g},{y:g}" for x, y in points)
+        look = f'fill="{fill}" stroke="{color}" stroke-width="{width:g}"'
+        look += ' stroke-dasharray="5 4"' if dashed else ""
+        self.elements.append(f'<polyline points="{path}" {look}/>')
+
+    def block(
+        self, x: float, y: float, title: str, paragraphs: Iterable[Paragraph], color: str
+    ) -> float:
+        """Draw a returned text; return where the next thing begins."""
+        lines = lines_of(paragraphs)
+        height = (len(lines) + 1) * LINE + 10
+        self.box(x, y, COLUMN, height, self.colors.panel)
+        self.box(x, y, 3, height, color)
+        self.text(x + PADDING, y + LINE, title, bold=True)
+        self.lines(x, y + LINE + 6, lines)
+        return y + height + 8
+
+    def lines(self, x: float, y: float, lines: Sequence[Line]) -> None:
+        """Draw lines of text, the answer's on a shade."""
+        shades = SHADES[self.colors]
+        for line in lines:
+            if line.is_answer:
+                self.box(x + 3, y, COLUMN - 3, LINE + 0.5, shades.answer)  # without a seam
+            color = "" if line.is_answer else shades.quiet
+            self.text(x + PADDING, y + LINE - 4, line.text, color=color)
+            y += LINE
+
+    def missing(self, x: float, y: float, height: float, paragraphs: Iterable[Paragraph]) -> None:
+        """Draw what no chunk has, in a dashed box."""
+        self.box(x + 0.5, y, COLUMN - 1, height, self.colors.line, dashed=True)
+        self.text(x + PADDING, y + LINE, "missing", color=self.colors.line, bold=True)
+        y += LINE + 6
+        for text, _ in paragraphs:
+            self.text(x + PADDING, y + LINE - 4, wrap(text, 1)[0], color=self.colors.line)
+            y += LINE
+
+    def svg(self, height: float, title: str) -> str:
+        """The picture."""
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height:g}" '
+            f'viewBox="0 0 {WIDTH} {height:g}" fill="{self.colors.ink}" '
+            'font-family="system-ui, Segoe UI, Roboto, Noto Sans, sans-serif" '
+            f'role="img"><title>{escape(title)}</title>\n'
+            f'<rect width="{WIDTH}" height="{height:g}" fill="{self.colors.background}"/>\n'
+            + "\n".join(self.elements)
+            + "\n</svg>\n"
+        )
 
 
 class Line(NamedTuple):
     """A line of text in a column."""
 
     text: str
-    is_only_here: bool
+    is_answer: bool
 
 
-def compare() -> SideBySide:
-    """Ask the question."""
-    retriever = RSERetriever(
-        vectorstore=InMemoryVectorStore(WordLlamaEmbeddings()), docstore=SQLDocStore("sqlite://")
-    )
-    names_by_text = {topics[name]: name for name in sorted(topics, reverse=True)}
-    retriever.add_documents(
-        Document(text, metadata={"source": name}) for text, name in names_by_text.items()
-    )
-    return retriever.compare(QUESTION, max_context_length=CHARACTERS)
-
-
-def lines_of(piece: Piece, others: Iterable[Piece]) -> list[Line]:
-    """A piece in lines of a column, without empty ones and rules."""
+def lines_of(paragraphs: Iterable[Paragraph]) -> list[Line]:
+    """Paragraphs in lines of a column."""
     lines = []
-    for part in parts_of(piece, others):
-        for paragraph in part.text.split("\n\n"):
-            words = " ".join(word for word in paragraph.split() if word.strip("-="))
-            for text in textwrap.wrap(words, LETTERS, break_long_words=False):
-                lines.append(Line(text, part.is_only_here))
+    for text, is_answer in paragraphs:
+        for line in wrap(text, LINES_OF_ANSWER if is_answer else 1):
+            lines.append(Line(line, is_answer))
     return lines
 
 
-def shorten_chunks(comparison: SideBySide) -> list[Sequence[Line]]:
-    """The first lines of each chunk."""
-    blocks = []
-    for piece in comparison.other:
-        lines = lines_of(piece, comparison.segments)
-        blocks.append(cut(lines, LINES_OF_CHUNK))
-    return blocks
-
-
-def cut(lines: Sequence[Line], most: int) -> Sequence[Line]:
-    """At most so many lines; the last one ends with an ellipsis if there are more."""
-    if len(lines) <= most:
-        return lines
-    last = lines[most - 1]
-    return [*lines[: most - 1], last._replace(text=f"{last.text} …")]
-
-
-def shorten_passages(comparison: SideBySide) -> list[list[Line]]:
-    """The passages, the first one from a little above the text that the chunks lack."""
-    first, *others = [lines_of(piece, comparison.other) for piece in comparison.segments]
-    start = 0
-    for number, line in enumerate(first):
-        if line.is_only_here:
-            start = max(number - LINES_BEFORE, 0)
-            break
-    if start:
-        first = [Line("…", is_only_here=False), *first[start:]]
-    return [first, *others]
-
-
-class Drawing:
-    """The elements of the picture."""
-
-    def __init__(self, colors: Colors) -> None:
-        self.colors = colors
-        self.elements: list[str] = []
-
-    def box(self, x: float, y: float, width: float, height: float, color: str) -> None:
-        """Draw a filled rectangle."""
-        place = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}"'
-        self.elements.append(f'<rect {place} fill="{color}"/>')
-
-    def text(
-        self, x: float, y: float, text: str, size: float = SIZE, *, bold: bool = False
-    ) -> None:
-        """Draw a line of text, of which ``y`` is the baseline."""
-        weight = ' font-weight="bold"' if bold else ""
-        self.elements.append(
-            f'<text x="{x:g}" y="{y:g}" font-size="{size:g}"{weight}>{escape(text)}</text>'
-        )
-
-    def strips(
-        self, x: float, y: float, comparison: SideBySide, pieces: Sequence[Piece], color: str
-    ) -> float:
-        """Draw which parts of the documents the pieces are; return where the next thing begins."""
-        for doc_id, name in comparison.strip_documents():
-            self.text(x, y + SIZE, name)
-            y += LINE + 2
-            self.box(x, y, COLUMN, 10, self.colors.strip)
-            for piece in pieces:
-                if piece.doc_id == doc_id and piece.start is not None:
-                    scale = COLUMN / comparison.length_of(doc_id)
-                    width = max(len(piece.text) * scale, 2)
-                    self.box(x + round(piece.start * scale, 1), y, round(width, 1), 10, color)
-            y += 20
-        return y
-
-    def blocks(
-        self, x: float, y: float, blocks: Iterable[Sequence[Line]], color: str, mark: str
-    ) -> None:
-        """Draw texts below one another, as far as there is room."""
-        for lines in blocks:
-            room = int((BOTTOM - y - 8) // LINE)
-            if room <= 0:
-                return
-            shown = cut(lines, room)
-            height = len(shown) * LINE + 8
-            self.box(x, y, COLUMN, height, self.colors.panel)
-            self.box(x, y, 3, height, color)
-            for number, line in enumerate(shown):
-                top = y + 4 + number * LINE
-                if line.is_only_here:
-                    self.box(x + 3, top, COLUMN - 3, LINE + 0.5, mark)  # without a seam
-                self.text(x + PADDING, top + LINE - 4, line.text)
-            y += height + 8
+def wrap(text: str, most: int) -> list[str]:
+    """The first lines of a text; the last one ends with an ellipsis if there are more."""
+    return textwrap.wrap(text.replace("...", "…"), LETTERS, max_lines=most, placeholder=" …")
 
 
 def draw(comparison: SideBySide, colors: Colors) -> str:
-    """Both sides, as the comparison's page has them, with less text."""
+    """Chunks on the left, passages on the right, each with as many lines of a paragraph."""
     drawing = Drawing(colors)
-    height = BOTTOM + MARGIN
-    drawing.box(0, 0, WIDTH, height, colors.background)
-    drawing.text(MARGIN, 28, comparison.query, 18, bold=True)
-    y = 48
-    for line in textwrap.wrap(f"{comparison.summary}. Marked: what the other side lacks.", 63):
-        drawing.text(MARGIN, y, line)
-        y += LINE
-    y += 8
-    sides = (
-        (
-            comparison.other_name,
-            comparison.other,
-            shorten_chunks(comparison),
-            colors.chunk,
-            colors.chunk_mark,
-        ),
-        (
-            "segments",
-            comparison.segments,
-            shorten_passages(comparison),
-            colors.segment,
-            colors.segment_mark,
-        ),
+    length = sum(len(piece.text) for piece in comparison.segments)
+    drawing.text(MARGIN, 26, comparison.query, TITLE, bold=True)
+    subtitle = f"{length:,} characters on each side. Highlighted: the answer."
+    drawing.text(MARGIN, 47, subtitle)
+    chunks, passages = outline_of(comparison.other), outline_of(comparison.segments)
+    left, right = MARGIN, MARGIN + COLUMN + GAP
+    top = 64
+    ends = []
+    for x, name, kind, outline, color in (
+        (left, "Top-k chunks", "rank", chunks, colors.chunk),
+        (right, "langchain-rse", "passage", passages, colors.segment),
+    ):
+        y = heading(drawing, x, top, name, outline)
+        for number, paragraphs in enumerate(outline.pieces, start=1):
+            y = drawing.block(x, y, f"{kind} {number}", paragraphs, color)
+        ends.append(y)
+    missing_height = (len(chunks.missing) + 1) * LINE + 10
+    bottom = max(ends[0] + missing_height, ends[1] - 8)
+    if chunks.missing:
+        drawing.missing(left, ends[0], bottom - ends[0], chunks.missing)
+    title = (
+        f"{comparison.query} {subtitle} Top-k chunks have {chunks.answered:.0%} of it, in pieces; "
+        f"langchain-rse's passage has {passages.answered:.0%}."
     )
-    x = MARGIN
-    for title, pieces, blocks, color, mark in sides:
-        drawing.text(x, y + 4, title, 15, bold=True)
-        below = drawing.strips(x, y + 10, comparison, pieces, color)
-        drawing.blocks(x, below, blocks, color, mark)
-        x += COLUMN + GAP
-    title = f"{comparison.query} {comparison.summary}"
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
-        f'viewBox="0 0 {WIDTH} {height}" '
-        f'fill="{colors.ink}" font-family="system-ui, Segoe UI, Roboto, Noto Sans, sans-serif" '
-        f'role="img"><title>{escape(title)}</title>\n' + "\n".join(drawing.elements) + "\n</svg>\n"
+    return drawing.svg(bottom + MARGIN, title)
+
+
+def heading(drawing: Drawing, x: float, y: float, name: str, outline: Outline) -> float:
+    """Draw the name of a side, and how much of the answer it has; return where its texts begin."""
+    drawing.text(x, y + 16, name, 16, bold=True)
+    drawing.text(x, y + 34, f"{outline.answered:.0%} of the answer", 14)
+    return y + 44
+
+
+def draw_relevance(trace: RSETrace, colors: Colors) -> str:
+    """The relevance of the chunks around the passages of the best document."""
+    drawing = Drawing(colors)
+    document = trace.documents[0]
+    first, end = shown_chunks(document)
+    chunks = [chunk for chunk in document.chunks if first <= chunk.index < end]
+    step = (WIDTH - LEFT - MARGIN) / (end - first)
+    bottom = TOP + HEIGHT
+
+    def x_of(index: float) -> float:
+        return round(LEFT + (index - first) * step, 1)
+
+    def y_of(relevance: float) -> float:
+        return round(bottom - relevance * HEIGHT, 1)
+
+    drawing.text(MARGIN, 26, trace.query, TITLE, bold=True)
+    drawing.text(MARGIN, 47, f"Relevance of the chunks in “{document.name}”")
+    outline = {}  # two points for each chunk
+    for chunk in chunks:
+        height = y_of(chunk.credited)
+        outline[chunk.index] = [(x_of(chunk.index), height), (x_of(chunk.index + 1), height)]
+    for _, segment in document.returned:
+        points = [point for index in range(segment.start, segment.end) for point in outline[index]]
+        area = [(points[0][0], bottom), *points, (points[-1][0], bottom)]
+        drawing.line(area, fill=colors.segment_mark)
+        drawing.box(area[0][0], bottom, round(area[-1][0] - area[0][0], 1), 6, colors.segment)
+    for chunk in chunks:
+        top = y_of(chunk.relevance)
+        width = round(step - 2, 1)
+        drawing.box(x_of(chunk.index) + 1, top, width, round(bottom - top, 1), colors.chunk)
+    drawing.line([point for points in outline.values() for point in points], colors.ink, 2)
+    limit = y_of(trace.settings.penalty)
+    right = WIDTH - MARGIN
+    drawing.line([(LEFT, limit), (right, limit)], colors.line, 1.5, dashed=True)
+    drawing.line([(LEFT, bottom), (right, bottom)], colors.ink, 1)
+    label_axes(drawing, range(first, end), x_of, y_of)
+
+    drawing.text(LEFT + 2, limit - 5, f"threshold {trace.settings.penalty:g}", color=colors.line)
+    _, passage = document.returned[0]
+    legend(drawing, x_of(passage.end) + 8)
+    title = f"{trace.query} Where relevance with neighbors exceeds the threshold, text is returned."
+    return drawing.svg(bottom + 48, title)
+
+
+def legend(drawing: Drawing, x: float) -> None:
+    """Name bars, line and area."""
+    colors = drawing.colors
+    names = (
+        ("returned passage", colors.segment, 9),
+        ("relevance with neighbors", colors.ink, 2),
+        ("relevance alone", colors.chunk, 9),
     )
+    y = TOP + 12
+    for name, color, thickness in names:
+        drawing.box(x, y - 4 - thickness / 2, 12, thickness, color)
+        drawing.text(x + 18, y, name)
+        y += 19
+
+
+def shown_chunks(document: DocumentTrace) -> tuple[int, int]:
+    """The chunks around the passages of a document: the first one, and the one after the last."""
+    starts = [segment.start for _, segment in document.returned]
+    ends = [segment.end for _, segment in document.returned]
+    return min(starts) - CHUNKS_AROUND, max(ends) + CHUNKS_AROUND
+
+
+def label_axes(
+    drawing: Drawing,
+    chunks: range,
+    x_of: Callable[[float], float],
+    y_of: Callable[[float], float],
+) -> None:
+    """Draw numbers and names of both axes."""
+    for relevance in (0, 0.5, 1):
+        drawing.text(MARGIN, y_of(relevance) + 4, f"{relevance:g}")
+    bottom = y_of(0)
+    for index in chunks:
+        if index % 5 == 0:
+            drawing.text(x_of(index + 0.5), bottom + 21, str(index), anchor="middle")
+    drawing.text(LEFT, bottom + 39, "chunk number, in the order of the text")
 
 
 def main(folder: Path) -> None:
-    """Write both variants."""
-    comparison = compare()
-    for name, colors in (("passages.svg", LIGHT), ("passages-dark.svg", DARK)):
-        (folder / name).write_text(draw(comparison, colors), encoding="utf-8")
+    """Write both pictures in both variants."""
+    retriever = make_retriever()
+    comparison = retriever.compare(QUESTION, max_context_length=MAX_CONTEXT_LENGTH)
+    trace = retriever.explain(QUESTION)
+    for suffix, colors in (("", LIGHT), ("-dark", DARK)):
+        picture = draw(comparison, colors)
+        (folder / f"passages{suffix}.svg").write_text(picture, encoding="utf-8")
+        picture = draw_relevance(trace, colors)
+        (folder / f"relevance{suffix}.svg").write_text(picture, encoding="utf-8")
 
 
 if __name__ == "__main__":

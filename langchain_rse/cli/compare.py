@@ -36,8 +36,6 @@ _STYLES = {
     "only": "bold green",
     "other": "yellow",
 }
-# Lines of the passage before the first one that the chunks lack, if only some lines are shown.
-_LINES_BEFORE = 3
 
 
 def compare(
@@ -90,18 +88,3 @@ def print_lines(lines: Sequence[Line]) -> None:
 
     for kind, line in lines:
         print_text(f"{PREFIXES.get(kind, '')}{line}".rstrip(), _STYLES.get(kind, ""))
-
-
-def excerpt_of(lines: Sequence[Line], most: int) -> list[Line]:
-    """The title and strips, and some lines of the passage from where the chunks lack text."""
-    kinds = [kind for kind, _ in lines]
-    if "only" not in kinds:
-        return list(lines)
-    first_only = kinds.index("only")
-    place = first_only
-    while kinds[place] != "place":
-        place -= 1
-    start = max(first_only - _LINES_BEFORE, place + 1)
-    dots: Line = ("both", "...")
-    head = lines[: kinds.index("place")]
-    return [*head, lines[place], dots, *lines[start : start + most], dots]

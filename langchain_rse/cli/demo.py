@@ -1,49 +1,92 @@
-"""``langchain-rse demo``: segments beside chunks, on the Python reference."""
+"""``langchain-rse demo``: passages next to top-k chunks, on Python's language reference."""
 
 import sys
+import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 
 from langchain_core.documents import Document
 
-from langchain_rse.cli.compare import CHARACTERS, compared, excerpt_of, print_lines
+from langchain_rse.cli.compare import compared
+from langchain_rse.cli.example import (
+    MAX_CONTEXT_LENGTH,
+    QUESTION,
+    Outline,
+    Paragraph,
+    language_reference,
+    outline_of,
+)
 from langchain_rse.cli.knowledge_base import KnowledgeBase, only_writer
 from langchain_rse.cli.options import Folder
 from langchain_rse.cli.output import command_line, print_text, width_of_lines
 
-_QUESTION = "How does a metaclass create a class?"
-_LINES = 11  # of the passage
+_OFF_TOPIC = "How do I bake lasagna?"
+_ANSWER = "bold green"
 
 
 def demo(kb: Folder = Path("demo-kb")) -> None:
     """Try it: passages vs top-k chunks on Python's documentation.
 
-    Indexes the Python reference, half a megabyte, and asks it a question.
+    Indexes Python's language reference, half a megabyte, and asks a question: the answer is whole
+    in one passage, and in pieces in the top-k chunks of the same length.
 
     Example: langchain-rse demo
     """
-    documents = _language_reference()
-    characters = sum(len(document.page_content) for document in documents)
-    with only_writer(kb):
-        opened = KnowledgeBase.create(kb)
-        opened.retriever.add_documents(documents, show_progress=sys.stderr.isatty())
-    chunks = opened.embeddings.texts_embedded
-    indexed = f"indexed in {chunks:,} chunks into {kb}" if chunks else f"already indexed in {kb}"
-    print_text(f"The Python reference, {characters:,} characters, {indexed}.")
+    opened = _index(kb)
+    comparison = compared(opened, QUESTION, MAX_CONTEXT_LENGTH)
+    chunks = outline_of(comparison.other)
+    passages = outline_of(comparison.segments)
+    length = sum(len(piece.text) for piece in comparison.segments)
+
     print_text("")
-    comparison = compared(opened, _QUESTION, CHARACTERS)
-    print_lines(excerpt_of(list(comparison.lines(width_of_lines())), _LINES))
+    print_text(QUESTION, "bold")
+    print_text(f"{length:,} characters from each side, one line per paragraph. > marks the answer.")
     print_text("")
-    print_text("+ is text that the best chunks lack. All of it, and then your own:")
+    _print_outline(f"Top-k chunks: {chunks.answered:.0%} of the answer", chunks)
+    if chunks.missing:
+        print_text("  missing:", "red")
+        _print_paragraphs("   ", chunks.missing, "red")
+    print_text("")
+    _print_outline(f"Passages: {passages.answered:.0%} of the answer", passages)
+
     program = command_line()
-    print_text(f'{program} compare "{_QUESTION}" --kb {kb}')
+    print_text("")
+    print_text("Read both in full, or ask about something that the reference does not cover:")
+    print_text(
+        f'{program} compare "{QUESTION}" --kb {kb} --max-context-length {MAX_CONTEXT_LENGTH}'
+    )
+    print_text(f'{program} query "{_OFF_TOPIC}" --kb {kb}')
+    print_text("Then use your own files:")
     print_text(f"{program} index PATH... --kb my-kb")
-    print_text(f"{program} compare QUESTION --kb my-kb")
+    print_text(f'{program} query "YOUR QUESTION" --kb my-kb')
 
 
-def _language_reference() -> list[Document]:
-    """The language reference that every CPython contains for help(): half a megabyte."""
-    from pydoc_data.topics import topics
+def _index(folder: Path) -> KnowledgeBase:
+    """Index the reference, and fit the score floor, unless both are done."""
+    reference = language_reference()
+    documents = [Document(text, metadata={"source": title}) for title, text in reference.items()]
+    characters = sum(map(len, reference.values()))
+    with only_writer(folder):
+        opened = KnowledgeBase.create(folder)
+        opened.retriever.add_documents(documents, show_progress=sys.stderr.isatty())
+        embedded = opened.embeddings.texts_embedded
+        indexed = f"{embedded:,} chunks indexed in" if embedded else "already indexed in"
+        print_text(f"Python's language reference: {characters:,} characters, {indexed} {folder}")
+        opened.update_floor(fit=True)
+    return opened
 
-    # Some topics share a text, such as "else" and "if": the first name counts.
-    names_by_text = {topics[name]: name for name in sorted(topics, reverse=True)}
-    return [Document(text, metadata={"source": name}) for text, name in names_by_text.items()]
+
+def _print_outline(title: str, outline: Outline) -> None:
+    print_text(title, "bold")
+    for number, paragraphs in enumerate(outline.pieces, start=1):
+        _print_paragraphs(f"{number:>3}", paragraphs, _ANSWER)
+
+
+def _print_paragraphs(label: str, paragraphs: Iterable[Paragraph], style: str) -> None:
+    """Print a line for each paragraph, the first one with a label."""
+    width = width_of_lines() - len(label) - 3
+    for text, is_answer in paragraphs:
+        line = textwrap.shorten(text, width, placeholder=" ...")
+        mark = ">" if is_answer else " "
+        print_text(f"{label} {mark} {line}", style if is_answer else "")
+        label = " " * len(label)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import shlex
 import sys
 import warnings
 from collections.abc import Callable
@@ -128,18 +129,27 @@ def test_version() -> None:
 
 
 @pytest.mark.nightly
-def test_demo_indexes_once_and_shows_both(empty: Run) -> None:
+def test_demo_shows_the_answer_in_pieces_and_whole(empty: Run) -> None:
     first = empty("demo")
     assert first.exit_code == 0, first.stderr
-    assert f"{sum(map(len, set(topics.values()))):,} characters, indexed in" in first.stdout
+    assert f"{sum(map(len, set(topics.values()))):,} characters, " in first.stdout
     assert first.stderr == ""  # progress bars are for terminals
-    lines = first.stdout.splitlines()
-    assert len(lines) < 28
-    # Both sides have strips, and the answer has text that the chunks lack.
-    assert "specialnames     top-k chunks ···" in first.stdout
-    assert sum(line.startswith("+ ") for line in lines) >= 4
-    assert lines.count("  ...") == 2  # the passage goes on, before and after
-    assert "already indexed" in empty("demo").stdout
+    assert len(first.stdout.splitlines()) < 42
+    assert "> 3. If the pattern succeeds" in first.stdout.partition("missing:")[2]
+    assert "Passages: 100% of the answer" in first.stdout
+    again = empty("demo").stdout
+    assert "already indexed" in again
+    shown = first.stdout.partition("\n\n")[2]
+    assert again.endswith(shown)
+
+    # The commands that it ends with work, and the score floor refuses the off-topic question.
+    *_, compare, query, _, _, _ = shown.splitlines()
+    arguments = shlex.split(compare)
+    assert empty(*arguments[arguments.index("compare") :]).exit_code == 0
+    arguments = shlex.split(query)
+    refused = empty(*arguments[arguments.index("query") :])
+    assert refused.exit_code == 1
+    assert "no candidate reaches the score floor" in refused.stdout
 
 
 # Documents

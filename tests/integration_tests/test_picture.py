@@ -1,4 +1,4 @@
-"""The picture of the README: what `compare` returns, light and dark, with nothing to load."""
+"""The pictures of the README, light and dark, with nothing to load."""
 
 import importlib.util
 import re
@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
-NAMES = ("passages.svg", "passages-dark.svg")
+NAMES = ("passages.svg", "passages-dark.svg", "relevance.svg", "relevance-dark.svg")
 MOST_BYTES = 150_000
 # The text that is asked is that of Python's help(), which differs from version to version.
 DRAWN_WITH = (3, 11, 7)
@@ -27,7 +27,7 @@ def script() -> ModuleType:
     return module
 
 
-def test_it_can_be_drawn_and_is_up_to_date(script: ModuleType, tmp_path: Path) -> None:
+def test_they_can_be_drawn_and_are_up_to_date(script: ModuleType, tmp_path: Path) -> None:
     script.main(tmp_path)
     for name in NAMES:
         drawn = (tmp_path / name).read_text(encoding="utf-8")
@@ -37,7 +37,7 @@ def test_it_can_be_drawn_and_is_up_to_date(script: ModuleType, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_is_small_and_loads_nothing(name: str) -> None:
+def test_each_is_small_and_loads_nothing(name: str) -> None:
     text = (IMAGES / name).read_text(encoding="utf-8")
     assert len(text.encode()) < MOST_BYTES
     assert text.count("http") == 1  # the namespace
