@@ -236,7 +236,7 @@ def new_database(url: str) -> str:
 
 @pytest.fixture
 def others(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The indexes that an example names: of LangChain, LlamaIndex and dsRAG."""
+    """The indexes that an example names: of the command line, LangChain, LlamaIndex, dsRAG."""
     if "my-index" in block.text:
         splitter = RecursiveCharacterTextSplitter(chunk_size=300, add_start_index=True)
         pages = [
@@ -245,6 +245,9 @@ def others(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ]
         index = Chroma("pages", WordLlamaEmbeddings(), persist_directory="my-index")
         index.add_documents(splitter.split_documents(pages))
+    if 'persist_directory="library"' in block.text:
+        result = CliRunner().invoke(app, ["index", "10k.pdf", "--kb", "library"])
+        assert result.exit_code == 0, result.output
     if "children" in block.text:
         make_parents()
     if "llama_db" in block.text:
@@ -355,6 +358,17 @@ def test_what_is_shown_to_install_and_make_is_there() -> None:
             assert re.search(rf"^{words[0]}:", makefile, re.MULTILINE), str(block)
         for extra in re.findall(r"langchain-rse\[(\w+)\]", " ".join(words)):
             assert re.search(rf"^{extra} = \[", project, re.MULTILINE), f"{block}: {extra}"
+
+
+def test_a_page_has_one_name() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    entries = re.findall(r'^ +- "?([^":\n]+)"?: ([\w-]+\.md)$', navigation, re.MULTILINE)
+    names = {page: name for name, page in entries}
+    for page in PAGES[1:]:
+        if page.name != "index.md":
+            title = page.read_text(encoding="utf-8").partition("\n")[0]
+            assert title == f"# {names[page.name]}"
+            assert not title.endswith("?")
 
 
 def anchors_of(page: Path) -> set[str]:
