@@ -286,6 +286,15 @@ def readme_per_change(block: Block) -> Any:
     return pytest.param(block, id=str(block), marks=[] if is_in_readme else pytest.mark.nightly)
 
 
+def read_before(block: Block) -> list[Block]:
+    """The examples above one in the README, where each may use the names of earlier ones."""
+    if block.page != PAGES[0]:
+        return []
+    return [
+        each for each in in_language("python") if each.page == block.page and each.line < block.line
+    ]
+
+
 @pytest.mark.usefixtures("folder", "services", "servers", "others")
 @pytest.mark.filterwarnings("ignore:.*langchain-community:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")
@@ -294,8 +303,11 @@ def readme_per_change(block: Block) -> Any:
 @pytest.mark.filterwarnings("ignore:The model '.*' is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("block", list(map(readme_per_change, in_language("python"))))
 def test_an_example_runs_as_it_stands(block: Block, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = "\n" * (block.line - 1) + block.text  # so that errors name the page's line
-    exec(compile(lines, str(block.page), "exec"), {"__name__": "__main__"})  # noqa: S102
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for each in [*read_before(block), block]:
+        capsys.readouterr()
+        lines = "\n" * (each.line - 1) + each.text  # so that errors name the page's line
+        exec(compile(lines, str(each.page), "exec"), names)  # noqa: S102
     assert bool(capsys.readouterr().out.strip()) == ("print(" in block.text)
 
 
