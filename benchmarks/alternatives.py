@@ -1,4 +1,4 @@
-"""What ours is compared with, each as a LangChain retriever over the same vectors."""
+"""The alternatives, each a LangChain retriever over the same vectors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from langchain_rse.config import Greedy
 
 CANDIDATES = 200
 FUSION_CONSTANT = 60  # of reciprocal rank fusion, as published and in LangChain
-# At no penalty at all every chunk of a document is as good as any other.
+# With a penalty of 0, all chunks of a document would be equally good.
 HALVINGS = 5
 WITHOUT_LIMIT = 10_000
 
@@ -26,14 +26,13 @@ WITHOUT_LIMIT = 10_000
 class NeighborRetriever(BaseRetriever):
     """Each hit with the chunks around it, in order of rank.
 
-    Chunks that came with a better hit are left out; each range of chunks that is left of a hit and
-    its neighbors is one Document.
+    Chunks that came with a better hit are excluded; each remaining range of chunks is one Document.
     """
 
     retriever: BaseRetriever
     """Finds the hits."""
     store: MatrixStore
-    """Knows where the documents' chunks are."""
+    """Has the spans of the chunks."""
     sources: Mapping[str, str]
     """The documents' texts by id."""
     around: int
@@ -61,11 +60,11 @@ class NeighborRetriever(BaseRetriever):
 
 
 class RememberingRetriever(BaseRetriever):
-    """The best hits of a retriever, which is asked only once for each query."""
+    """The best hits of a retriever, cached by query."""
 
     retriever: BaseRetriever
     count: int = CANDIDATES
-    """The most hits."""
+    """The maximum number of hits."""
     _found: dict[str, list[Document]] = PrivateAttr(default_factory=dict)
 
     @override
@@ -87,7 +86,7 @@ def ranges(numbers: Sequence[int]) -> Iterator[range]:
 def slice_of(
     sources: Mapping[str, str], store: MatrixStore, doc_id: str, chunks: range
 ) -> Document:
-    """The text of a range of a document's chunks, as it stands in the source."""
+    """The text of a range of a document's chunks, as a slice of the source."""
     start, end = store.spans[doc_id, chunks[0]][0], store.spans[doc_id, chunks[-1]][1]
     return Document(
         page_content=sources[doc_id][start:end],
@@ -98,7 +97,7 @@ def slice_of(
 class ParentRetriever(BaseRetriever):
     """Parents of consecutive chunks in the order of their first hit, as `ParentDocumentRetriever`.
 
-    Its children are the chunks that all methods have, so they have the same vectors.
+    The children are the chunks of all methods, with the same vectors.
     """
 
     retriever: BaseRetriever
@@ -106,7 +105,7 @@ class ParentRetriever(BaseRetriever):
     store: MatrixStore
     sources: Mapping[str, str]
     chunks: int
-    """Chunks of a parent."""
+    """The number of chunks of a parent."""
 
     @override
     def _get_relevant_documents(
@@ -129,7 +128,7 @@ class ParentRetriever(BaseRetriever):
 
 
 class LexicalRetriever(BaseRetriever):
-    """The chunks that match the words of a query best."""
+    """The best chunks by keyword search."""
 
     docstore: SQLDocStore
 
@@ -166,7 +165,7 @@ class RerankedRetriever(BaseRetriever):
     retriever: BaseRetriever
     reranker: BaseDocumentCompressor
     count: int
-    """The number of hits that are reranked."""
+    """The number of hits to rerank."""
 
     @override
     def _get_relevant_documents(
@@ -179,21 +178,20 @@ class RerankedRetriever(BaseRetriever):
 class FilledRetriever(BaseRetriever):
     """The published greedy search, made to return enough text for a budget.
 
-    It limits the number of chunks, not of characters, and stops early. Here, for each query,
+    The search limits the number of chunks, not of characters, and stops early. For each query:
 
-    1. ``minimum_value`` is lowered until nothing is below it;
-    2. the limit of chunks (``overall_max_length``) starts at the chunks of full size that the
-       budget has room for, and is raised until the segments have as many characters as the budget.
-       Without that limit, the first long segment would spend small budgets, which does worse;
-    3. where no limit is high enough, because no more chunks are worth their penalty, the
-       penalty is halved, up to five times; if the budget still is not filled, the longest
-       answer counts.
+    1. ``minimum_value`` is so low that no segment is below it.
+    2. The limit of chunks (``overall_max_length``) starts at the number of full chunks that fit
+       the budget. It rises until the segments are as long as the budget. Without that limit, the
+       first long segment would spend small budgets, with worse results.
+    3. If no limit is high enough because no further chunks have a positive value, the penalty is
+       halved, up to five times. If the budget is still not filled, the longest answer counts.
 
-    Segments come best first. All else is as published, the number of documents included.
+    Segments come best first. All else, including the number of documents, is as published.
     """
 
     retriever: RSERetriever
-    """Asked again and again; its config is the published one."""
+    """The retriever with the published config; it is asked repeatedly."""
     budget: int
     """Characters to fill."""
     chunk_size: int
@@ -217,7 +215,7 @@ class FilledRetriever(BaseRetriever):
         limit = max(self.budget // self.chunk_size, 1)
         found = self._ask(query, penalty, limit)
         while limit < WITHOUT_LIMIT and length_of(found) < self.budget:
-            # At least this many more chunks are needed.
+            # At least this many additional chunks are needed.
             limit += -(-(self.budget - length_of(found)) // self.chunk_size)
             found = self._ask(query, penalty, limit)
         return found
@@ -233,5 +231,5 @@ class FilledRetriever(BaseRetriever):
 
 
 def length_of(documents: Sequence[Document]) -> int:
-    """The characters of all texts."""
+    """The total number of characters."""
     return sum(len(document.page_content) for document in documents)

@@ -1,8 +1,8 @@
-"""What one budget for a conversation saves: how much text an agent reads, with and without it.
+"""How much text an agent reads in a conversation, with and without a budget for all of it.
 
 Run from anywhere: ``python benchmarks/conversations.py``. In each conversation, a scripted model
-asks eight related questions about the Python reference, one search each, and gives a short answer.
-A request is what the model reads at once; of it, the answers of the tool are counted.
+asks eight related questions about the Python reference, with one search each, and gives a short
+answer. The tables count the characters of the tool's answers in each request to the model.
 """
 
 from __future__ import annotations
@@ -70,24 +70,24 @@ CONVERSATIONS = {
 }
 
 
-class Asking(BaseChatModel):
-    """Searches for each question that it is asked, then answers in a few words."""
+class ScriptedModel(BaseChatModel):
+    """Searches once for each question, then answers in a few words."""
 
     requests: list[int] = Field(default_factory=list)  # the characters of the tool's answers
     tool_name: str
 
     @property
     def _llm_type(self) -> str:
-        return "asking"
+        return "scripted"
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:  # noqa: ANN401, ARG002
-        """Bind nothing: the script knows the tool."""
+        """Return the model unchanged: the script knows the tool."""
         return self
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:  # noqa: ANN401
         self.requests.append(sum(len(m.text) for m in messages if m.type == "tool"))
         last = messages[-1]
-        answer = AIMessage("It is as passage [1] says.")
+        answer = AIMessage("See passage [1].")
         if isinstance(last, HumanMessage):
             call = {"name": self.tool_name, "args": {"query": last.text}, "id": last.text}
             answer = AIMessage("", tool_calls=[call])
@@ -95,7 +95,7 @@ class Asking(BaseChatModel):
 
 
 def main() -> None:
-    """Measure, and print a table."""
+    """Measure and print a table."""
     retriever = RSERetriever(
         vectorstore=InMemoryVectorStore(WordLlamaEmbeddings()), docstore=SQLDocStore("sqlite://")
     )
@@ -113,7 +113,7 @@ def main() -> None:
 
 def converse(tool: BaseTool, questions: Sequence[str], budget: int | None) -> list[int]:
     """Hold a conversation; return the characters of the tool's answers in each request."""
-    model = Asking(tool_name=tool.name)
+    model = ScriptedModel(tool_name=tool.name)
     if budget is None:
         agent = create_agent(model, [tool])
     else:

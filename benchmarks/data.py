@@ -1,4 +1,4 @@
-"""What benchmarks read: sets of questions about documents, and texts that every Python has."""
+"""Input of the benchmarks: datasets of questions, and texts that every Python includes."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from langchain_rse.evaluation import Question, load_questions
 from langchain_rse.indexer import default_text_splitter
 
 HERE = Path(__file__).resolve().parent
-CHUNK_SIZE = 800  # of the texts that every Python has
+CHUNK_SIZE = 800  # of the texts that every Python includes
 
 
 class Layout(NamedTuple):
-    """How a folder is measured.
+    """How a dataset is measured.
 
     Attributes:
         chunk_size: Characters of a full chunk.
-        budgets: Characters that may be returned, ascending.
+        budgets: Numbers of characters that may be returned, ascending.
         names: True to embed chunks with their document's name in front.
     """
 
@@ -47,7 +47,7 @@ class Layout(NamedTuple):
     names: bool
 
 
-LANGUAGE = "languages-"  # begins the names of sets that are not in English
+LANGUAGE = "languages-"  # prefix of datasets that are not in English
 LANGUAGES = Layout(200, (400, 800, 1600), names=False)
 LAYOUTS = {
     "chats": Layout(400, (800, 1600, 3200), names=False),
@@ -67,7 +67,7 @@ OTHER_LAYOUT = Layout(800, (4000, 8000, 16000), names=False)
 
 @dataclass(frozen=True)
 class Folder:
-    """A set of documents and questions about them.
+    """A dataset: documents and questions about them.
 
     Attributes:
         name: The sub-folder's name.
@@ -83,7 +83,7 @@ class Folder:
 
     @property
     def documents(self) -> list[Document]:
-        """The documents, with the file's name, which the questions use, as their source."""
+        """The documents; their ids, which the evidence uses, are names of files."""
         return [
             Document(page_content=text, metadata={"doc_id": name, "source": f"{name}.txt"})
             for name, text in self.sources.items()
@@ -96,15 +96,15 @@ class Folder:
 
 
 def parse_arguments(description: str | None, **options: Mapping[str, Any]) -> argparse.Namespace:
-    """Read the options that all benchmarks of quality have, and further ones by name.
+    """Read the options that all quality benchmarks share, and additional ones by name.
 
-    The folder for results is made at once, and not only when a benchmark has run for hours.
+    Makes the folder for results now, rather than after hours.
     """
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--data", type=Path, required=True, help="folder with the sub-folders")
-    parser.add_argument("--folders", nargs="+", metavar="NAME", help="default: all in PATH")
+    parser.add_argument("--data", type=Path, required=True, help="folder of the datasets")
+    parser.add_argument("--folders", nargs="+", metavar="NAME", help="default: all datasets")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=["minilm"])
-    parser.add_argument("--every", type=int, default=1, help="ask each Nth question; default 1")
+    parser.add_argument("--every", type=int, default=1, help="ask every Nth question; default 1")
     parser.add_argument("--out", type=Path, default=HERE / "results", help="folder for results")
     parser.add_argument("--cache", type=Path, default=HERE / ".cache", help="folder for vectors")
     for name, settings in options.items():
@@ -121,7 +121,7 @@ def parse_arguments(description: str | None, **options: Mapping[str, Any]) -> ar
 
 
 def command_given() -> str:
-    """What was run, without the places of data and results."""
+    """The command line, without the folders of data and results."""
     script = Path(sys.argv[0]).name
     given = iter(sys.argv[1:])
     options = []
@@ -151,7 +151,7 @@ def read_folder(data: Path, name: str) -> Folder:
 def index(
     folder: Folder, model: str, cache: Path, docstore: BaseStore[str, Document]
 ) -> tuple[RSERetriever, MatrixStore]:
-    """Our retriever over a folder's chunks, and its vector store."""
+    """A retriever over a dataset's chunks, and its vector store."""
     embeddings = CachedEmbeddings(model, cache / f"{folder.name}-{model}.npz")
     store = MatrixStore(embeddings, f"{folder.name}, chunks", named=folder.layout.names)
     ours = RSERetriever(vectorstore=store, docstore=docstore, text_splitter=folder.splitter)
@@ -162,13 +162,13 @@ def index(
 
 
 class MatrixStore(VectorStore):
-    """Vectors in memory, searched in full; scores are cosine similarities.
+    """Vectors in memory, searched exhaustively; scores are cosine similarities.
 
-    Vectors are made at the first search, all at once.
+    The first search embeds all texts.
 
     Args:
         embeddings: The model.
-        title: What the texts are, to show while they are embedded.
+        title: A name for the texts, shown while they are embedded.
         named: True to embed each text with its document's name in front.
     """
 
@@ -187,7 +187,7 @@ class MatrixStore(VectorStore):
 
     @cached_property
     def spans(self) -> dict[tuple[str, int], tuple[int, int]]:
-        """Where each chunk begins and ends in its document, by the document's id and its number."""
+        """Start and end of each chunk in its document, by document id and chunk number."""
         return {
             (chunk.metadata["doc_id"], chunk.metadata["chunk_index"]): (
                 chunk.metadata["start_index"],
@@ -238,7 +238,7 @@ class MatrixStore(VectorStore):
                 [self._embedded(document) for document in self._documents], self._title
             )
         similarity = self._vectors @ self._embeddings.queries([query])[0]
-        # Stable: of texts that occur twice, the first comes first.
+        # Stable, so that duplicate texts keep their order.
         best = np.argsort(-similarity, kind="stable")[:k]
         return list(zip(best.tolist(), similarity[best].tolist(), strict=True))
 
@@ -265,8 +265,8 @@ class Corpus(NamedTuple):
     """Documents and queries.
 
     Attributes:
-        documents: One for each text.
-        chunks: How many chunks of `CHUNK_SIZE` characters the documents have.
+        documents: One per text.
+        chunks: The number of chunks of `CHUNK_SIZE` characters.
         queries: First sentences of topics and docstrings.
     """
 
@@ -276,7 +276,7 @@ class Corpus(NamedTuple):
 
 
 def read_corpus(chunks: int, queries: int, rng: random.Random) -> Corpus:
-    """The reference's topics, then files of source in random order, about ``chunks`` chunks."""
+    """Topics of the reference, then source files in random order, about ``chunks`` chunks."""
     splitter = RecursiveCharacterTextSplitter(chunk_size=CHUNK_SIZE, chunk_overlap=0)
     documents: list[Document] = []
     asked = [" ".join(text.split(".")[0].split()) for text in topics.values()]
@@ -305,7 +305,7 @@ def read_texts(rng: random.Random) -> Iterator[tuple[str, str]]:
         )
         rng.shuffle(files)
         for file in files:
-            # Some of Python's own tests are meant to be unreadable.
+            # Some test files of Python are unreadable on purpose.
             text = file.read_text(encoding="utf-8", errors="replace")
             if text.strip():
                 yield str(file.relative_to(folder)), text
@@ -314,7 +314,7 @@ def read_texts(rng: random.Random) -> Iterator[tuple[str, str]]:
 def first_sentences(source: str) -> list[str]:
     """The first sentences of all docstrings of a file."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about what the file does
+        warnings.simplefilter("ignore")  # the parser warns about the file's code
         try:
             tree = ast.parse(source)
         except (SyntaxError, ValueError):

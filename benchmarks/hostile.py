@@ -1,8 +1,8 @@
-"""How long texts take that strangers may send, and that their time grows with their length.
+"""Times how the package reads hostile texts; the time must grow in proportion to the length.
 
 Run from anywhere: ``python benchmarks/hostile.py``. Each reader of the package gets all texts of
-tests/hostile.py at 250,000 characters; those that take it longest then also at 500,000 and
-1,000,000. Exits with 1 if one of 1,000,000 takes more than 2 seconds.
+tests/hostile.py at 250,000 characters, and its slowest texts also at 500,000 and 1,000,000. Exits
+with 1 if a text of 1,000,000 characters takes more than 2 seconds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Reader = Callable[[str], Callable[[], object]]
 
 
 class AllAlike(Embeddings):
-    """A model that takes no time: what a real one takes for a long query is its own."""
+    """A model that takes no time, so that only the package is measured."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed texts."""
@@ -45,7 +45,7 @@ class AllAlike(Embeddings):
 
 
 def main() -> int:
-    """Measure, print."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--readers", nargs="+", help="default: all", metavar="NAME")
     wanted = parser.parse_args().readers
@@ -61,8 +61,8 @@ def main() -> int:
     for name, reader in readers().items():
         if wanted and name not in wanted:
             continue
-        own_texts = texts_of_queries if name.startswith("a query") else texts
-        for title, seconds in slowest(reader, own_texts):
+        texts_of_reader = texts_of_queries if name.startswith("a query") else texts
+        for title, seconds in slowest(reader, texts_of_reader):
             shortest, middle, longest = seconds
             is_met &= longest <= MOST_SECONDS
             print(
@@ -75,7 +75,7 @@ def main() -> int:
 
 
 def readers() -> dict[str, Reader]:
-    """What reads texts of strangers."""
+    """Everything that reads untrusted text."""
     retriever = RSERetriever(
         vectorstore=InMemoryVectorStore(AllAlike()),
         docstore=SQLDocStore("sqlite://"),
@@ -96,7 +96,7 @@ def readers() -> dict[str, Reader]:
 def slowest(
     reader: Reader, texts: dict[int, dict[str, str]]
 ) -> Iterator[tuple[str, tuple[float, ...]]]:
-    """Yield the texts that take a reader longest, each with its seconds by length."""
+    """Yield the slowest texts of a reader, each with its seconds by length."""
     shortest_texts = texts[LENGTHS[0]]
     seconds = {title: seconds_of(reader(text)) for title, text in shortest_texts.items()}
     titles = sorted(seconds, key=lambda title: -seconds[title])[:SLOWEST]
@@ -105,7 +105,7 @@ def slowest(
 
 
 def seconds_of(call: Callable[[], object]) -> float:
-    """The seconds that a call takes, at best of two if it is short."""
+    """The seconds of a call; the better of two runs if the first is short."""
     best = float("inf")
     for _ in range(2):
         started = time.perf_counter()

@@ -1,8 +1,9 @@
-"""Indexing without the embedding: splitting, aligning and storing; and the memory it needs.
+"""Time and memory of indexing without the embedding: splitting, aligning and storing.
 
-The vector store does nothing, the docstore is a `SQLDocStore` on SQLite in a temporary folder.
+The vector store discards everything; the docstore is a `SQLDocStore` on SQLite in a temporary
+folder.
 Run from anywhere: ``python benchmarks/indexing.py [--data DIR] [--rounds 5] [--memory 100]``.
-With ``--against PATH``, the times beside those of another checkout of this repository instead.
+With ``--against PATH``, compares the times with another checkout of this repository instead.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from typing_extensions import override
 
 from langchain_rse import RSEIndexer, SQLDocStore
 
-# The default.
+# The default splitter.
 SPLITTER = RecursiveCharacterTextSplitter(chunk_size=800, chunk_overlap=0)
 MEGABYTES = 1024
 SUFFIXES = (".txt", ".md", ".txt.gz", ".md.gz")
 
 
 class NoVectors(VectorStore):
-    """A vector store that does nothing, so that only RSE is measured."""
+    """A vector store that discards everything, so that only RSE is measured."""
 
     @override
     def add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
@@ -62,7 +63,7 @@ class NoVectors(VectorStore):
 
 
 def main() -> None:
-    """Measure, print."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--data", type=Path, help="folder of .txt, .md or .txt.gz; default: Python's reference"
@@ -92,14 +93,14 @@ def compare_checkouts(other: Path, data: Path | None, rounds: int) -> None:
     print(f"Indexing by this checkout and {other}, in turns; medians of {rounds}")
     options = ["--data", str(data)] if data else []
     with checkouts(__file__, other, options) as ask:
-        answers = in_turns(ask, [None] * (rounds + 1))[1:]  # the first one imports
+        answers = in_turns(ask, [None] * (rounds + 1))[1:]  # the first request imports modules
     seconds = {side: [each[side] for each in answers] for side in (THIS, OTHER)}
     print(f"{'':13} {COMPARED_HEADER}")
     print(f"add_documents {compared(seconds)}")
 
 
 def read_documents(folder: Path | None) -> list[Document]:
-    """The files of a folder; or Python's reference, ten times."""
+    """The files of a folder, or ten copies of Python's reference."""
     if folder is None:
         reference = "\n\n".join(topics.values())
         return [Document(f"{n}\n\n{reference}", metadata={"source": str(n)}) for n in range(10)]
@@ -110,13 +111,13 @@ def read_documents(folder: Path | None) -> list[Document]:
 
 
 def read(path: Path) -> str:
-    """The text of a file, packed or not."""
+    """The text of a file, compressed or not."""
     data = path.read_bytes()
     return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
 
 
 def report_times(documents: Sequence[Document], rounds: int) -> None:
-    """Print how long the splitter takes by itself, and with what RSE does."""
+    """Print the times of the splitter alone, `find_spans` and indexing."""
     from langchain_rse.ingest.splitting import find_spans  # noqa: PLC0415 - not in every checkout
 
     texts = [document.page_content for document in documents]
@@ -135,7 +136,7 @@ def report_times(documents: Sequence[Document], rounds: int) -> None:
         "add_documents": lambda: index(documents),
     }
     seconds: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(rounds):  # they take turns: a busy machine slows all
+    for _ in range(rounds):  # in turns: a busy machine slows all
         for name, way in ways.items():
             seconds[name].append(way())
     chunks = sum(counts)
@@ -143,16 +144,16 @@ def report_times(documents: Sequence[Document], rounds: int) -> None:
         f"\nIndexing {len(documents)} documents, {sum(map(len, texts)):,} characters, {chunks:,} "
         f"chunks, without the embedding: medians of {rounds}"
     )
-    print(f"{'':16} {'seconds':>8} {'µs a chunk':>11} {'x splitter':>11}")
+    print(f"{'':16} {'seconds':>8} {'µs per chunk':>12} {'x splitter':>11}")
     base = seconds["the splitter"]
     for name, some in seconds.items():
         median = statistics.median(some)
         ratio = statistics.median(one / own for one, own in zip(some, base, strict=True))
-        print(f"{name:16} {median:8.2f} {1e6 * median / chunks:11.0f} {ratio:11.2f}")
+        print(f"{name:16} {median:8.2f} {1e6 * median / chunks:12.0f} {ratio:11.2f}")
 
 
 def index(documents: Sequence[Document]) -> float:
-    """Index into a new database; the seconds of the call."""
+    """Index into a new database and return the seconds of the call."""
     with tempfile.TemporaryDirectory() as folder:
         docstore = SQLDocStore(f"sqlite:///{folder}/chunks.db")
         indexer = RSEIndexer(NoVectors(), docstore, text_splitter=SPLITTER)
@@ -162,11 +163,11 @@ def index(documents: Sequence[Document]) -> float:
 
 
 def report_memory(documents: Sequence[Document], size: int) -> None:
-    """Print the largest memory of a process that indexes one long document, by its characters."""
-    print(f"\nMemory: one document of {size} MB, made of these, in a process of its own")
+    """Print the peak memory of a process that indexes one long document."""
+    print(f"\nMemory: one document of {size} MB, made of these texts, in a separate process")
     print(f"{'':34} {'MB':>6}")
-    # Python keeps a text with one character beyond U+FFFF in four bytes a character.
-    for name, added in [("as they are", ""), ("with an emoji", "\N{GRINNING FACE}")]:
+    # One character beyond U+FFFF makes Python store each character of a text in four bytes.
+    for name, added in [("plain", ""), ("with an emoji", "\N{GRINNING FACE}")]:
         context = multiprocessing.get_context("spawn")
         receiver, sender = context.Pipe(duplex=False)
         process = context.Process(
@@ -179,13 +180,13 @@ def report_memory(documents: Sequence[Document], size: int) -> None:
         finally:
             process.join()
         verdict = "met" if peak < MEGABYTES else "MISSED"
-        print(f"{name + ': before, libraries':34} {before:6.0f}")
-        print(f"{name + ': the text alone':34} {text:6.0f}")
-        print(f"{name + ': at most':34} {peak:6.0f}  target {MEGABYTES}: {verdict}")
+        print(f"{name + ': libraries':34} {before:6.0f}")
+        print(f"{name + ': text':34} {text:6.0f}")
+        print(f"{name + ': peak':34} {peak:6.0f}  target {MEGABYTES}: {verdict}")
 
 
 def measure_memory(texts: Sequence[str], size: int, added: str, sender: Any) -> None:  # noqa: ANN401
-    """In the new process: index a text of ``size`` megabytes, and send the memory it took."""
+    """In the new process: index a text of ``size`` megabytes and send the memory used."""
     before = used()
     text = added.join(("", "".join(pieces(texts, size * 1_000_000))))
     document = Document(text, metadata={"source": "long"})
@@ -196,7 +197,7 @@ def measure_memory(texts: Sequence[str], size: int, added: str, sender: Any) -> 
 
 
 def pieces(texts: Sequence[str], size: int) -> Iterator[str]:
-    """The texts again and again, until they have ``size`` bytes."""
+    """The texts, repeated up to ``size`` bytes."""
     while True:
         for text in texts:
             data = text.encode()[:size]
@@ -207,7 +208,7 @@ def pieces(texts: Sequence[str], size: int) -> Iterator[str]:
 
 
 def used() -> float:
-    """The most memory this process has had, in megabytes."""
+    """The peak memory of this process, in megabytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
 

@@ -1,10 +1,10 @@
-"""Load: many callers at once, the event loop, memory and growth; all beside the store's.
+"""Concurrent callers, the event loop, memory and growth, compared with the store alone.
 
-Chroma on disk with a `SQLDocStore` on SQLite, and PostgreSQL for both stores (`PGVectorStore` with
-an HNSW index, `SQLDocStore`), on a server of its own. What is compared takes turns in one process.
-Nothing is downloaded.
+The stores are Chroma on disk with a `SQLDocStore` on SQLite, then PostgreSQL for both
+(`PGVectorStore` with an HNSW index, `SQLDocStore`), on a server that the script starts. The
+retriever and the store alone take turns in one process. Nothing is downloaded.
 Run from anywhere: ``python benchmarks/load.py [--chunks 5000] [--queries 320] [--rounds 4]``.
-``--only`` runs some of its parts.
+``--only`` runs some parts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse.embeddings import WordLlamaEmbeddings
 
 CALLERS = (1, 8, 64)
-# At this many callers on PostgreSQL: at least this share of the store's queries a second.
+# With this many callers on PostgreSQL: at least this share of the store's queries per second.
 TARGET_CALLERS, TARGET_SHARE = 64, 0.7
 TARGET_BLOCKED = 0.05
 TARGET_GROWTH = 0.05
@@ -50,7 +50,7 @@ Ask = Callable[[str], Awaitable[Any]]
 
 
 class Pair(NamedTuple):
-    """A vector store, and the retriever over it and a docstore."""
+    """A vector store and a retriever over it."""
 
     name: str
     retriever: RSERetriever
@@ -58,17 +58,17 @@ class Pair(NamedTuple):
 
 
 def main() -> None:
-    """Measure, print."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chunks", type=int, default=5_000, help="default 5,000")
-    parser.add_argument("--queries", type=int, default=320, help="a round; default 320")
+    parser.add_argument("--queries", type=int, default=320, help="queries per round; default 320")
     parser.add_argument("--rounds", type=int, default=4, help="default 4")
     parser.add_argument("--memory", type=int, default=10_000, help="queries; default 10,000")
     parser.add_argument(
         "--growth", type=int, nargs="+", default=[1_000, 10_000, 100_000], help="documents"
     )
-    parser.add_argument("--no-postgres", action="store_true", help="Chroma and SQLite only")
-    parser.add_argument("--only", choices=PARTS, nargs="+", default=PARTS, help="default all")
+    parser.add_argument("--no-postgres", action="store_true", help="only Chroma and SQLite")
+    parser.add_argument("--only", choices=PARTS, nargs="+", default=PARTS, help="default: all")
     arguments = parser.parse_args()
     logging.disable(logging.INFO)
     corpus = read_corpus(arguments.chunks, 200, random.Random(0))
@@ -82,10 +82,10 @@ def main() -> None:
 
 
 def measure_pair(pair: Pair, corpus: Corpus, arguments: argparse.Namespace) -> None:
-    """All that is measured on one pair of stores."""
+    """Run all measurements on one pair of stores."""
     say(f"\n{pair.name}: {len(corpus.documents):,} documents, {corpus.chunks:,} chunks")
     seconds = seconds_of(lambda: pair.retriever.add_documents(corpus.documents))
-    say(f"indexed: {corpus.chunks / seconds:,.0f} chunks a second")
+    say(f"indexed: {corpus.chunks / seconds:,.0f} chunks per second")
     if "callers" in arguments.only:
         asyncio.run(measure_callers(pair, corpus.queries, arguments.queries, arguments.rounds))
     if "memory" in arguments.only and isinstance(pair.store, Chroma):
@@ -109,11 +109,11 @@ def make_pair(name: str, url: str, store: VectorStore) -> Pair:
     return Pair(name, retriever, store)
 
 
-# Callers at once
+# Concurrent callers
 
 
 async def measure_callers(pair: Pair, queries: Sequence[str], count: int, rounds: int) -> None:
-    """Ask with more and more callers, the store alone and RSE in turns."""
+    """Ask with a growing number of callers, the store alone and RSE in turns."""
 
     async def bare(text: str) -> object:
         return await pair.store.asimilarity_search_with_score(text, k=FETCH_K)
@@ -122,10 +122,10 @@ async def measure_callers(pair: Pair, queries: Sequence[str], count: int, rounds
     for ask in ways.values():
         await ask_all(ask, queries[:20], 4)
     gc.collect()
-    gc.freeze()  # else a full collection of all that was imported is the longest step of all
+    gc.freeze()  # a full collection of all imported objects would be the longest step
     say(f"{FETCH_K} candidates; medians of {rounds} rounds of {count} queries, in turns")
     say(
-        f"{'callers':>7} {'':6} {'a second':>9} {'50 %: ms':>9} {'95 %':>7} {'99 %':>7} "
+        f"{'callers':>7} {'':6} {'per s':>9} {'50 %: ms':>9} {'95 %':>7} {'99 %':>7} "
         f"{'loop late: ms':>14} {'ratio':>6}"
     )
     for callers in CALLERS:
@@ -135,14 +135,15 @@ async def measure_callers(pair: Pair, queries: Sequence[str], count: int, rounds
             for name in list(ways) if number % 2 else list(ways)[::-1]:
                 taken[name].append(await ask_all(ways[name], some, callers))
         report_callers(pair, callers, taken)
-    say(f"longest step of ours on the event loop: {1e3 * await longest_step(pair, queries):.1f} ms")
+    longest = 1e3 * await longest_step(pair, queries)
+    say(f"longest step of the retriever on the event loop: {longest:.1f} ms")
     docstore = pair.retriever.docstore
     if isinstance(docstore, SQLDocStore):
         docstore.close()
 
 
 class Round(NamedTuple):
-    """Queries a second, the seconds of each, and the most that the event loop was late."""
+    """Queries per second, the seconds of each, and the longest delay of the event loop."""
 
     rate: float
     latencies: list[float]
@@ -150,7 +151,7 @@ class Round(NamedTuple):
 
 
 async def ask_all(ask: Ask, queries: Sequence[str], callers: int) -> Round:
-    """Ask all queries, as many at once as there are callers."""
+    """Ask all queries with a number of concurrent callers."""
     waiting = iter(queries)
     latencies: list[float] = []
     late = 0.0
@@ -177,7 +178,7 @@ async def ask_all(ask: Ask, queries: Sequence[str], callers: int) -> Round:
 
 
 def report_callers(pair: Pair, callers: int, taken: dict[str, list[Round]]) -> None:
-    """Print both rows, and whether the targets are met."""
+    """Print both rows and whether the targets are met."""
     rates = {name: statistics.median(each.rate for each in some) for name, some in taken.items()}
     ratio = statistics.median(
         ours.rate / store.rate for ours, store in zip(taken[OURS], taken[STORE], strict=True)
@@ -193,7 +194,7 @@ def report_callers(pair: Pair, callers: int, taken: dict[str, list[Round]]) -> N
         )
     if callers == TARGET_CALLERS and not isinstance(pair.store, Chroma):
         verdict = "met" if ratio >= TARGET_SHARE else "MISSED"
-        say(f"Target: at least {TARGET_SHARE} of the store's queries a second: {verdict}.")
+        say(f"Target: at least {TARGET_SHARE} of the store's queries per second: {verdict}.")
     added = late[OURS] - late[STORE]
     verdict = "met" if added <= TARGET_BLOCKED else "MISSED"
     say(
@@ -202,9 +203,9 @@ def report_callers(pair: Pair, callers: int, taken: dict[str, list[Round]]) -> N
 
 
 async def longest_step(pair: Pair, queries: Sequence[str]) -> float:
-    """The longest that one caller's code holds the event loop between two awaits, the store's too.
+    """The longest time that one caller blocks the event loop between two awaits, store included.
 
-    One caller at a time: what the loop is late by is then one step.
+    With one caller at a time, the delay of the loop is one step.
     """
     rounds = [await ask_all(pair.retriever.ainvoke, [text], 1) for text in queries[:100]]
     return statistics.median(sorted(each.late for each in rounds)[-5:])
@@ -214,7 +215,7 @@ async def longest_step(pair: Pair, queries: Sequence[str]) -> float:
 
 
 def measure_memory(pair: Pair, queries: Sequence[str], count: int) -> None:
-    """Ask again and again, sync and async by turns, and print how much memory there is."""
+    """Ask repeatedly, sync and async in turns, and print the memory of the process."""
 
     async def ask_async(some: Sequence[str]) -> None:
         await ask_all(pair.retriever.ainvoke, some, 8)
@@ -237,16 +238,16 @@ def measure_memory(pair: Pair, queries: Sequence[str], count: int) -> None:
     first = next(size for asked_so_far, size in sizes.items() if asked_so_far >= count // 10)
     growth = sizes[max(sizes)] / first - 1
     shown = ", ".join(f"{n:,}: {size:.0f}" for n, size in sizes.items() if n % (2 * page) == 0)
-    say(f"memory in MB after so many queries: {shown}")
+    say(f"memory in MB by number of queries: {shown}")
     verdict = "met" if growth <= TARGET_GROWTH else "MISSED"
     say(
-        f"Target: at most {TARGET_GROWTH:.0%} more from query {count // 10:,} on: {verdict} "
+        f"Target: at most {TARGET_GROWTH:.0%} growth from query {count // 10:,} on: {verdict} "
         f"({growth:+.1%})."
     )
 
 
 def resident() -> float:
-    """Memory of this process in MB, where the system tells it."""
+    """Memory of this process in MB; NaN if the system does not report it."""
     try:
         pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
     except OSError:
@@ -258,11 +259,11 @@ def resident() -> float:
 
 
 def measure_growth(folder: Path, sizes: Sequence[int]) -> None:
-    """Add short documents up to each size, and time single calls there."""
+    """Add short documents up to each size and time single calls."""
     store = make_chroma(folder, "growth", DeterministicFakeEmbedding(size=32))
     pair = make_pair("growth", f"sqlite:///{folder / 'growth.db'}", store)
-    say("\nGrowth on Chroma and SQLite: documents of one chunk, invented vectors; medians in ms")
-    columns = ("store", "invoke", "add one", "no-op add", "replace", "delete", "a second")
+    say("\nGrowth on Chroma and SQLite: documents of one chunk, made-up vectors; medians in ms")
+    columns = ("store", "invoke", "add one", "no-op add", "replace", "delete", "added/s")
     say(f"{'documents':>10} " + " ".join(f"{name:>10}" for name in columns))
     present = 0
     for size in sizes:
@@ -302,7 +303,7 @@ def single_calls(pair: Pair, size: int) -> Iterator[float]:
 
 
 def batches(items: Sequence[Document], size: int) -> Iterator[list[Document]]:
-    """Lists of at most so many items."""
+    """Lists of at most ``size`` items."""
     return (list(items[first : first + size]) for first in range(0, len(items), size))
 
 

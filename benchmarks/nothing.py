@@ -1,9 +1,9 @@
-"""Whether a retriever knows when nothing is there: questions of other sets, and missing documents.
+"""Refusal of unanswerable questions: questions of other datasets, and missing documents.
 
 Run from anywhere: ``python benchmarks/nothing.py --data PATH``; PATH as for summary.py. For each
-set, a score floor is fitted without questions. Then its own questions are asked, those of the other
-sets, and its own without the documents that answer them. A question is lost if some of its evidence
-is returned without the floor, and nothing with it. ``--reranked`` asks a sample behind a reranker.
+dataset, a score floor is fitted without questions. Then the script asks its questions, questions of
+the other datasets, and its questions without the documents that answer them. A question is lost if
+the floor suppresses an answer that contained evidence. ``--reranked`` reranks a sample.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from langchain_rse.query.reranking import find_candidates
 from langchain_rse.rerankers import CrossEncoderReranker
 
 BUDGET = 16_000  # characters
-OTHERS = 60  # questions of each other set; behind a reranker 3
+OTHERS = 60  # questions of each other dataset; 3 with a reranker
 DRAWS = 200
 LABELED = 30
 LOST = 1 / (LABELED + 1)
@@ -47,15 +47,15 @@ Values = NDArray[np.float64]
 
 
 class Measured(NamedTuple):
-    """The figures of a set.
+    """The figures of a dataset.
 
     Attributes:
-        floor: What was fitted.
-        recall: Of each question without a floor.
+        floor: The fitted floor.
+        recall: The recall of each question without a floor.
         own: The reach of each question.
-        missing: The same without the documents that answer it.
-        others: The reach of questions of each other set.
-        unanswerable: The reach of questions about this set that have no answer, if there are any.
+        missing: The same without the documents that answer the question.
+        others: The reach of questions of each other dataset.
+        unanswerable: The reach of questions about this dataset that have no answer, if any.
     """
 
     floor: ScoreFloor
@@ -67,7 +67,7 @@ class Measured(NamedTuple):
 
 
 def main() -> None:
-    """Measure, print, and write what was printed."""
+    """Measure, print and write a page."""
     arguments = parse_arguments(__doc__, reranked={"action": "store_true"})
     folders = {}
     for name in arguments.folders:
@@ -90,7 +90,7 @@ def main() -> None:
 def measure(
     folder: Folder, others: dict[str, Folder], model: str, arguments: argparse.Namespace
 ) -> Measured:
-    """Fit the floor of a set, and ask all questions."""
+    """Fit the floor of a dataset and ask all questions."""
     if arguments.reranked:
         count = min(RERANKED["questions"], len(folder.questions))
         chosen = random.Random(0).sample(folder.questions, count)
@@ -105,21 +105,21 @@ def measure(
         retriever = retriever.model_copy(update=settings)
     floor = retriever.fit_score_floor()
     report = evaluate(retriever, folder.questions, [BUDGET], score_floor=None)
-    asker = Asker(retriever, floor)
+    prober = Prober(retriever, floor)
     own = []
     missing = []
     for question in folder.questions:
-        candidates = asker.find(question.question)
-        own.append(asker.reach(question.question, candidates))
+        candidates = prober.find(question.question)
+        own.append(prober.reach(question.question, candidates))
         answering = {evidence.doc_id for evidence in question.evidence}
         rest = [each for each in candidates if each.doc_id not in answering]
-        missing.append(asker.reach(question.question, rest))
+        missing.append(prober.reach(question.question, rest))
     reached = {}
     for other, other_folder in others.items():
         queries = [question.question for question in other_folder.questions]
         if arguments.reranked:
             queries = random.Random(1).sample(queries, RERANKED["others"])
-        reached[other] = asker.ask_all(queries[:OTHERS])
+        reached[other] = prober.ask_all(queries[:OTHERS])
     unanswerable = read_unanswerable(folder, arguments)
     return Measured(
         floor=floor,
@@ -127,12 +127,12 @@ def measure(
         own=np.array(own),
         missing=np.array(missing),
         others=reached,
-        unanswerable=asker.ask_all(unanswerable),
+        unanswerable=prober.ask_all(unanswerable),
     )
 
 
 def read_unanswerable(folder: Folder, arguments: argparse.Namespace) -> list[str]:
-    """The questions about a set that have no answer, if there are any."""
+    """The questions about a dataset that have no answer, if any."""
     path = arguments.data / "unanswerable" / f"{folder.name}.jsonl"
     if not path.exists():
         return []
@@ -143,8 +143,8 @@ def read_unanswerable(folder: Folder, arguments: argparse.Namespace) -> list[str
     return queries
 
 
-class Asker:
-    """Asks through a retriever's search and reranker, and measures how near the best comes."""
+class Prober:
+    """Searches and reranks with a retriever, and measures the reach of the best candidates."""
 
     def __init__(self, retriever: RSERetriever, floor: ScoreFloor) -> None:
         self._settings = retriever
@@ -173,11 +173,11 @@ class Asker:
 
 
 def write_up(results: dict[str, Measured], command: str, *, reranked: bool) -> Iterator[str]:
-    """The whole page, line by line."""
-    yield from ("# When nothing is there", "", f"Made by `{command}`.", "")
+    """The page, line by line."""
+    yield from ("# Unanswerable questions", "", f"Made by `{command}`.", "")
     if reranked:
-        yield "Behind the cross-encoder, a sample of the questions."
-    yield from ("Floors fitted without questions, shares of questions:", "")
+        yield "With the cross-encoder, on a sample of the questions."
+    yield from ("Shares of questions, with floors fitted without questions:", "")
     rows = []
     for name, found in results.items():
         floor = found.floor.floor
@@ -197,7 +197,7 @@ def write_up(results: dict[str, Measured], command: str, *, reranked: bool) -> I
     yield from table(
         [
             *("index", "floor", "own refused", "own lost", "recall lost", "of other sets refused"),
-            *("least of a set", "document missing: refused", "unanswerable: refused"),
+            *("lowest of a dataset", "document missing: refused", "unanswerable: refused"),
         ],
         [[row[0], row[1], *("" if np.isnan(x) else f"{x:.3f}" for x in row[2:])] for row in rows],
     )
@@ -205,22 +205,22 @@ def write_up(results: dict[str, Measured], command: str, *, reranked: bool) -> I
 
 
 def mean_refused(others: dict[str, Values], floor: float) -> float:
-    """The share of questions of other sets below a floor, the mean over sets."""
+    """The mean share, over the other datasets, of questions below a floor."""
     return float(np.mean([(values < floor).mean() for values in others.values()]))
 
 
 def labeled(results: dict[str, Measured]) -> Iterator[str]:
-    """What a floor fitted with questions loses and refuses, over many draws."""
+    """The questions that a floor fitted with questions loses and refuses, over many draws."""
     yield (
-        f"Fitted with {LABELED} questions drawn {DRAWS} times (lost={LOST:.4f}, which is what "
-        "so many allow), measured on the others:"
+        f"Floors fitted with {LABELED} questions drawn {DRAWS} times (lost={LOST:.4f}, the lowest "
+        "that so many questions allow), measured on the other questions:"
     )
     yield ""
     rng = np.random.default_rng(0)
     rows = []
     number = int((LABELED + 1) * LOST + 1e-9)
     for name, found in results.items():
-        # Questions whose evidence is not found cannot be lost.
+        # A question whose evidence is not found cannot be lost.
         reach = np.where(found.recall > 0, found.own, np.inf)
         figures = []
         for _ in range(DRAWS):

@@ -1,12 +1,11 @@
-"""What RSE adds to LangChain and the store it wraps: imports, indexing and queries.
+"""The overhead of RSE over LangChain and the store: imports, indexing and queries.
 
-Chroma on disk with wordllama's vectors and a `SQLDocStore` on SQLite, filled with the Python
-reference and Python source, all in a temporary folder. Nothing is downloaded.
-Then the same queries with the full-text index and without, on SQLite beside Chroma and, with
-``--postgres``, on PostgreSQL beside pgvector.
+The stores are Chroma on disk with wordllama's vectors and a `SQLDocStore` on SQLite, filled with
+the Python reference and Python source, in a temporary folder. Nothing is downloaded.
+Then the same queries run with and without the full-text index, on SQLite with Chroma and, with
+``--postgres``, on PostgreSQL with pgvector.
 Run from anywhere: ``python benchmarks/overhead.py [--chunks 50000] [--queries 200] [--postgres]``.
-With ``--against PATH``, indexing and queries beside those of another checkout of this repository
-instead.
+With ``--against PATH``, compares indexing and queries with another checkout of this repository.
 """
 
 from __future__ import annotations
@@ -64,12 +63,12 @@ IMPORT_TARGET = 1.15
 ROUNDS_OF_IMPORTS = 5
 WARM_UP = 10
 TARGET = 1.5
-HYBRID_TARGET = 0.5  # of what the full-text index adds, to the store's own search
-EXPLAIN_TARGET = 1.3  # of what a query with a trace costs, to one without
+HYBRID_TARGET = 0.5  # time added by the full-text index, relative to the store's search
+EXPLAIN_TARGET = 1.3  # time of a query with a trace, relative to one without
 
 
 class Timing(NamedTuple):
-    """One call: its seconds, of these the seconds of its parts, and what came back."""
+    """Seconds of one call and of its parts, and the number of results."""
 
     seconds: float
     parts: dict[str, float]
@@ -77,18 +76,18 @@ class Timing(NamedTuple):
 
 
 def main() -> None:
-    """Index, query, print."""
+    """Index, query and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chunks", type=int, default=50_000, help="default 50,000")
     parser.add_argument("--queries", type=int, default=200, help="default 200")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--postgres", action="store_true", help="also search on PostgreSQL")
+    parser.add_argument("--postgres", action="store_true", help="also measure PostgreSQL")
     parser.add_argument("--against", type=Path, metavar="PATH", help="another checkout")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
 
     corpus = read_corpus(arguments.chunks, arguments.queries, random.Random(arguments.seed))
-    # Chroma keeps files open, which some systems do not let one remove.
+    # Chroma keeps files open, and some systems cannot remove open files.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         if arguments.serve:
             serve(Server(Path(folder), corpus).answer)
@@ -109,7 +108,7 @@ def main() -> None:
 
 
 def report_imports() -> None:
-    """Print how long imports take in fresh interpreters, in turns, beside LangChain's own."""
+    """Print the times of imports in fresh interpreters, in turns with LangChain's."""
     seconds: dict[str, list[float]] = {statement: [] for statement in IMPORTS}
     for _ in range(ROUNDS_OF_IMPORTS + 1):
         for statement, some in seconds.items():
@@ -128,7 +127,7 @@ def report_imports() -> None:
 
 
 def index(retriever: RSERetriever, corpus: Corpus) -> None:
-    """Index the corpus and print where the time went."""
+    """Index the corpus and print the time of each part."""
     say(f"indexing {len(corpus.documents):,} documents, {corpus.chunks:,} chunks ...")
     store_of(retriever).similarity_search("loads the model", k=1)
     CLOCK.take()
@@ -144,10 +143,10 @@ def index(retriever: RSERetriever, corpus: Corpus) -> None:
     }
     rows["the rest"] = total - sum(rows.values())
     say(f"\nIndexing {corpus.chunks:,} chunks")
-    say(f"{'':20} {'seconds':>8} {'share':>7} {'µs a chunk':>11}")
+    say(f"{'':20} {'seconds':>8} {'share':>7} {'µs per chunk':>12}")
     for name, seconds in [("total", total), *rows.items()]:
         say(
-            f"{name:20} {seconds:8.1f} {seconds / total:7.1%} {1e6 * seconds / corpus.chunks:11.0f}"
+            f"{name:20} {seconds:8.1f} {seconds / total:7.1%} {1e6 * seconds / corpus.chunks:12.0f}"
         )
     added = total - parts["embedding"] - store
     say(f"RSE adds {added / (total - added):.1%} to the embedding and the vector store.")
@@ -160,14 +159,14 @@ async def query(retriever: RSERetriever, queries: Sequence[str]) -> None:
     names = list(ways)
     timings: dict[str, list[Timing]] = {name: [] for name in names}
     with warnings.catch_warnings():
-        # Of relevances outside [0, 1]: Chroma's default space has them.
+        # Chroma's default space has relevances outside [0, 1].
         warnings.filterwarnings("ignore", "Relevance scores must be between 0 and 1")
         for text in queries[:WARM_UP]:
             for _, ask in ways.values():
                 await ask(text)
         for number, text in enumerate(queries):
-            # Each way comes first, second, ... equally often: whoever is later finds the
-            # pages of the index in memory.
+            # Each way runs first, second, ... equally often: later runs find the pages of the
+            # index in memory.
             turn = number % len(names)
             for name in names[turn:] + names[:turn]:
                 timings[name].append(await timed(retriever, ways[name][1], text))
@@ -176,7 +175,7 @@ async def query(retriever: RSERetriever, queries: Sequence[str]) -> None:
 
 
 def ways_to_ask(retriever: RSERetriever) -> dict[str, tuple[str, Ask]]:
-    """By letter: what is called, and how."""
+    """The calls to compare, by letter: a title and a function."""
     store = store_of(retriever)
 
     async def relevances(text: str) -> list[Any]:
@@ -216,7 +215,7 @@ async def timed(retriever: RSERetriever, ask: Ask, text: str) -> Timing:
 
 
 def report_queries(titles: dict[str, str], timings: dict[str, list[Timing]]) -> None:
-    """Print the medians of all ways beside the store's."""
+    """Print the medians of all ways, relative to the store's."""
     base, bare = (
         statistics.median(timing.seconds for timing in timings[name]) for name in ("A", "a")
     )
@@ -240,8 +239,8 @@ def report_queries(titles: dict[str, str], timings: dict[str, list[Timing]]) -> 
 
 
 def report_parts(timings: dict[str, list[Timing]]) -> None:
-    """Print where the retriever's time goes."""
-    say("\nWhere the time of a query goes: medians in ms")
+    """Print the time of each part of a query."""
+    say("\nParts of a query: medians in ms")
     say(f"{'':24}" + "".join(f"{name:>9}" for name in timings))
     split = {name: [parts_of(timing) for timing in some] for name, some in timings.items()}
     for part in next(iter(split.values()))[0]:
@@ -250,7 +249,7 @@ def report_parts(timings: dict[str, list[Timing]]) -> None:
 
 
 def parts_of(timing: Timing) -> dict[str, float]:
-    """The parts of one call, without counting any time twice."""
+    """The times of the parts of one call, without overlap."""
     seen = timing.parts
     parts = {
         "query embedding": seen.get("embedding", 0.0),
@@ -261,11 +260,11 @@ def parts_of(timing: Timing) -> dict[str, float]:
     return {**parts, "the rest": timing.seconds - sum(parts.values())}
 
 
-# With the full-text index and without
+# With and without the full-text index
 
 
 def compare_postgres(corpus: Corpus) -> None:
-    """The same documents on a PostgreSQL server of their own."""
+    """Measure the same documents on a new PostgreSQL server."""
     with postgres_url() as url:
         store, docstore = make_pg(url, "chunks", WordLlamaEmbeddings()), SQLDocStore(url)
         splitter = RecursiveCharacterTextSplitter(chunk_size=CHUNK_SIZE, chunk_overlap=0)
@@ -278,7 +277,7 @@ def compare_postgres(corpus: Corpus) -> None:
 def compare_hybrid(
     name: str, store: VectorStore, docstore: SQLDocStore, queries: Sequence[str]
 ) -> None:
-    """Ask all queries by vectors, by words and by both, taking turns, and print medians."""
+    """Ask all queries by vectors, by words and by both, in turns, and print medians."""
     retriever = RSERetriever(vectorstore=store, docstore=docstore)
     search: Any = store
     ways: dict[str, Callable[[str], object]] = {
@@ -295,7 +294,7 @@ def compare_hybrid(
             taken[way].append(seconds_of(functools.partial(ways[way], text)))
     medians = {way: statistics.median(seconds[-len(queries) :]) for way, seconds in taken.items()}
     alone, _, plain, hybrid = medians.values()
-    say(f"\nThe full-text index beside {name}: medians of {len(queries)}, in turns")
+    say(f"\nThe full-text index with {name}: medians of {len(queries)}, in turns")
     for way, median in medians.items():
         say(f"{way:34} {1e3 * median:8.2f} ms {median / alone:6.2f} x the store's search")
     added = (hybrid - plain) / alone
@@ -317,7 +316,7 @@ class Server:
         warnings.filterwarnings("ignore", "Relevance scores must be between 0 and 1")
 
     def answer(self, request: list[str] | None) -> dict[str, Any]:
-        """Index, for None; or ask in a way, by its letter, a query."""
+        """Index if the request is None, else ask a query in the way that its letter names."""
         CLOCK.take()
         if request is None:
             seconds = seconds_of(lambda: self._retriever.add_documents(self._corpus.documents))
@@ -328,10 +327,10 @@ class Server:
 
 
 def seconds_of_store(parts: Mapping[str, float]) -> float:
-    """The seconds of the vector store and the embedding while documents were added."""
+    """The seconds of the vector store and the embedding when adding documents."""
     if "upsert" in parts:
         return parts["upsert"] + parts["embedding"]
-    return parts["store"]  # with the embedding in it: the store embedded itself
+    return parts["store"]  # includes the embedding: the store embedded the chunks
 
 
 def compare_checkouts(other: Path, arguments: argparse.Namespace, corpus: Corpus) -> None:
@@ -340,7 +339,7 @@ def compare_checkouts(other: Path, arguments: argparse.Namespace, corpus: Corpus
     options = [f"--{name}={getattr(arguments, name)}" for name in ("chunks", "queries", "seed")]
     with checkouts(__file__, other, options) as ask:
         indexed = in_turns(ask, [None])
-        say(f"medians of {len(corpus.queries)}; own: without the vector store and the embedding")
+        say(f"medians of {len(corpus.queries)}; RSE only: without vector store and embedding")
         say(f"{'':32} {COMPARED_HEADER}")
         report_compared("add_documents", indexed)
         for name, title in {"B": "invoke", "D": "ainvoke"}.items():
@@ -349,13 +348,13 @@ def compare_checkouts(other: Path, arguments: argparse.Namespace, corpus: Corpus
 
 
 def report_compared(title: str, answers: Sequence[Mapping[str, Mapping[str, float]]]) -> None:
-    """Print two rows: with what the vector store needs, and without."""
-    for own in (False, True):
+    """Print two rows: with and without the vector store's time."""
+    for rse_only in (False, True):
         seconds = {
-            side: [each[side]["seconds"] - own * each[side]["store"] for each in answers]
+            side: [each[side]["seconds"] - rse_only * each[side]["store"] for each in answers]
             for side in (THIS, OTHER)
         }
-        say(f"{title + ', own' * own:32} {compared(seconds)}")
+        say(f"{title + ', RSE only' * rse_only:32} {compared(seconds)}")
 
 
 if __name__ == "__main__":

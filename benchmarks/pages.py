@@ -27,7 +27,7 @@ Cells = list[str]
 
 
 def write_page(folder: Path, stem: str, lines: Iterable[str]) -> None:
-    """Print a page, and write it into a folder."""
+    """Print a page and write it to a folder."""
     text = "\n".join(lines)
     print(text)
     (folder / f"{stem}.md").write_text(text + "\n", encoding="utf-8")
@@ -36,7 +36,7 @@ def write_page(folder: Path, stem: str, lines: Iterable[str]) -> None:
 def difference(ours: Sequence[Report], others: Sequence[Report], metric: str) -> str:
     """The mean difference over all cells with its paired bootstrap interval.
 
-    Each folder's questions are drawn anew, the same ones for both and for all budgets.
+    The questions of each dataset are resampled, the same ones for both and for all budgets.
     """
     rng = np.random.default_rng(SEED)
     cells, drawn = [], []
@@ -51,7 +51,7 @@ def difference(ours: Sequence[Report], others: Sequence[Report], metric: str) ->
 
 
 def table(header: Cells, rows: Sequence[Cells], left: int = 1) -> list[str]:
-    """A Markdown table that also reads well as it stands; the first columns to the left."""
+    """A Markdown table, aligned also as plain text; the first ``left`` columns align left."""
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
     rule = ["-" * w if i < left else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
     lines = [
@@ -64,8 +64,8 @@ def table(header: Cells, rows: Sequence[Cells], left: int = 1) -> list[str]:
     return [f"| {' | '.join(line)} |" for line in lines] + [""]
 
 
-# Of draw_sets: the methods that the picture has room for, their names in it, and their colors on
-# light and on dark ground.
+# Methods that draw_sets shows, with their labels, styles, and colors on a light and a dark
+# background.
 SETS_OTHERS: dict[str, tuple[str, dict[str, Any], tuple[str, str]]] = {
     "top-k chunks": ("top-k chunks", {"marker": "s"}, (LIGHT.chunk, DARK.chunk)),
     "words": ("BM25", {"marker": "^"}, ("#374151", "#d1d5db")),
@@ -80,14 +80,14 @@ SETS_OTHERS: dict[str, tuple[str, dict[str, Any], tuple[str, str]]] = {
 def draw_sets(
     sets: Mapping[str, Mapping[str, Report]], ours: str, title: str, file: Path, *, dark: bool
 ) -> None:
-    """Evidence recall against the budget, a small panel for each set, two beside each other.
+    """Draw evidence recall by budget: a small panel for each dataset, in two columns.
 
-    Two panels of this size are as wide as a phone's screen, and their text can be read there.
+    Two panels are as wide as a phone's screen, and their text is legible there.
 
     Args:
-        sets: By set, the reports by method.
-        ours: The method that stands out.
-        title: What the figure is of.
+        sets: The reports by dataset and method.
+        ours: The method to highlight.
+        title: The title of the figure.
         file: The PNG to write.
         dark: True for a dark background.
     """
@@ -105,7 +105,7 @@ def draw_sets(
 
 
 def draw_set(panel: Axes, reports: Mapping[str, Report], ours: str, *, dark: bool) -> None:
-    """The recall of a few methods on one set."""
+    """Draw the recall of a few methods on one dataset."""
     for method, (label, style, colors) in SETS_OTHERS.items():
         if method in reports:
             report = reports[method]

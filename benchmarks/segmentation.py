@@ -1,8 +1,8 @@
-"""The solvers beside dsRAG's own function.
+"""Times of the solvers, compared with dsRAG's function.
 
 Run from anywhere: ``python benchmarks/segmentation.py``. Needs dsRAG for one column:
 ``pip install --no-deps dsrag==0.5.6``. Exits with 1 if the segments differ. With
-``--against PATH``, the solvers beside those of another checkout of this repository instead.
+``--against PATH``, compares the solvers with another checkout of this repository instead.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ except ImportError:
 
 SHAPES = ((1, 500), (10, 500), (100, 500), (10, 10_000))
 PRESET_NAMES = ("dsrag-balanced", "dsrag-find_all")
-# The exact solver gets the same candidates as the retriever's defaults for similarities make them:
-# with neighbor credit, chunks of this many characters, and the default budget.
+# The exact solver gets the same candidates, prepared as by the retriever's defaults: with neighbor
+# credit, chunks of this many characters and the default budget.
 CREDIT, RADIUS, SEGMENT_COST = 0.5, 2, 0.15
 CHUNK = 700
 BUDGET = 16_000
 CANDIDATES = 200
 CLUSTER = 4
 ROUNDS = 25
-# A solver that needs longer than this is not asked again.
+# A solver that has taken longer than this does not run again.
 SECONDS_PER_SOLVER = 2.0
 # The oracle's time grows with the square of the number of chunks: 10,000 would take minutes.
 MOST_FOR_ORACLE = 500
 
 
 class Case(NamedTuple):
-    """The candidates of one query, in the forms that the solvers take.
+    """The candidates of one query, as the solvers take them.
 
     Attributes:
         config: The parameters.
-        values: The value of each chunk, the documents one after the other.
+        values: The value of each chunk; documents follow one another.
         relevance: The relevance of each chunk, with neighbor credit.
-        starts: Where the documents start.
+        starts: The number of each document's first chunk.
     """
 
     config: RSEConfig
@@ -62,7 +62,7 @@ class Case(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """How long a solver took, and what it found, ordered by place."""
+    """The time of a solver and its segments, in order of position."""
 
     milliseconds: float
     segments: list[tuple[int, int]]
@@ -73,7 +73,7 @@ Solver = Callable[[], Sequence[tuple[int, int, float]]]
 
 
 def main() -> int:
-    """Print a table: the solvers, or those of two checkouts."""
+    """Print a table of the solvers, or of the solvers of two checkouts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"default {ROUNDS}")
     parser.add_argument("--seed", type=int, default=0)
@@ -102,7 +102,7 @@ def compare_checkouts(other: Path, rounds: int, seed: int) -> bool:
         for name in PRESET_NAMES:
             for shape in SHAPES:
                 for solver in ("greedy", "exact"):
-                    # The first round is left out: it makes the case.
+                    # The first round makes the case and does not count.
                     answers = in_turns(ask, [[name, *shape, solver]] * (rounds + 1))[1:]
                     found = {side: answers[0][side]["segments"] for side in (THIS, OTHER)}
                     alike = found[THIS] == found[OTHER]
@@ -139,8 +139,8 @@ def cached_case(name: str, documents: int, chunks: int, seed: int) -> Case:
 def make_case(config: RSEConfig, documents: int, chunks: int, seed: int) -> Case:
     """Make candidates in clusters of neighbors.
 
-    Clusters differ in how relevant they are and their chunks a little, so that neighbors
-    have ranks near one another, as they do where a passage answers the question.
+    Relevance differs between clusters and slightly within a cluster, so that neighbors have
+    similar ranks, as in a passage that answers a question.
     """
     rng = np.random.default_rng([seed, documents, chunks])
     clusters = CANDIDATES // CLUSTER
@@ -183,7 +183,7 @@ def exact(case: Case) -> Solver:
 
 
 def oracle(case: Case) -> Solver | None:
-    """The definition that the tests compare with `solve_greedy`: all pairs of start and end."""
+    """The brute force that the tests compare with `solve_greedy`: all pairs of start and end."""
     if len(case.values) > MOST_FOR_ORACLE:
         return None
     sys.path.insert(0, str(ROOT))
@@ -193,7 +193,7 @@ def oracle(case: Case) -> Solver | None:
 
 
 def dsrag(case: Case) -> Solver | None:
-    """DsRAG's function, on a list of Python's floats: the form in which it is fastest."""
+    """DsRAG's function on a list of Python floats, its fastest input."""
     if get_best_segments is None:
         return None
     solve: Callable[..., Any] = get_best_segments
@@ -201,15 +201,15 @@ def dsrag(case: Case) -> Solver | None:
     ends = [*case.starts[1:], len(case.values)]
 
     def run() -> list[tuple[int, int, float]]:
-        segments, worth = solve(all_relevance_values=values, document_splits=ends, **own)
+        segments, worth = solve(all_relevance_values=values, document_splits=ends, **arguments)
         return [(*segment, value) for segment, value in zip(segments, worth, strict=True)]
 
-    own = limits(case.config)
+    arguments = limits(case.config)
     return run
 
 
 def limits(config: RSEConfig) -> dict[str, Any]:
-    """The parameters that every greedy solver takes, under the same names."""
+    """The parameters that all greedy solvers share."""
     if not isinstance(config.solver, Greedy):
         raise TypeError(f"config.solver must be Greedy; got {config.solver!r}")
     return {
@@ -220,7 +220,7 @@ def limits(config: RSEConfig) -> dict[str, Any]:
 
 
 def measure(solvers: Mapping[str, Solver | None], rounds: int) -> dict[str, Measured]:
-    """Let the solvers take turns, so that what slows the machine down slows all of them."""
+    """Run the solvers in turns, so that a busy machine slows all of them."""
     spent: dict[str, list[float]] = {}
     found: dict[str, Sequence[tuple[int, int, float]]] = {}
     for _ in range(rounds):
@@ -241,7 +241,7 @@ def measure(solvers: Mapping[str, Solver | None], rounds: int) -> dict[str, Meas
 
 
 def same(results: Sequence[Measured]) -> bool:
-    """Whether all found the same segments, worth the same but for rounding."""
+    """Whether all found the same segments, with equal values up to rounding."""
     first = results[0]
     return all(
         result.segments == first.segments and np.allclose(result.worth, first.worth)
@@ -251,9 +251,9 @@ def same(results: Sequence[Measured]) -> bool:
 
 def compare(rounds: int, seed: int) -> bool:
     """Print the solvers side by side; return whether they agree everywhere."""
-    print(f"Solvers, {CANDIDATES} candidates in clusters of {CLUSTER}; median ms a query")
+    print(f"Solvers, {CANDIDATES} candidates in clusters of {CLUSTER}; median ms per query")
     if get_best_segments is None:
-        print("dsRAG is not installed, its columns are empty: pip install --no-deps dsrag==0.5.6")
+        print("dsRAG is missing, so its columns are empty: pip install --no-deps dsrag==0.5.6")
     print(
         f"{'preset':15} {'documents x chunks':>18} {'solve_greedy':>12} "
         f"{'dsRAG':>12} {'x dsRAG':>9} {'segments':>8}  same "
@@ -267,8 +267,8 @@ def compare(rounds: int, seed: int) -> bool:
             solvers = {"greedy": greedy(case), "dsrag": dsrag(case)}
             results = measure(solvers, rounds)
             ours, theirs = (results.get(solver) for solver in solvers)
-            # The two of ours take turns by themselves: minutes of other code in between would
-            # say more about the machine's caches than about them.
+            # Our two solvers take turns without dsRAG: minutes of other code in between would
+            # disturb the machine's caches.
             pair = measure({"greedy": greedy(case), "exact": exact(case)}, rounds)
             worst = max(worst, theirs.milliseconds if theirs else 0.0)
             slowest = max(slowest, pair["exact"].milliseconds)
@@ -285,20 +285,20 @@ def compare(rounds: int, seed: int) -> bool:
             )
     print(
         f"solve_budget: the exact solver with a budget of {BUDGET:,} characters and chunks of "
-        f"{CHUNK},\nby turns with solve_greedy alone."
+        f"{CHUNK},\nin turns with solve_greedy only."
     )
     if worst:
-        print(f"Its slowest is a {worst / slowest:,.0f}th of dsRAG's slowest.")
+        print(f"dsRAG's longest time is {worst / slowest:,.0f} times that of solve_budget.")
     return agree
 
 
 def milliseconds(result: Measured | None) -> str:
-    """A time as it stands in the tables."""
+    """A time, formatted for the tables."""
     return "-" if result is None else f"{result.milliseconds:,.3f}"
 
 
 def times(slow: Measured | None, fast: Measured | None) -> str:
-    """How many times as long one takes as the other."""
+    """The ratio of two times, formatted for the tables."""
     if slow is None or fast is None:
         return "-"
     ratio = slow.milliseconds / fast.milliseconds

