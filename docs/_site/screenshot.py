@@ -1,6 +1,6 @@
 """Draws docs/images/report.png: the report of a query, in a Chromium that is installed.
 
-The text is the reference that ships with Python; `python docs/_site/screenshot.py` asks it.
+Question and text are those of ``langchain-rse demo``. `python docs/_site/screenshot.py` draws it.
 """
 
 from __future__ import annotations
@@ -8,14 +8,11 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from pydoc_data.topics import topics
 
-from langchain_core.documents import Document
-from langchain_core.stores import InMemoryByteStore
-from langchain_core.vectorstores import InMemoryVectorStore
 from playwright.sync_api import sync_playwright
 
 from langchain_rse import RSERetriever
+from langchain_rse.cli.example import QUESTION, language_reference
 from langchain_rse.embeddings import WordLlamaEmbeddings
 
 PICTURE = Path(__file__).parents[1] / "images" / "report.png"
@@ -23,13 +20,11 @@ PICTURE = Path(__file__).parents[1] / "images" / "report.png"
 
 def report() -> str:
     """The report, as HTML."""
-    retriever = RSERetriever(
-        vectorstore=InMemoryVectorStore(WordLlamaEmbeddings()), docstore=InMemoryByteStore()
+    reference = language_reference()
+    retriever = RSERetriever.from_texts(
+        reference.values(), WordLlamaEmbeddings(), [{"source": title} for title in reference]
     )
-    retriever.add_documents(
-        Document(text, id=name, metadata={"source": name}) for name, text in sorted(topics.items())
-    )
-    return retriever.explain("How does a metaclass create a class?").to_html()
+    return retriever.explain(QUESTION).to_html()
 
 
 if __name__ == "__main__":

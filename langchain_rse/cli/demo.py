@@ -5,8 +5,6 @@ import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
-from langchain_core.documents import Document
-
 from langchain_rse.cli.compare import compared
 from langchain_rse.cli.example import (
     MAX_CONTEXT_LENGTH,
@@ -63,6 +61,8 @@ def demo(kb: Folder = Path("demo-kb")) -> None:
 
 def _index(folder: Path) -> KnowledgeBase:
     """Index the reference, and fit the score floor, unless both are done."""
+    from langchain_core.documents import Document
+
     reference = language_reference()
     documents = [Document(text, metadata={"source": title}) for title, text in reference.items()]
     characters = sum(map(len, reference.values()))

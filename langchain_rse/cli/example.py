@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import groupby
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from langchain_rse.explaining import Piece
+if TYPE_CHECKING:
+    from langchain_rse.explaining import Piece
 
 QUESTION = "How does a match statement choose a case?"
 MAX_CONTEXT_LENGTH = 2_400  # characters
@@ -70,23 +71,23 @@ def outline_of(pieces: Sequence[Piece]) -> Outline:
             answer = range(max(piece.start, start), min(piece.start + len(piece.text), end))
             found.update(answer)
         paragraphs = []
-        for positions, text in _split(piece):
+        for positions, text in _split(piece.text, piece.start or 0):
             overlaps = positions.start < answer.stop and answer.start < positions.stop
             paragraphs.append(Paragraph(text, is_answer=overlaps))
         outlines.append(_shortened(paragraphs))
     missing = [
         Paragraph(text, is_answer=True)
-        for positions, text in _split(Piece(_TITLE, None, start, document[start:end]))
+        for positions, text in _split(document[start:end], start)
         if found.isdisjoint(positions)
     ]
     return Outline(outlines, len(found) / (end - start), missing)
 
 
-def _split(piece: Piece) -> Iterator[tuple[range, str]]:
+def _split(text: str, start: int) -> Iterator[tuple[range, str]]:
     """The paragraphs of a text: their positions in the document, and their words."""
-    for match in _PARAGRAPH.finditer(piece.text):
+    for match in _PARAGRAPH.finditer(text):
         words = [word for word in match[0].split() if not _RULE.fullmatch(word)]
-        first = (piece.start or 0) + match.start()
+        first = start + match.start()
         yield range(first, first + len(match[0])), " ".join(words)
 
 
