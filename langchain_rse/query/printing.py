@@ -21,9 +21,7 @@ class PrintedDocument(Document):
     pickles it writes one. LangGraph refuses to load classes that it does not know.
     """
 
-    @property
-    def __class__(self) -> type[Document]:  # type: ignore[misc]
-        return Document
+    __class__ = property(lambda self: Document)  # noqa: ARG005
 
     @classmethod
     def lc_id(cls) -> list[str]:
