@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from langchain_rse.engine.copies import Passages
+from langchain_rse.explaining.blocks import blocks_of
 from langchain_rse.explaining.colors import DARK, LIGHT
 from langchain_rse.text.bars import bar_as_html, strip_of
-from langchain_rse.text.code import looks_like_code
 from langchain_rse.text.quoting import as_html as text_as_html
 from langchain_rse.text.quoting import counted, one_line, visible
 from langchain_rse.text.ranges import format_range
@@ -318,7 +318,8 @@ _STYLE = Template("""
 .rse-compare .place { opacity: .75; font-size: .85em; margin: .8rem 0 .1rem; }
 .rse-compare .text { white-space: pre-wrap; padding: .4rem .6rem;
   border-left: 3px solid $segment; background: color-mix(in srgb, CanvasText 5%, Canvas); }
-.rse-compare .text.code { font: .8em/1.5 ui-monospace, monospace; }
+.rse-compare code { display: block; white-space: pre; overflow-x: auto; padding: 0; color: inherit;
+  background: none; font: .8em/1.5 ui-monospace, monospace; }
 .rse-compare .other .text { border-color: $chunk; }
 .rse-compare mark { background: $segment_mark; color: inherit; }
 .rse-compare .other mark { background: $chunk_mark; }
@@ -391,9 +392,8 @@ class _Side(NamedTuple):
                 rows.append(f'<div class="strip">{bars}</div>')
         for number, piece in enumerate(self.pieces, start=1):
             place = text_as_html(f"{self.noun} {number}: {piece.place}")
-            css_class = "text code" if looks_like_code(piece.text) else "text"
             rows.append(f'<div class="place">{place}</div>')
-            rows.append(f'<div class="{css_class}" dir="auto">{self._text_of(piece)}</div>')
+            rows.append(f'<div class="text" dir="auto">{self._text_of(piece)}</div>')
         if not self.pieces:
             rows.append("<p>No text.</p>")
         rows.append("</section>")
@@ -401,10 +401,27 @@ class _Side(NamedTuple):
 
     def _text_of(self, piece: Piece) -> str:
         """The text of a piece, with marks, without white space at its end."""
+        parts = parts_of(piece, self.others)
         texts = []
-        end = len(piece.text.rstrip())
-        for part in parts_of(piece, self.others):
-            text = text_as_html(part.text[: max(end, 0)], "\t\n")
-            end -= len(part.text)
-            texts.append(f"<mark>{text}</mark>" if part.is_only_here and text.strip() else text)
+        start = 0
+        for block, is_code in blocks_of(piece.text.rstrip()):
+            end = start + len(block)
+            marked = "".join(map(_part_as_html, _parts_within(parts, start, end)))
+            texts.append(f"<code>{marked}</code>" if is_code else marked)
+            start = end
         return "".join(texts)
+
+
+def _parts_within(parts: Iterable[Part], start: int, end: int) -> Iterator[Part]:
+    """The parts of a range of a piece's text."""
+    position = 0
+    for part in parts:
+        text = part.text[max(start - position, 0) : max(end - position, 0)]
+        if text:
+            yield part._replace(text=text)
+        position += len(part.text)
+
+
+def _part_as_html(part: Part) -> str:
+    text = text_as_html(part.text, "\t\n")
+    return f"<mark>{text}</mark>" if part.is_only_here and text.strip() else text

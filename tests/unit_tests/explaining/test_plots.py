@@ -1,4 +1,4 @@
-"""Plots show what the trace has, and stay legible."""
+"""Plots show the trace and stay legible."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_panel_shows_relevance_evidence_segments_and_penalty() -> None:
     points = [tuple(point) for point in panel.collections[-1].get_offsets()]
     found = [chunk for chunk in trace.documents[0].chunks if chunk.candidate is not None]
     assert dict(points) == pytest.approx({chunk.index: chunk.relevance for chunk in found})
-    # Evidence stands one above the other, up to the relevance.
+    # The parts of the evidence are stacked up to the relevance.
     highest = {index: 0.0 for index, _ in points}
     for stems in panel.collections[:-1]:
         for (x, low), (_, high) in stems.get_segments():

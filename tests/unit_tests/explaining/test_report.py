@@ -1,4 +1,4 @@
-"""The report as text: what is in it, and that nothing of it is obeyed."""
+"""The source of the report: its content, and text that must not run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TEXTS = {
 
 
 class Page(HTMLParser):
-    """The tags of a page with their attributes, its text, and what stands in each script."""
+    """The tags of a page with their attributes, and the text inside each tag."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a trace can be turned into."""
+"""The views of a trace: text, JSON values, table, HTML."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_in_a_notebook(trace: RSETrace) -> None:
 
 
 class Reversing(BaseDocumentCompressor):
-    """A reranker that likes what the search liked least."""
+    """A reranker that reverses the order of the search."""
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: object = None
@@ -168,7 +168,7 @@ def test_evidence_adds_up_to_relevance(settings: Mapping[str, Any], names: set[s
 
 
 def test_a_new_witness_is_shown_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One function and one line in `WITNESSES`: nothing else has to know of it."""
+    """One function and one line in `WITNESSES`: no other place names it."""
 
     def by_moon(query: Any) -> np.ndarray[Any, Any]:
         return np.full(len(query.candidates), 0.25)

@@ -192,3 +192,12 @@ def test_a_word_in_the_middle_is_a_difference() -> None:
 def test_without_places() -> None:
     found = SideBySide("q", [Piece("a", None, None, "one two")], [], "none", {})
     assert str(found).endswith("Passage 1: a\n+ one two")
+
+
+def test_a_table_in_a_passage_keeps_its_columns_and_marks() -> None:
+    prose = "Rent is paid late.\nThen a fee is due,\nas this table tells.\n\n"
+    table = "| late | fee |\n| soon | none |"
+    found = SideBySide(
+        "q", [Piece("a", "a", 0, prose + table)], [Piece("a", "a", 0, prose)], "x", {}
+    )
+    assert f"{prose}<code><mark>{table}</mark></code></div>" in found.to_html()
