@@ -1,8 +1,8 @@
-"""The answers that other penalties and budgets would give: what the report's sliders choose from.
+"""Computes the answers for other penalties and budgets, for the sliders of the report.
 
-The query's own candidates and scores are given to the query's own solver, so that each answer is
-the one of the retriever. With the exact solver, a growing budget or a falling penalty only adds
-chunks, so that few of the answers differ.
+The solver of the query gets the candidates and scores of the query, so each answer is what the
+retriever returns with these settings. With the exact solver, a larger budget or a lower penalty
+only adds chunks, so there are few different answers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PENALTIES = 50  # steps of the slider from 0 to 1
 _LEAST_BUDGET = 250  # characters
 
 Answer = Sequence[DocumentSegment]
-"""The segments of an answer, in its order, without their texts."""
+"""The segments of an answer, in the order of the answer, without their texts."""
 
 
 class Alternatives(NamedTuple):
@@ -35,26 +35,26 @@ class Alternatives(NamedTuple):
 
 
 def find_obstacle(trace: Trace) -> str:
-    """Why answers with other settings cannot be known exactly; empty if they can."""
+    """Say why the report cannot have sliders; empty if it can."""
     settings = trace.settings
     if trace.scored is None or not trace.scored.candidates:
-        return "no candidate was considered, so other settings change nothing"
+        return "nothing was close enough to consider, so they would have no effect"
     if settings.config.solver != "exact":
-        return "they need the exact solver"
+        return "sliders need the exact solver"
     if settings.length_function is not CHARACTERS:
         name = name_of_function(settings.length_function)
-        return f"the budget is measured by {name}, also in texts that the query did not read"
+        return f"{name} measures the budget, and the query did not read all texts"
     if settings.include_header:
-        return "the budget counts headers, also of texts that the query did not read"
+        return "the budget includes headers, and the query did not read all of them"
     budget = settings.max_context_length
     expected, _ = _answer(trace.scored, settings, math.inf if budget is None else budget)
     if [_place_of(each) for each in expected] != [_place_of(each) for each in trace.returned]:
-        return "text of the answer is missing or was changed"
+        return "text of the answer is missing or has changed"
     return ""
 
 
 def find_alternatives(trace: Trace, scored: ScoredChunks) -> Alternatives:
-    """Answer the query with each of some penalties and budgets, its own among them."""
+    """Answer the query with a range of penalties and budgets that includes its settings."""
     settings = trace.settings
     penalties = {number / _PENALTIES for number in range(_PENALTIES + 1)} | {settings.penalty}
     budgets = {math.inf}

@@ -1,4 +1,4 @@
-"""Makes a `SideBySide`: the answer to a query beside that of another retriever."""
+"""Compares the answer to a query with the result of another retriever."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from langchain_core.documents import Document
 from langchain_rse._sync import Steps, call, compute, during
 from langchain_rse.access import read_passage
 from langchain_rse.config import QuerySettings
-from langchain_rse.explaining.side_by_side import Piece, SideBySide
+from langchain_rse.explaining.side_by_side import TOP_K, Piece, SideBySide
 from langchain_rse.query.candidates import VECTORS, Candidate, Sources, all_candidates
 from langchain_rse.query.pipeline import answer
 from langchain_rse.query.searching import check_documents
@@ -18,9 +18,7 @@ from langchain_rse.stores.layouts import Layout
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
 from langchain_rse.text.titles import name_of
 
-TOP_K = "top-k chunks"
-# The length of what another retriever returned that is shown if there are no segments.
-_WITHOUT_SEGMENTS = 2_000
+_LENGTH_WITHOUT_SEGMENTS = 2_000  # characters of the other side if there are no segments
 
 
 def compare_answers(
@@ -30,10 +28,10 @@ def compare_answers(
     other: Any,  # noqa: ANN401 - a retriever or another Runnable; None for the search's best chunks
     callbacks: Callbacks = None,
 ) -> Steps[SideBySide]:
-    """Answer a query, and put the answer beside that of another retriever, of the same length."""
+    """Answer a query, and cut the result of another retriever to the length of the answer."""
     trace = yield from answer(query, sources, settings, callbacks)
     pieces = [_piece_of(segment) for segment in trace.documents_returned]
-    length = sum(len(piece.text) for piece in pieces) or _WITHOUT_SEGMENTS
+    length = sum(len(piece.text) for piece in pieces) or _LENGTH_WITHOUT_SEGMENTS
     if other is None:
         name = TOP_K
         other_pieces = yield from compute(_best_chunks, sources, trace, length)
@@ -55,7 +53,7 @@ def compare_answers(
 
 
 def _best_chunks(sources: Sources, trace: Trace, length: int) -> list[Piece]:
-    """The best chunks of the search, before any reranker, as they stand in their documents."""
+    """Read the best chunks of the search, before any reranker, from their documents."""
     ranked: list[tuple[int, Candidate]] = []
     for candidate in all_candidates(trace.searched):
         if VECTORS in candidate.hits:
@@ -75,14 +73,14 @@ def _best_chunks(sources: Sources, trace: Trace, length: int) -> list[Piece]:
 
 
 def _piece_of(document: Document) -> Piece:
-    """A returned Document as a piece; with its place if the metadata says it."""
+    """A returned Document as a piece, with its place if its metadata has one."""
     metadata: Mapping[str, Any] = document.metadata
     doc_id = metadata.get(DOC_ID, metadata.get("source"))
     start = metadata.get(START_INDEX)
     end = metadata.get(END_INDEX)
     text = document.page_content
     if type(start) is int and type(end) is int and 0 <= start < end:
-        text = text[-(end - start) :]  # without a header above
+        text = text[-(end - start) :]  # without a header
     return Piece(
         name=name_of(str(doc_id), metadata) if doc_id is not None else "a text without a source",
         doc_id=None if doc_id is None else str(doc_id),
@@ -92,7 +90,7 @@ def _piece_of(document: Document) -> Piece:
 
 
 def _cut(pieces: Sequence[Piece], length: int) -> list[Piece]:
-    """The first pieces, until a length; the last one is cut there."""
+    """The first pieces up to a total length; the last one is cut."""
     kept: list[Piece] = []
     for piece in pieces:
         if length <= 0:

@@ -1,4 +1,4 @@
-"""FittedFloor: a score floor in words, as a table and as a plot."""
+"""FittedFloor: a score floor with its views as text, table and plot."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ _PERCENTILES = (2, 25, 50, 75, 98)  # that are printed
 
 
 class FittedFloor(ScoreFloor):
-    """The `ScoreFloor` that `RSERetriever.fit_score_floor` found; printed, a table."""
+    """The `ScoreFloor` that `RSERetriever.fit_score_floor` found. Prints as text with a table."""
 
     @property
     def distributions(self) -> dict[str, tuple[float, ...]]:
-        """The percentiles of both kinds of questions, by what they are called."""
+        """The percentiles of the scores of both kinds of questions, by their names."""
         return {
             f"{self.unrelated_count} general questions": self.unrelated,
             f"{self.answered_count} {self.answered_name}": self.answered,
@@ -22,7 +22,7 @@ class FittedFloor(ScoreFloor):
 
     @property
     def summary(self) -> str:
-        """What is refused, in three sentences."""
+        """Three sentences: the floor, the shares of refused questions, and the score."""
         sign = "+" if self.higher_is_better else "-"
         side = "below" if self.higher_is_better else "above"
         return (
@@ -34,9 +34,10 @@ class FittedFloor(ScoreFloor):
         )
 
     def __str__(self) -> str:
-        width = max(map(len, self.distributions))
+        title = "score at the percentile"
+        width = max(map(len, [title, *self.distributions]))
         header = "".join(f"{f'{percentile}%':>8}" for percentile in _PERCENTILES)
-        lines = [self.summary, "", f"{'':{width}}{header} refused"]
+        lines = [self.summary, "", f"{title:{width}}{header} refused"]
         for name, percentiles in self.distributions.items():
             values = "".join(f"{percentiles[number]:>8.3g}" for number in _PERCENTILES)
             lines.append(f"{name:{width}}{values}{self.refused(percentiles):>8.0%}")
@@ -45,6 +46,14 @@ class FittedFloor(ScoreFloor):
     def _repr_html_(self) -> str:
         return f"<pre>{as_html(str(self), chr(10))}</pre>"
 
-    def plot(self, *, dark: bool = False) -> Any:  # noqa: ANN401 - matplotlib need not be there
-        """Plot the reach of both kinds of questions, and the floor; needs the extra ``plot``."""
+    def plot(self, *, dark: bool | None = None) -> Any:  # noqa: ANN401 - matplotlib is optional
+        """Plot the scores of both kinds of questions, and the floor; needs the extra ``plot``.
+
+        Args:
+            dark: True for a dark background, False for a light one. Default: dark if matplotlib's
+                style is.
+
+        Returns:
+            A matplotlib Figure, which notebooks show with an alternative text.
+        """
         return load_plots().plot_floor(self, dark=dark)

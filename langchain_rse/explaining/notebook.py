@@ -1,4 +1,4 @@
-"""A trace in a notebook: a strip of each document, and the segments to unfold."""
+"""A trace in a notebook: a strip of each document, and passages that unfold."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from langchain_rse.explaining.traces import DocumentTrace, RSETrace
 
 _MOST_STRIPS = 6
-_BEST = 20  # chunks of the search that strips show
+_BEST = 20  # chunks of the search on a strip
 _STYLE = Template("""
 .rse-trace { font: 14px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
 .rse-trace p { margin: .3rem 0; }
@@ -34,7 +34,7 @@ _STYLE = Template("""
 
 
 def as_html(trace: RSETrace) -> str:
-    """The explanation of a query for a notebook."""
+    """Explain an answer as HTML for a notebook."""
     rows = [f'<p dir="auto"><strong>{text_as_html(trace.query)}</strong></p>']
     rows += [f"<p>{text_as_html(line)}</p>" for line in answer_lines(trace)]
     rows += [_strip(document) for document in trace.answered[:_MOST_STRIPS]]
@@ -46,13 +46,13 @@ def as_html(trace: RSETrace) -> str:
         rows.append(f'<pre dir="auto">{text}</pre></details>')
     left_out = "\n".join(text_as_html(line) for line in left_out_lines(trace))
     if left_out:
-        rows.append("<details><summary>What was left out</summary>")
+        rows.append("<details><summary>Candidates that were not returned</summary>")
         rows.append(f'<pre dir="auto">{left_out}</pre></details>')
     return f'<style>{_STYLE}</style><div class="rse-trace">{"".join(rows)}</div>'
 
 
 def _strip(document: DocumentTrace) -> str:
-    """A document as a strip: its returned segments, and the best chunks of the search."""
+    """A document as a strip, with its returned passages and the best chunks of the search."""
     length = document.length or 1
     bars = [bar_as_html("b", *segment.span, length) for _, segment in document.returned]
     for chunk in document.chunks:
@@ -60,5 +60,5 @@ def _strip(document: DocumentTrace) -> str:
         if hit is not None and hit.rank < _BEST and chunk.span is not None:
             bars.append(bar_as_html("i", *chunk.span, length))
     name = text_as_html(document.name)
-    title = f"<div>{name}: returned (blue), the {_BEST} best chunks (orange)</div>"
+    title = f"<div>{name}: returned (blue), among the {_BEST} best chunks (orange)</div>"
     return f'{title}<div class="strip">{"".join(bars)}</div>'

@@ -1,17 +1,20 @@
-"""Plots of a trace and of reports. Needs matplotlib: the extra ``plot``."""
+"""Plots of traces, score floors and evaluation reports. Needs matplotlib: the extra ``plot``."""
 
 from __future__ import annotations
 
+import base64
 import io
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import matplotlib as mpl
 import matplotlib.style
 import numpy as np
 from cycler import cycler
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
@@ -20,6 +23,7 @@ from langchain_rse.explaining.colors import DARK, LIGHT, Colors
 from langchain_rse.explaining.fitted_floor import FittedFloor
 from langchain_rse.explaining.traces import DocumentTrace, RSETrace
 from langchain_rse.text.quoting import counted, first_few, visible
+from langchain_rse.text.ranges import format_range
 
 STYLE: Any = {
     "axes.axisbelow": True,
@@ -41,29 +45,49 @@ _LINE_HEIGHT = 0.18  # of a title, in inches
 _WIDTH = 9.0  # of a trace's figure, in inches
 _CHUNKS = "chunk number"
 _BINS = 30
-# By metric, where its name does not say it.
+_MOST_DESCRIBED = 20  # chunk ranges of a document in an alternative text
+_DARK_BELOW = 0.5  # brightness of a background
+# Labels of metrics that need more than their name.
 _UNITS = {
-    "recall": "recall, share of the evidence",
-    "whole": "whole evidence, share of its parts",
-    "precision": "precision, share of the text",
+    "recall": "recall (share of the evidence)",
+    "whole": "whole evidence (share of its parts)",
+    "precision": "precision (share of the text)",
     "iou": "intersection over union (0 to 1)",
-    "segments": "number of texts",
+    "segments": "number of passages",
 }
 
 Limits = tuple[int | None, int | None]
-"""The first chunk number to show, and the one after the last; None for that of the document."""
+"""The first chunk number to show, and the number after the last; None: those of the document."""
 
 
 class Picture(Figure):
-    """A figure that notebooks show, without matplotlib's global state."""
+    """A figure that notebooks show with its alternative text, without matplotlib's global state.
+
+    Attributes:
+        alt: The alternative text.
+    """
 
     def __init__(self, width: float, height: float) -> None:
         super().__init__(figsize=(width, height), dpi=110, layout="constrained")
+        self.alt = ""
 
-    def _repr_png_(self) -> bytes:
+    def _repr_mimebundle_(
+        self, include: object = None, exclude: object = None
+    ) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+        del include, exclude
         file = io.BytesIO()
-        self.savefig(file, format="png")
-        return file.getvalue()
+        self.savefig(file, format="png", metadata={"Description": self.alt})
+        data = {
+            "image/png": base64.b64encode(file.getvalue()).decode(),
+            "text/plain": self.alt or repr(self),
+        }
+        return data, {"image/png": {"alt": self.alt}}
+
+
+def is_dark(color: Any = None) -> bool:  # noqa: ANN401 - any color of matplotlib
+    """True for a dark color; by default, the background of matplotlib's style."""
+    red, green, blue = to_rgb(mpl.rcParams["figure.facecolor"] if color is None else color)
+    return (red + green + blue) / 3 < _DARK_BELOW
 
 
 def style(*, dark: bool) -> Any:  # noqa: ANN401 - a context manager
@@ -71,9 +95,12 @@ def style(*, dark: bool) -> Any:  # noqa: ANN401 - a context manager
     colors = colors_of(dark=dark)
     cycle = cycler(color=(colors.segment, colors.chunk, *colors.others))
     styles: list[Any] = [STYLE, {"axes.prop_cycle": cycle}]
-    if dark:
+    dark_style = matplotlib.style.library["dark_background"]
+    if is_dark() and not dark:
+        styles = [{name: mpl.rcParamsDefault[name] for name in dark_style}, *styles]
+    elif dark:
         places = ("figure.facecolor", "axes.facecolor", "savefig.facecolor")
-        styles = ["dark_background", *styles, dict.fromkeys(places, colors.background)]
+        styles = [dark_style, *styles, dict.fromkeys(places, colors.background)]
     return matplotlib.style.context(styles)
 
 
@@ -88,9 +115,11 @@ def plot_trace(
     limits: Limits,
     *,
     ax: Axes | None,
-    dark: bool,
+    dark: bool | None,
 ) -> Figure:
     """See `RSETrace.plot`."""
+    if dark is None:
+        dark = is_dark(None if ax is None else ax.get_facecolor())
     shown = _find_documents(trace, documents)
     with style(dark=dark):
         colors = colors_of(dark=dark)
@@ -102,7 +131,7 @@ def plot_trace(
 
 
 def _find_documents(trace: RSETrace, documents: int | str | Sequence[str]) -> list[DocumentTrace]:
-    """The first ``documents``, or those with these ids."""
+    """The first documents, or the documents with these ids."""
     if isinstance(documents, int):
         return trace.documents[:documents]
     doc_ids = [documents] if isinstance(documents, str) else documents
@@ -110,7 +139,9 @@ def _find_documents(trace: RSETrace, documents: int | str | Sequence[str]) -> li
     for doc_id in doc_ids:
         if doc_id not in by_id:
             examples = first_few(map(repr, by_id))
-            raise ValueError(f"documents has {doc_id!r}, without candidates; some with: {examples}")
+            raise ValueError(
+                f"documents: {doc_id!r} has no candidates. Documents with candidates: {examples}"
+            )
     return [by_id[doc_id] for doc_id in doc_ids]
 
 
@@ -128,13 +159,25 @@ def _new_figure(
         panels[0].set_title(wrapped(trace.reason or "no candidates", _WIDTH - 1))
     not_shown = len(trace.documents) - len(documents)
     if not_shown:
-        panels[-1].set_xlabel(f"{_CHUNKS} ({counted(not_shown, 'document')} more, not shown)")
+        panels[-1].set_xlabel(f"{_CHUNKS} ({counted(not_shown, 'more document')} not shown)")
     add_legend(figure, panels, title, columns=2)
+    figure.alt = _describe(trace, documents)
     return figure
 
 
+def _describe(trace: RSETrace, documents: Sequence[DocumentTrace]) -> str:
+    """The alternative text of a trace's figure."""
+    lines = [f"Relevance by chunk for the query {_in_one_line(trace.query)!r}."]
+    for document in documents:
+        ranges = [format_range(segment.start, segment.end - 1) for _, segment in document.returned]
+        returned = first_few(ranges, _MOST_DESCRIBED) or "none"
+        lines.append(f"{_in_one_line(document.name)}: returned chunks: {returned}.")
+    lines.append(f"Penalty: {trace.settings.penalty:g}.")
+    return " ".join(lines)
+
+
 def add_legend(figure: Figure, panels: Iterable[Axes], title: str, columns: int) -> None:
-    """Put the title, and below it one legend for all panels, above the panels."""
+    """Put a title and one legend for all panels above the panels."""
     handles_by_label: dict[str, Any] = {}
     for panel in panels:
         handles, labels = panel.get_legend_handles_labels()
@@ -150,7 +193,7 @@ def add_legend(figure: Figure, panels: Iterable[Axes], title: str, columns: int)
 
 
 def wrapped(text: str, inches: float) -> str:
-    """A title in lines that are at most so many inches long."""
+    """A title, broken into lines of at most this width."""
     line = _in_one_line(text[:_LONGEST_TITLE])
     if len(text) > _LONGEST_TITLE:
         line += "…"
@@ -167,7 +210,7 @@ def _in_one_line(text: str) -> str:
 def _draw_document(
     ax: Axes, trace: RSETrace, document: DocumentTrace, limits: Limits, colors: Colors
 ) -> None:
-    """Draw the chunks of a document along its text."""
+    """Draw the chunks of a document in the order of the text."""
     _draw_segments(ax, document, colors)
     _draw_credited(ax, document, colors)
     _draw_evidence(ax, document, colors)
@@ -190,19 +233,19 @@ def _draw_document(
 
 def _draw_segments(ax: Axes, document: DocumentTrace, colors: Colors) -> None:
     for _, segment in document.returned:
-        # With an edge, since the area can be thinner than a line.
+        # The edge keeps thin areas visible.
         ax.axvspan(
             segment.start - 0.5,
             segment.end - 0.5,
             color=colors.segment,
             alpha=0.3,
             linewidth=1,
-            label="returned segment",
+            label="returned passage",
         )
 
 
 def _draw_credited(ax: Axes, document: DocumentTrace, colors: Colors) -> None:
-    """Draw relevance with the credit of neighbors, where the solver saw chunks."""
+    """Draw the relevance including neighbors, for chunks that the solver considered."""
     first = document.chunks[0].index
     last = document.chunks[-1].index
     credited = np.full(last + 1 - first, np.nan)
@@ -210,12 +253,12 @@ def _draw_credited(ax: Axes, document: DocumentTrace, colors: Colors) -> None:
         if chunk.weight:
             credited[chunk.index - first] = chunk.credited
     edges = np.arange(first, last + 2) - 0.5
-    label = "relevance with neighbor credit"
+    label = "relevance including neighbors"
     ax.stairs(credited, edges, baseline=None, color=colors.ink, label=label)
 
 
 def _draw_evidence(ax: Axes, document: DocumentTrace, colors: Colors) -> None:
-    """Draw below each candidate what each witness adds to its relevance, one above the other."""
+    """Draw the parts of each candidate's relevance as a stack of lines, one for each witness."""
     names: dict[str, None] = {}
     for chunk in document.chunks:
         if chunk.candidate is not None:
@@ -227,7 +270,7 @@ def _draw_evidence(ax: Axes, document: DocumentTrace, colors: Colors) -> None:
         for chunk in document.chunks:
             evidence = {} if chunk.candidate is None else chunk.candidate.evidence
             if evidence.get(name):
-                # In sum the relevance, which the document's weight may have lowered.
+                # The parts add up to the relevance, which the document weight may lower.
                 share = evidence[name] / sum(evidence.values())
                 x.append(chunk.index)
                 y.append(share * chunk.relevance)
@@ -235,7 +278,7 @@ def _draw_evidence(ax: Axes, document: DocumentTrace, colors: Colors) -> None:
             low = [bottoms.get(index, 0.0) for index in x]
             high = [bottom + height for bottom, height in zip(low, y, strict=True)]
             color = colors.others[number % len(colors.others)]
-            ax.vlines(x, low, high, color=color, linewidth=3, label=f"by {name}")
+            ax.vlines(x, low, high, color=color, linewidth=3, label=f"from {name}")
             bottoms.update(zip(x, high, strict=True))
 
 
@@ -248,7 +291,7 @@ def _draw_candidates(ax: Axes, document: DocumentTrace, colors: Colors) -> None:
             x.append(chunk.index)
             y.append(chunk.relevance)
             fill.append(colors.chunk if chunk.weight else "none")
-    label = "relevance of a found chunk (hollow: not considered)"
+    label = "relevance of a candidate (hollow: not considered)"
     ax.scatter(x, y, s=20, facecolors=fill, edgecolors=colors.chunk, zorder=3, label=label)
 
 
@@ -256,7 +299,7 @@ def _draw_penalties(ax: Axes, trace: RSETrace, colors: Colors) -> None:
     penalty = trace.settings.penalty
     ax.axhline(penalty, color=colors.line, linestyle="--", label=f"penalty {penalty:g}")
     if trace.penalty is not None and trace.penalty > penalty:
-        label = f"{trace.penalty:.2g}, worth the short budget"
+        label = f"penalty {trace.penalty:.2g}, raised by the budget"
         ax.axhline(trace.penalty, color=colors.line, linestyle=":", label=label)
 
 
@@ -265,9 +308,10 @@ def plot_curves(
     metric: str,
     questions: int,
     *,
-    dark: bool,
+    dark: bool | None,
 ) -> Figure:
-    """See `Report.plot`: for each report its name, budgets, means and their intervals."""
+    """See `Report.plot`. A curve has a name, budgets, means and intervals of the means."""
+    dark = is_dark() if dark is None else dark
     width = 6.4
     names = [wrapped(name, width - 1) for name, *_ in curves]
     lines = sum(1 + name.count("\n") for name in names)
@@ -283,20 +327,28 @@ def plot_curves(
         budgets_axis(panel, sorted(all_budgets))
         panel.set(xlabel="budget, characters (log)", ylabel=_UNITS.get(metric, metric))
         panel.set_ylim(bottom=0)
-        title = f"{metric} of {counted(questions, 'question')}: means and 95 % intervals"
+        title = f"{metric}: mean of {counted(questions, 'question')}, with 95% interval"
         add_legend(figure, [panel], wrapped(title, width), columns=1)
+        descriptions = [f"{title}."]
+        for name, budgets, means, _ in curves:
+            points = []
+            for budget, mean in zip(budgets, np.asarray(means).tolist(), strict=True):
+                points.append(f"{mean:.2g} at {budget:,.10g}")
+            descriptions.append(f"{_in_one_line(name)}: {', '.join(points)} characters.")
+        figure.alt = " ".join(descriptions)
     return figure
 
 
 def budgets_axis(panel: Axes, budgets: Sequence[float]) -> None:
-    """Make the horizontal axis logarithmic, with the budgets as ticks."""
+    """Make the horizontal axis logarithmic, with a tick for each budget."""
     panel.set(xscale="log", xticks=budgets)
     panel.xaxis.set_major_formatter(THOUSANDS)
     panel.minorticks_off()
 
 
-def plot_floor(floor: FittedFloor, *, dark: bool) -> Figure:
+def plot_floor(floor: FittedFloor, *, dark: bool | None) -> Figure:
     """See `FittedFloor.plot`."""
+    dark = is_dark() if dark is None else dark
     width = 7.5
     colors = colors_of(dark=dark)
     with style(dark=dark):
@@ -311,8 +363,9 @@ def plot_floor(floor: FittedFloor, *, dark: bool) -> Figure:
             axes.hist(list(percentiles), bins, weights=weights, alpha=0.65, label=name, color=color)
         axes.axvline(floor.floor, color=colors.line, label=f"floor {floor.floor:.3g}")
         side = "higher" if floor.higher_is_better else "lower"
-        axes.set_xlabel(f"score of the best candidate, with the bonus for words ({side} is better)")
-        axes.set_ylabel("share of questions, %")
-        title = f"{floor.reranker or floor.searcher}: the floor of scores"
+        axes.set_xlabel(f"best score, including the word bonus ({side} is better)")
+        axes.set_ylabel("share of questions (%)")
+        title = f"Score floor for {floor.reranker or floor.searcher}"
         add_legend(figure, [axes], wrapped(title, width), columns=3)
+        figure.alt = f"{title}. {floor.summary}"
     return figure

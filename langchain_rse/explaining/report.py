@@ -1,4 +1,4 @@
-"""The report: a trace as an HTML page in which settings can be tried. Needs jinja2."""
+"""The report: a trace as an HTML page with sliders. Needs jinja2: the extra ``report``."""
 
 import base64
 import hashlib
@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.explaining.alternatives import find_alternatives, find_obstacle
+from langchain_rse.explaining.blocks import blocks_of
 from langchain_rse.explaining.text import name_of_function, relevance_parts, words_in
 from langchain_rse.explaining.traces import RSETrace
 from langchain_rse.explaining.values import NOT_SHOWN, chunk_as_values, settings_as_values
@@ -21,23 +22,22 @@ from langchain_rse.query.candidates import Reason
 from langchain_rse.query.reading import DocumentSegment
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.query.trace import with_exclusion
-from langchain_rse.text.code import looks_like_code
 from langchain_rse.text.highlighting import query_words
 from langchain_rse.text.ranges import format_range
 
-# Characters that would end a script tag, or a line of JavaScript.
+# Characters that could end a script element or a line of JavaScript.
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 _WITH_SLIDER = ("irrelevant_chunk_penalty", "max_context_length")
 _SCRIPTS = ("data.js", "strips.js", "passages.js", "chunk.js", "controls.js", "page.js")
-# Tells the style sheet that scripts run: only then are controls shown.
+# The style sheet shows controls only where scripts run.
 _START = 'document.documentElement.className = "scripted";'
 
 Columns = Mapping[tuple[str, int], int]
-"""The places of the chunks on the page, by the key of their document and their number in it."""
+"""The positions of chunks on the page, by document key and chunk number."""
 
 
 def render_report(trace: RSETrace) -> str:
-    """Make an HTML page of a trace: one file that loads nothing else."""
+    """Return a trace as an HTML page: a single file that loads no others."""
     obstacle = find_obstacle(trace)
     data = json.dumps(
         _page_data(trace, has_sliders=not obstacle), ensure_ascii=False, separators=(",", ":")
@@ -53,13 +53,13 @@ def render_report(trace: RSETrace) -> str:
         obstacle=obstacle,
         settings=settings_as_values(trace.settings),
         format_range=format_range,
-        looks_like_code=looks_like_code,
+        blocks_of=blocks_of,
         data=Markup(data.translate(_ESCAPES)),  # noqa: S704 - escaped for a script
-        # The package's own files.
+        # Files of this package.
         inline={name: Markup(code) for name, code in inline.items()},  # noqa: S704
         digests={name: _digest(code) for name, code in inline.items()},
     )
-    # Lone surrogates cannot be written to a file.
+    # A file cannot contain lone surrogates.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -68,12 +68,12 @@ def _read(name: str) -> str:
 
 
 def _digest(code: str) -> str:
-    """The digest by which the page's policy allows inline code."""
+    """The digest of inline code, for the content security policy of the page."""
     return base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
 
 
 def _page_data(trace: RSETrace, *, has_sliders: bool) -> dict[str, Any]:
-    """The data for the page's script."""
+    """The data that the scripts of the page read."""
     settings = trace.settings
     highlighted = query_words([trace.query, *trace.queries])
     columns: dict[tuple[str, int], int] = {}
@@ -108,7 +108,7 @@ def _page_data(trace: RSETrace, *, has_sliders: bool) -> dict[str, Any]:
 
 
 def _segments_data(segments: Sequence[DocumentSegment], columns: Columns) -> list[float]:
-    """The place of the first chunk of each segment, the one after its last, and its value."""
+    """Three numbers for each segment: its first position, the one after its last, its value."""
     numbers: list[float] = []
     for segment in segments:
         start = columns[segment.layout.manifest.key, segment.start]
@@ -117,7 +117,7 @@ def _segments_data(segments: Sequence[DocumentSegment], columns: Columns) -> lis
 
 
 def _alternatives_data(trace: RSETrace, columns: Columns) -> dict[str, Any]:
-    """The answers that the sliders choose from, each once."""
+    """The answers for all positions of the sliders; equal answers are stored once."""
     if trace.scored is None:
         return {}
     alternatives = find_alternatives(trace, trace.scored)
@@ -139,14 +139,13 @@ def _alternatives_data(trace: RSETrace, columns: Columns) -> dict[str, Any]:
 
 
 def _arguments(settings: QuerySettings | RSEConfig) -> list[str]:
-    """The settings without a slider that are not the defaults, as arguments in Python."""
+    """The settings that have no slider and differ from their defaults, as Python arguments."""
     model = QuerySettings if isinstance(settings, QuerySettings) else RSEConfig
     arguments = []
     for name, field in model.model_fields.items():
         value = getattr(settings, name)
         if name in _WITH_SLIDER or name in NOT_SHOWN or value == field.default:
             continue
-        # The name of a function stands for the function.
         written = name_of_function(value) if callable(value) else repr(value)
         arguments.append(f"{name}={written}")
     return arguments
@@ -155,12 +154,12 @@ def _arguments(settings: QuerySettings | RSEConfig) -> list[str]:
 def _chunk_data(
     trace: RSETrace, chunk: Chunk, highlighted: re.Pattern[str] | None
 ) -> dict[str, Any]:
-    """What the page shows of a chunk; fields that are empty are left out."""
+    """The data of a chunk, without empty fields."""
     values = chunk_as_values(trace, chunk)
     candidate = chunk.candidate
     exclusion = None if candidate is None else trace.exclusions.get(candidate.chunk_key)
     why = values["why"]
-    if exclusion is not None:  # the solver sees it, if at all, as a chunk that was not found
+    if exclusion is not None:  # to the solver, an excluded chunk was not found
         why = trace.why(with_exclusion(chunk, exclusion))
     hit = None if candidate is None else candidate.hit
     text = _text_in_segment(trace, chunk)
@@ -185,11 +184,18 @@ def _chunk_data(
         "words": words_in(trace, chunk),
         "parts": relevance_parts(chunk),
         "embedded": is_embedded,
-        "code": looks_like_code(text),
-        # Every second part is a word of the query.
-        "text": highlighted.split(text) if text and highlighted else [text] if text else None,
+        "text": _text_data(text, highlighted),
     }
     return {"index": chunk.index, **{name: value for name, value in data.items() if value}}
+
+
+def _text_data(text: str, highlighted: re.Pattern[str] | None) -> list[list[str | bool]]:
+    """The blocks of a text: True for code, then parts. Every second part is a query word."""
+    blocks: list[list[str | bool]] = []
+    for block, is_code in blocks_of(text):
+        parts = highlighted.split(block) if highlighted else [block]
+        blocks.append([is_code, *parts])
+    return blocks
 
 
 def _rounded(number: float | None) -> float | None:
@@ -197,13 +203,13 @@ def _rounded(number: float | None) -> float | None:
 
 
 def _text_in_segment(trace: RSETrace, chunk: Chunk) -> str | None:
-    """The text of a chunk as the source has it, if it is in a segment."""
+    """The text of a chunk in a segment, as in the source; None for other chunks."""
     if chunk.layout is None or chunk.span is None:
         return None
     for segment in trace.segments:
         is_same_document = segment.layout.manifest.key == chunk.layout.manifest.key
         if is_same_document and segment.start <= chunk.index < segment.end:
-            # The ends of a segment can be trimmed.
+            # Segments can begin or end inside a chunk.
             segment_start, _ = segment.span
             start, end = chunk.span
             return segment.text[max(start - segment_start, 0) : end - segment_start]

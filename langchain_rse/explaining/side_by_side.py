@@ -1,4 +1,4 @@
-"""SideBySide: what a retriever returns beside what another one does, in the same amount of text."""
+"""SideBySide: compares the passages of an answer with the result of another retriever."""
 
 from __future__ import annotations
 
@@ -11,24 +11,30 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from langchain_rse.engine.copies import Passages
+from langchain_rse.explaining.blocks import blocks_of
 from langchain_rse.explaining.colors import DARK, LIGHT
 from langchain_rse.text.bars import bar_as_html, strip_of
 from langchain_rse.text.quoting import as_html as text_as_html
 from langchain_rse.text.quoting import counted, one_line, visible
 from langchain_rse.text.ranges import format_range
 
+TOP_K = "top-k chunks"
+"""The name of the other side if it is the best chunks of the same search."""
+
+_PASSAGES = "passages"
 _WIDTH = 80  # characters of a line with a strip
 _MOST_STRIPS = 6
 _MOST_LISTED = 8  # pieces that only the other retriever returned
 _EXCERPT = 60
-_NAME = 16  # characters of a document's name beside its strip
+_NAME = 16  # characters of a document's name in front of its strip
 
 Kind = Literal["title", "strip", "place", "only", "both", "other"]
-"""What a line of a comparison is; "only" for text that the other retriever lacks."""
+"""The kind of a line. "only": text that the other retriever did not return. "other": text that only
+the other retriever returned."""
 
 
 PREFIXES: Mapping[Kind, str] = MappingProxyType({"only": "+ ", "both": "  ", "other": "- "})
-"""What stands in front of lines, by their kind."""
+"""The prefix of a line, by its kind."""
 
 
 class Piece(NamedTuple):
@@ -36,7 +42,7 @@ class Piece(NamedTuple):
 
     name: str  # of the document, for people
     doc_id: str | None
-    start: int | None  # the first character in the document; None if it is not known
+    start: int | None  # the first character in the document; None if unknown
     text: str
 
     @property
@@ -46,7 +52,7 @@ class Piece(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The document and characters, for people."""
+        """The document and characters, as people read them."""
         if self.start is None or self.end is None:
             return self.name
         return f"{self.name}, characters {format_range(self.start, self.end)}"
@@ -56,24 +62,25 @@ class Part(NamedTuple):
     """A part of a piece's text."""
 
     text: str
-    is_only_here: bool  # True if the other retriever did not return it
+    is_only_here: bool  # True if the other side does not have it
 
 
 @dataclass(frozen=True, repr=False)
 class SideBySide:
-    """Segments beside what another retriever returned; `RSERetriever.compare` makes it.
+    """Passages (segments) next to the result of another retriever, in the same amount of text.
 
-    Printed, a strip of each document, the segments with ``+`` in front of lines that have text
-    which the other one lacks, and what only the other one has. In a notebook, both beside each
-    other, with that text marked.
+    `RSERetriever.compare` makes it. Printed, it shows a strip of each document and the passages,
+    with ``+`` before each line that has text only the passages have, then a list of the text that
+    only the other retriever returned. In a notebook, the two sides are columns, or tabs on a narrow
+    screen, and text that only one side has is highlighted.
 
     Attributes:
         query: The question.
-        segments: The segments, in their order.
-        other: What the other retriever returned, cut at the length of the segments.
+        segments: The passages, in the order of the answer.
+        other: The result of the other retriever, best first, cut to the length of the passages.
         other_name: The name of the other retriever.
-        lengths: The lengths of documents in characters, by id, where they are known.
-        reason: Why there are no segments; None if there are.
+        lengths: The lengths of documents in characters, by document id, where known.
+        reason: Why there are no passages; None if there are some.
     """
 
     query: str
@@ -85,7 +92,7 @@ class SideBySide:
 
     @property
     def only_in_segments(self) -> int:
-        """The number of characters that only the segments have."""
+        """The number of characters that only the passages have."""
         return _count_only(self.segments, self.other)
 
     @property
@@ -95,48 +102,73 @@ class SideBySide:
 
     @property
     def summary(self) -> str:
-        """One line on how much each side has."""
+        """The lengths of both sides and of the text that only one side has, without a full stop."""
         if not self.segments:
-            return f"No segments: {self.reason}"
-        characters = sum(len(piece.text) for piece in self.segments)
-        passages = counted(len(self.segments), "passage")
+            return f"No passages: {self.reason}"
+        ours = counted(len(self.segments), "passage")
+        theirs = f"{len(self.other)} from {self.other_name}"
+        if self.other_name == TOP_K:
+            theirs = counted(len(self.other), "chunk")
+        length = sum(len(piece.text) for piece in self.segments)
+        other_length = sum(len(piece.text) for piece in self.other)
+        if length == other_length:
+            sides = f"Same length ({length:,} characters): {ours} vs {theirs}"
+        else:
+            sides = f"{ours} ({length:,} characters) vs {theirs} ({other_length:,} characters)"
+        return f"{sides}. {self._difference}"
+
+    @property
+    def _difference(self) -> str:
+        ours, theirs = self.only_in_segments, self.only_in_other
+        if not ours and not theirs:
+            return "Both sides have the same text"
+        if ours == theirs:
+            return f"Highlighted: the {ours:,} characters that only one side has"
+        if not theirs:
+            return f"Highlighted: {ours:,} characters only in the passages"
+        if not ours:
+            return f"Highlighted: {theirs:,} characters only in {self.other_name}"
         return (
-            f"{characters:,} characters each: {passages}; {self.only_in_segments:,} characters "
-            f"not in {self.other_name} ({len(self.other)})"
+            f"Highlighted: {ours:,} characters only in the passages, "
+            f"{theirs:,} only in {self.other_name}"
         )
 
     def lines(self, width: int = _WIDTH) -> Iterator[tuple[Kind, str]]:
-        """The comparison line by line, with what each line is; strips end at ``width``."""
+        """Yield the comparison as lines with their kinds; strips end at column ``width``."""
         yield "title", self.query
-        yield "title", self.summary
+        yield "title", f"{self.summary}."
         for strip in self._strips(width):
             yield "strip", strip
-        for piece in self.segments:
-            yield "place", piece.place
+        for number, piece in enumerate(self.segments, start=1):
+            yield "place", f"Passage {number}: {piece.place}"
             yield from _lines_of(parts_of(piece, self.other))
-        missed = [piece for piece in self.other if _has_only(parts_of(piece, self.segments))]
+        missed = []
+        for rank, piece in enumerate(self.other, start=1):
+            if _has_only(parts_of(piece, self.segments)):
+                missed.append((rank, piece))
         if missed and self.segments:
-            yield "place", f"Only {self.other_name}:"
-        for piece in missed[:_MOST_LISTED]:
-            yield "other", f"{piece.place}: {one_line(piece.text, _EXCERPT)}"
+            yield "place", f"Only in {self.other_name}:"
+        for rank, piece in missed[:_MOST_LISTED]:
+            yield "other", f"rank {rank}: {piece.place}: {one_line(piece.text, _EXCERPT)}"
         if len(missed) > _MOST_LISTED:
             yield "other", f"and {len(missed) - _MOST_LISTED} more"
 
     def _strips(self, width: int) -> Iterator[str]:
-        """Two strips for each document: which parts of it are returned by each side."""
-        label_width = max(len("segments"), len(self.other_name))
+        """A strip for each document and side that has text of it."""
+        label_width = max(len(_PASSAGES), len(self.other_name))
         cells = width - _NAME - label_width - 2
         for doc_id, name in self.strip_documents():
             length = self.length_of(doc_id)
-            for label, pieces in ((self.other_name, self.other), ("segments", self.segments)):
-                strip = _strip_of_pieces(pieces, doc_id, length, cells)
-                shown_name = ""
-                if label == self.other_name:
-                    shown_name = name.rpartition("/")[2][:_NAME]
-                yield f"{shown_name:{_NAME}} {label:>{label_width}} {strip}"
+            shown_name = name.rpartition("/")[2][:_NAME]
+            for label, pieces in ((self.other_name, self.other), (_PASSAGES, self.segments)):
+                ranges = _ranges_in(pieces, doc_id)
+                if ranges:
+                    strip = strip_of([(*each, 1.0) for each in ranges], length, cells)
+                    yield f"{shown_name:{_NAME}} {label:>{label_width}} {strip}"
+                    shown_name = ""
 
     def strip_documents(self) -> list[tuple[str, str]]:
-        """The ids and names of the documents of which strips are shown."""
+        """The ids and names of the documents that have strips."""
         names: dict[str, str] = {}
         for piece in [*self.segments, *self.other]:
             if piece.doc_id is not None and piece.start is not None:
@@ -144,7 +176,7 @@ class SideBySide:
         return list(names.items())[:_MOST_STRIPS]
 
     def length_of(self, doc_id: str) -> int:
-        """The length of a document, at least up to the end of its last piece."""
+        """The length of a document; if unknown, the end of its last piece."""
         ends = [
             piece.end
             for piece in [*self.segments, *self.other]
@@ -163,7 +195,10 @@ class SideBySide:
         return _as_html(self)
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Make an HTML page, and write it to ``path`` if given. It loads and runs nothing."""
+        """Return an HTML page, and write it to ``path`` if given.
+
+        The page has no scripts and loads no other files.
+        """
         page = (
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -177,15 +212,15 @@ class SideBySide:
 
 
 def parts_of(piece: Piece, others: Sequence[Piece]) -> list[Part]:
-    """Cut a piece into parts that other pieces have or lack.
+    """Cut a piece into parts that other pieces have, and parts that they do not have.
 
-    Text counts as the same if it has the same place, or if it stands word for word in another
-    piece, such as one of another document. Pieces without a place are compared by their text.
+    Text is the same if it has the same place, or if another piece has a copy of it, for example in
+    another document. Pieces without a place are compared by their text.
     """
     text = piece.text
     is_shared = [False] * len(text)
-    ranges = [_overlap(piece, other) for other in others]
-    for start, end in [*ranges, *_copied(text, others)]:
+    overlaps = [_overlap(piece, other) for other in others]
+    for start, end in [*overlaps, *_copied(text, others)]:
         is_shared[start:end] = [True] * (end - start)
     parts: list[Part] = []
     begin = 0
@@ -197,7 +232,7 @@ def parts_of(piece: Piece, others: Sequence[Piece]) -> list[Part]:
 
 
 def _overlap(piece: Piece, other: Piece) -> tuple[int, int]:
-    """Which characters of a piece's text another piece has, as a range."""
+    """The range of a piece's text that another piece has; empty if none."""
     both_known = piece.start is not None and other.start is not None
     if both_known and piece.doc_id is not None:
         if piece.doc_id != other.doc_id:
@@ -205,21 +240,21 @@ def _overlap(piece: Piece, other: Piece) -> tuple[int, int]:
         start = max((other.start or 0) - (piece.start or 0), 0)
         end = min((other.end or 0) - (piece.start or 0), len(piece.text))
         return start, max(start, end)
-    own, theirs = piece.text.strip(), other.text.strip()
-    if theirs and theirs in piece.text:
-        start = piece.text.index(theirs)
-        return start, start + len(theirs)
-    if own and own in other.text:
+    text, other_text = piece.text.strip(), other.text.strip()
+    if other_text and other_text in piece.text:
+        start = piece.text.index(other_text)
+        return start, start + len(other_text)
+    if text and text in other.text:
         return 0, len(piece.text)
     return 0, 0
 
 
 def _copied(text: str, others: Iterable[Piece]) -> Iterator[tuple[int, int]]:
-    """Which characters of a text stand word for word in other pieces, as ranges."""
+    """The ranges of a text that other pieces have copies of."""
     passages = Passages()
     for other in others:
         passages.add("".join(other.text.split()))
-    # Where the characters that are compared stand in the text; then its end.
+    # The positions of the compared characters in the text, then its end.
     positions = [position for position, sign in enumerate(text) if not sign.isspace()]
     positions.append(len(text))
     for number in passages.shared_characters("".join(text.split())).nonzero()[0]:
@@ -238,7 +273,7 @@ def _has_only(parts: Iterable[Part]) -> bool:
 
 
 def _lines_of(parts: Iterable[Part]) -> Iterator[tuple[Kind, str]]:
-    """The lines of a text; a line is "only" if part of its words are."""
+    """The lines of a text; a line is "only" if the other side does not have some of its words."""
     line = ""
     has_only = False
     for part in parts:
@@ -253,27 +288,38 @@ def _lines_of(parts: Iterable[Part]) -> Iterator[tuple[Kind, str]]:
         yield "only" if has_only else "both", line
 
 
-def _strip_of_pieces(pieces: Iterable[Piece], doc_id: str, length: int, cells: int) -> str:
-    """A strip of a document in characters: blocks where pieces are."""
-    bars = []
+def _ranges_in(pieces: Iterable[Piece], doc_id: str) -> list[tuple[int, int]]:
+    """The characters of a document that pieces have, as ranges."""
+    ranges = []
     for piece in pieces:
         if piece.doc_id == doc_id and piece.start is not None and piece.end is not None:
-            bars.append((piece.start, piece.end, 1.0))
-    return strip_of(bars, length, cells)
+            ranges.append((piece.start, piece.end))
+    return ranges
 
 
 # HTML
 
+# Pages that choose a theme themselves: Material for MkDocs, JupyterLab, Colab, VS Code.
+_LIGHT_PAGES = "[data-md-color-scheme=default], [data-jp-theme-light=true], .vscode-light"
+_DARK_PAGES = (
+    "[data-md-color-scheme=slate], [data-jp-theme-light=false], [theme=dark], .vscode-dark"
+)
 _STYLE = Template("""
 .rse-compare { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; color: CanvasText;
-  background: Canvas; padding: 0 .5rem; overflow-wrap: anywhere; max-width: 72rem; margin: 0 auto; }
+  background: Canvas; padding: .1rem .5rem .5rem; overflow-wrap: anywhere; max-width: 72rem;
+  margin: 0 auto; container-type: inline-size; }
+:is($light_pages) .rse-compare { color-scheme: light; }
+:is($dark_pages) .rse-compare { color-scheme: dark; }
 .rse-compare h2 { font-size: 1.15rem; margin: .2rem 0; }
+.rse-compare p { margin: .4rem 0; }
 .rse-compare .sides { display: grid; gap: 1.5rem;
   grid-template-columns: repeat(2, minmax(0, 1fr)); }
 .rse-compare h3 { font-size: 1rem; margin: .8rem 0 .2rem; }
 .rse-compare .place { opacity: .75; font-size: .85em; margin: .8rem 0 .1rem; }
 .rse-compare .text { white-space: pre-wrap; padding: .4rem .6rem;
   border-left: 3px solid $segment; background: color-mix(in srgb, CanvasText 5%, Canvas); }
+.rse-compare code { display: block; white-space: pre; overflow-x: auto; padding: 0; color: inherit;
+  background: none; font: .8em/1.5 ui-monospace, monospace; }
 .rse-compare .other .text { border-color: $chunk; }
 .rse-compare mark { background: $segment_mark; color: inherit; }
 .rse-compare .other mark { background: $chunk_mark; }
@@ -281,57 +327,101 @@ _STYLE = Template("""
   background: color-mix(in srgb, CanvasText 12%, Canvas); }
 .rse-compare .strip i { position: absolute; top: 0; bottom: 0; background: $segment;
   min-width: 2px; print-color-adjust: exact; }
-.rse-compare .strip.other i { background: $chunk; }
-@media (max-width: 700px) { .rse-compare .sides { grid-template-columns: minmax(0, 1fr); } }
+.rse-compare .other .strip i { background: $chunk; }
+.rse-compare .tabs { display: none; }
+.rse-compare .tabs label { margin-right: 1.2rem; font-weight: 600; }
+@container (max-width: 600px) {
+  .rse-compare .sides { grid-template-columns: minmax(0, 1fr); }
+  .rse-compare .tabs { display: block; }
+  .rse-compare h3 { display: none; }
+  .rse-compare:has(.to-other:checked) section.segments { display: none; }
+  .rse-compare:has(.to-segments:checked) section.other { display: none; }
+}
 """).substitute(
     segment=f"light-dark({LIGHT.segment}, {DARK.segment})",
     chunk=f"light-dark({LIGHT.chunk}, {DARK.chunk})",
     segment_mark=f"light-dark({LIGHT.segment_mark}, {DARK.segment_mark})",
     chunk_mark=f"light-dark({LIGHT.chunk_mark}, {DARK.chunk_mark})",
+    light_pages=_LIGHT_PAGES,
+    dark_pages=_DARK_PAGES,
 )
 
 
 def _as_html(comparison: SideBySide) -> str:
-    query = text_as_html(comparison.query)
-    summary = text_as_html(comparison.summary)
-    other = _side_as_html(
-        comparison.other_name, comparison.other, comparison.segments, comparison, "other"
-    )
-    segments = _side_as_html(
-        "segments", comparison.segments, comparison.other, comparison, "segments"
-    )
+    """Both sides, in a form so that the tabs of several comparisons on a page are independent."""
+    other = _Side("other", comparison.other_name, "Rank", comparison.other, comparison.segments)
+    segments = _Side("segments", _PASSAGES, "Passage", comparison.segments, comparison.other)
+    tabs = f"{other.tab()}{segments.tab(is_chosen=True)}"
+    sections = f"{other.section(comparison)}{segments.section(comparison)}"
     return (
-        f'<style>{_STYLE}</style><div class="rse-compare"><h2 dir="auto">{query}</h2>'
-        f'<p>{summary}. Marked: what the other side lacks.</p><div class="sides">{other}{segments}'
-        "</div></div>"
+        f'<style>{_STYLE}</style><form class="rse-compare">'
+        f'<h2 dir="auto">{text_as_html(comparison.query)}</h2>'
+        f"<p>{text_as_html(comparison.summary)}.</p>"
+        f'<div class="tabs">{tabs}</div><div class="sides">{sections}</div></form>'
     )
 
 
-def _side_as_html(
-    title: str,
-    pieces: Sequence[Piece],
-    others: Sequence[Piece],
-    comparison: SideBySide,
-    css_class: str,
-) -> str:
-    """One column: strips of the documents, then the texts."""
-    rows = [f'<section class="{css_class}"><h3>{text_as_html(title)}</h3>']
-    for doc_id, name in comparison.strip_documents():
-        length = comparison.length_of(doc_id)
-        bars = []
-        for piece in pieces:
-            if piece.doc_id == doc_id and piece.start is not None:
-                bars.append(bar_as_html("i", piece.start, piece.start + len(piece.text), length))
-        rows.append(f'<div class="place">{text_as_html(name)}</div>')
-        rows.append(f'<div class="strip {css_class}">{"".join(bars)}</div>')
-    for piece in pieces:
+class _Side(NamedTuple):
+    """One side of a comparison, as HTML."""
+
+    css_class: str
+    name: str
+    noun: str  # in front of the number of a piece
+    pieces: Sequence[Piece]
+    others: Sequence[Piece]
+
+    @property
+    def title(self) -> str:
+        return text_as_html(f"{self.name} ({len(self.pieces)})")
+
+    def tab(self, *, is_chosen: bool = False) -> str:
+        """The tab that shows this side on a narrow screen."""
+        checked = " checked" if is_chosen else ""
+        button = f'<input type="radio" name="side" class="to-{self.css_class}"{checked}>'
+        return f"<label>{button} {self.title}</label>"
+
+    def section(self, comparison: SideBySide) -> str:
+        """The column of this side: strips of the documents, then the texts."""
+        rows = [f'<section class="{self.css_class}"><h3>{self.title}</h3>']
+        for doc_id, name in comparison.strip_documents():
+            length = comparison.length_of(doc_id)
+            ranges = _ranges_in(self.pieces, doc_id)
+            if ranges:
+                bars = "".join(bar_as_html("i", *each, length) for each in ranges)
+                rows.append(f'<div class="place">{text_as_html(name)}</div>')
+                rows.append(f'<div class="strip">{bars}</div>')
+        for number, piece in enumerate(self.pieces, start=1):
+            place = text_as_html(f"{self.noun} {number}: {piece.place}")
+            rows.append(f'<div class="place">{place}</div>')
+            rows.append(f'<div class="text" dir="auto">{self._text_of(piece)}</div>')
+        if not self.pieces:
+            rows.append("<p>No text.</p>")
+        rows.append("</section>")
+        return "".join(rows)
+
+    def _text_of(self, piece: Piece) -> str:
+        """The text of a piece, with marks, without white space at its end."""
+        parts = parts_of(piece, self.others)
         texts = []
-        for part in parts_of(piece, others):
-            text = text_as_html(part.text, "\t\n")
-            texts.append(f"<mark>{text}</mark>" if part.is_only_here else text)
-        rows.append(f'<div class="place">{text_as_html(piece.place)}</div>')
-        rows.append(f'<div class="text" dir="auto">{"".join(texts)}</div>')
-    if not pieces:
-        rows.append("<p>Nothing.</p>")
-    rows.append("</section>")
-    return "".join(rows)
+        start = 0
+        for block, is_code in blocks_of(piece.text.rstrip()):
+            end = start + len(block)
+            marked = "".join(map(_part_as_html, _parts_within(parts, start, end)))
+            texts.append(f"<code>{marked}</code>" if is_code else marked)
+            start = end
+        return "".join(texts)
+
+
+def _parts_within(parts: Iterable[Part], start: int, end: int) -> Iterator[Part]:
+    """The parts of a range of a piece's text."""
+    position = 0
+    for part in parts:
+        text = part.text[max(start - position, 0) : max(end - position, 0)]
+        if text:
+            yield part._replace(text=text)
+        position += len(part.text)
+
+
+def _part_as_html(part: Part) -> str:
+    text = text_as_html(part.text, "\t\n")
+    return f"<mark>{text}</mark>" if part.is_only_here and text.strip() else text

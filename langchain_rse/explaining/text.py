@@ -1,4 +1,4 @@
-"""A trace in words: the lines that ``print(trace)`` shows, and what others are made of."""
+"""A trace in words: the lines of ``print(trace)``, and parts of them for other views."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from langchain_rse.text.titles import name_of
 if TYPE_CHECKING:
     from langchain_rse.explaining.traces import RSETrace
 
-# The most segments or queries that are printed, and the most candidates for each reason.
-_MOST_SHOWN = 8
-_MOST_LEFT_OUT = 3
+_MOST_SHOWN = 8  # passages or queries
+_MOST_LEFT_OUT = 3  # candidates for each reason
 _MOST_CHARACTERS = 100
 _MOST_WORDS = 3  # of the query, for a chunk
 _LEAST_SHOWN = 0.005  # of relevance
+_STRENGTHS = {0.7: "high", 0.4: "medium", 0.0: "low"}  # by the least share of weaker questions
 
 
 def as_text(trace: RSETrace) -> str:
-    """The explanation of a query as lines for a terminal, with the first segments shortened."""
+    """Explain an answer in lines for a terminal: the first passages are shortened."""
     lines = [f"Query: {_shorten(trace.query)}"]
     if list(trace.queries) not in ([trace.query], []):
         shown = [_shorten(query) for query in trace.queries[:_MOST_SHOWN]]
@@ -45,7 +45,7 @@ def as_text(trace: RSETrace) -> str:
     lines += left_out_lines(trace)
     if trace.penalty is not None and trace.penalty > trace.settings.penalty:
         lines.append(
-            f"The budget was short: only text of relevance {trace.penalty:.3g} or more was returned"
+            f"The budget was tight: only text of relevance {trace.penalty:.3g} or more was returned"
         )
     times = [f"{name} {1e3 * seconds:.1f}" for name, seconds in trace.seconds.items()]
     lines.append(f"Time: {1e3 * sum(trace.seconds.values()):.1f} ms ({', '.join(times)})")
@@ -53,26 +53,26 @@ def as_text(trace: RSETrace) -> str:
 
 
 def answer_lines(trace: RSETrace) -> Iterator[str]:
-    """What was returned, or why nothing was, and how near the documents come to the queries."""
+    """Describe the answer, or the reason why it is empty, and the strength of the best match."""
     yield summarize(trace)
     if trace.reason:
-        yield f"Nothing was returned: {trace.reason}"
+        yield f"Nothing returned: {trace.reason}"
     for line in (headline(trace), closeness_of(trace.floor_checks)):
         if line:
             yield line
     if not trace.returned:
-        return  # the reason has said it
+        return  # the reason is already there
     refused = [check for check in trace.floor_checks if check.is_refused]
     for check in refused[:_MOST_SHOWN]:
         facts = {"best": check.reach, "floor": check.floor}
         reason = sentence(Reason.BELOW_THE_FLOOR, trace.settings, facts)
-        yield f"Refused, {_shorten(check.query)!r}: {reason}"
+        yield f"No answer to {_shorten(check.query)!r}: {reason}"
 
 
 def summarize(trace: RSETrace) -> str:
-    """Say in one line how much was found, returned and spent."""
+    """One line: how much was found and returned, and how much of the budget is used."""
     limit = trace.settings.max_context_length
-    segments = counted(len(trace.returned), "segment")
+    passages = counted(len(trace.returned), "passage")
     found = sum(chunk.candidate is not None for chunk in trace.chunks)
     documents = counted(len(trace.documents), "document")
     spent = f"{trace.spent:,.10g}"
@@ -80,43 +80,46 @@ def summarize(trace: RSETrace) -> str:
         spent += f" of {limit:,.10g}"
     unit = name_of_function(trace.settings.length_function)
     unit = "characters" if unit == "len" else f"({unit})"
-    return f"{segments} of {counted(found, 'candidate')} in {documents}, {spent} {unit}"
+    return f"{passages} from {counted(found, 'candidate')} in {documents}, {spent} {unit}"
 
 
 def headline(trace: RSETrace) -> str:
-    """Say in one sentence what the best segment is; empty if nothing was returned."""
+    """Describe the best passage in a sentence without a full stop; empty for an empty answer."""
     if not trace.returned:
         return ""
     segment = max(trace.returned, key=lambda segment: segment.value)
     best = _best_of(segment.chunks)
     is_best = best.relevance >= _best_of(trace.chunks).relevance
-    line = f"Mainly {_shorten(name_of_segment(segment))}, {_chunks_of(segment)}"
+    line = f"Best passage: {_shorten(name_of_segment(segment))}, {_chunks_of(segment)}"
     if len(segment.chunks) == 1:
-        return f"{line}: the best candidate" if is_best else line
-    role = "the best one" if is_best else f"chunk {best.index}"
-    line += f": {len(segment.chunks)} chunks around {role}"
+        return f"{line}, the best match" if is_best else line
+    center = "the best match" if is_best else f"chunk {best.index}"
+    line += f" ({len(segment.chunks)} chunks around {center}"
     weak = sum(chunk.relevance < trace.settings.penalty for chunk in segment.chunks)
-    return f"{line}; {weak} of them would not qualify alone" if weak else line
+    if weak:
+        line += f", {weak} of them too weak to be returned alone"
+    return f"{line})"
 
 
 def closeness_of(floor_checks: Sequence[FloorCheck]) -> str:
-    """Say how near the best candidate is, by the answered questions; empty if that is not known."""
-    nearest = None
+    """Compare the best match with the answerable test questions of the floor; empty if unknown."""
     highest = -1.0
     for check in floor_checks:
-        if check.closer_than is not None and not check.is_refused and check.closer_than > highest:
-            nearest = check
-            highest = check.closer_than
-    if nearest is None:
+        if check.closer_than is not None and not check.is_refused:
+            highest = max(highest, check.closer_than)
+    if highest < 0:
         return ""
-    return f"The best passage is closer than {highest:.0%} of {nearest.compared_with}"
+    strength = next(word for least, word in _STRENGTHS.items() if highest >= least)
+    return (
+        f"Match strength: stronger than {highest:.0%} of the answerable test questions ({strength})"
+    )
 
 
 def describe_segment(segment: DocumentSegment) -> str:
-    """Where a segment is, and its value."""
+    """The place and value of a segment."""
     details = ""
     if len(segment.chunks) > 1:
-        details = f" (the best is {_best_of(segment.chunks).index}"
+        details = f" (best: {_best_of(segment.chunks).index}"
         filled = sum(chunk.candidate is None for chunk in segment.chunks)
         details += f", {filled} filled in)" if filled else ")"
     return (
@@ -126,7 +129,7 @@ def describe_segment(segment: DocumentSegment) -> str:
 
 
 def describe_relevance(trace: RSETrace, segment: DocumentSegment) -> str:
-    """What the relevance of a segment's best chunk is made of, in a line."""
+    """One line: the relevance of a segment's best chunk, and its parts."""
     chunk = _best_of(segment.chunks)
     parts = [f"{name} {number}" for name, number in relevance_parts(chunk)]
     from_neighbors = chunk.credited - chunk.relevance
@@ -134,11 +137,11 @@ def describe_relevance(trace: RSETrace, segment: DocumentSegment) -> str:
         parts.append(f"neighbors {from_neighbors:.2f}")
     line = f"relevance of chunk {chunk.index}: {chunk.credited:.2f} ({', '.join(parts)})"
     words = words_in(trace, chunk)
-    return f"{line}; words of the query: {words}" if words else line
+    return f"{line}; query words: {words}" if words else line
 
 
 def relevance_parts(chunk: Chunk) -> list[tuple[str, str]]:
-    """What a chunk's relevance is made of, as names and numbers: what each witness adds, first.
+    """The parts of a chunk's relevance as names and numbers: first the share of each witness.
 
     Empty for chunks without relevance.
     """
@@ -158,20 +161,20 @@ def relevance_parts(chunk: Chunk) -> list[tuple[str, str]]:
 
 
 def words_in(trace: RSETrace, chunk: Chunk) -> str:
-    """The rarest words of the query that a chunk has; empty for none."""
+    """The rarest query words in a chunk; empty if it has none."""
     if chunk.candidate is None:
         return ""
     return ", ".join(trace.matched_words.get(chunk.candidate.chunk_key, ())[:_MOST_WORDS])
 
 
 def left_out_lines(trace: RSETrace) -> Iterator[str]:
-    """The candidates that came nearest to being returned, by the reason why they were not."""
+    """The candidates that were almost returned, grouped by the reason why they were not."""
     for outcome, group in itertools.groupby(trace.left_out, lambda pair: pair[1].outcome):
         pairs = list(group)
-        yield f"Left out, {outcome.label}: {len(pairs):,}"
+        yield f"Not returned ({outcome.label}): {counted(len(pairs), 'candidate')}"
         for document, chunk in pairs[:_MOST_LEFT_OUT]:
             hit = None if chunk.candidate is None else chunk.candidate.hit
-            rank = "by words" if hit is None else f"rank {hit.rank + 1}"
+            rank = "full-text match" if hit is None else f"rank {hit.rank + 1}"
             yield (
                 f"  {_shorten(document.name)}, chunk {chunk.index} ({rank}, "
                 f"relevance {chunk.relevance:.2f}): {trace.why(chunk)}"
@@ -179,13 +182,13 @@ def left_out_lines(trace: RSETrace) -> Iterator[str]:
 
 
 def name_of_segment(segment: DocumentSegment) -> str:
-    """The name of a segment's document to show to people."""
+    """The name of a segment's document, for people."""
     manifest = segment.layout.manifest
     return name_of(manifest.doc_id, manifest.metadata)
 
 
 def name_of_function(function: object) -> str:
-    """The name of a function, else its class."""
+    """The name of a function; the class of an object without a name."""
     return str(getattr(function, "__name__", None) or type(function).__name__)
 
 

@@ -1,4 +1,4 @@
-"""RSETrace: the trace of a query, with views of it for people."""
+"""RSETrace: the trace of a query, with its views as text, HTML, table and plot."""
 
 from __future__ import annotations
 
@@ -26,16 +26,21 @@ from langchain_rse.stores.layouts import Layout
 from langchain_rse.text.quoting import visible
 from langchain_rse.text.titles import name_of
 
-_QUERY = 80  # characters of the query in the repr
+_QUERY = 80  # the most characters of the query in the repr
 _SHOWN = frozenset({Reason.RETURNED, Reason.FILLED})  # outcomes of chunks of the answer
 
 
 class DocumentTrace(NamedTuple):
-    """A document that has candidates, and its chunks that the steps saw, in the order of the text.
+    """A document with candidates.
 
-    The length, in characters, and the number of chunks are None if it was not read; the reason says
-    why none of its chunks was considered. ``returned`` has its segments, each with its number in
-    the answer, from 1.
+    Attributes:
+        doc_id: The id of the document.
+        metadata: The metadata of the document.
+        length: The length in characters; None if the query did not look the document up.
+        chunk_count: The number of chunks; None like the length.
+        reason: Why none of its chunks was considered; None if one was.
+        chunks: The chunks that the query dealt with, in the order of the text.
+        returned: The returned segments, each with its number in the answer, from 1.
     """
 
     doc_id: str
@@ -48,25 +53,26 @@ class DocumentTrace(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name to show to people: source, else title, else id."""
+        """The name for people: source, else title, else id."""
         return name_of(self.doc_id, self.metadata)
 
 
 class RSETrace(Trace):
-    """What the steps of a query saw: why each chunk was returned, or was not.
+    """The trace of a query: why each chunk was returned or not.
 
-    Made by `RSERetriever.explain` and `TraceCollector`. Print it for an explanation. The attributes
-    are those of `langchain_rse.query.trace.Trace`: the records that the steps made.
+    `RSERetriever.explain` and `TraceCollector` make it; print it for an explanation. It has the
+    attributes of `langchain_rse.query.trace.Trace`, the records of all steps of the query. Printed
+    forms call the segments passages.
     """
 
     @classmethod
     def of(cls, trace: Trace) -> Self:
-        """The same records, with views of them."""
+        """Add views to a trace."""
         return cls(**{field.name: getattr(trace, field.name) for field in fields(trace)})
 
     @cached_property
     def documents(self) -> list[DocumentTrace]:
-        """The documents that have candidates, the best first."""
+        """The documents with candidates, best first."""
         chunks_of: dict[str, list[Chunk]] = {}  # by the key of the document
         for chunk in self.chunks:
             if chunk.layout is not None:
@@ -99,13 +105,13 @@ class RSETrace(Trace):
 
     @property
     def answered(self) -> list[DocumentTrace]:
-        """The documents of the answer, in its order."""
+        """The documents of the answer, in the order of the answer."""
         answered = [document for document in self.documents if document.returned]
         return sorted(answered, key=lambda document: document.returned[0][0])
 
     @property
     def left_out(self) -> list[tuple[DocumentTrace, Chunk]]:
-        """The candidates that were not returned, those nearest to it first; see `why`."""
+        """The candidates that were not returned, the closest to being returned first; see `why`."""
         order = {reason: number for number, reason in enumerate(Reason)}
 
         def distance(pair: tuple[DocumentTrace, Chunk]) -> tuple[float, ...]:
@@ -123,8 +129,8 @@ class RSETrace(Trace):
 
     @cached_property
     def matched_words(self) -> dict[ChunkKey, list[str]]:
-        """The words of its query that each candidate has, those that the fewest have first."""
-        # By their query and its content words.
+        """The query words in each candidate, the rarest first."""
+        # The candidates, by their query and its content words.
         groups: dict[tuple[str, str], list[Candidate]] = {}
         for chunk in self.chunks:
             candidate = chunk.candidate
@@ -139,13 +145,13 @@ class RSETrace(Trace):
 
     @property
     def spent(self) -> float:
-        """How much of ``max_context_length`` is spent, in the units of ``length_function``."""
+        """The length of the answer, in the units of ``length_function``."""
         function = self.settings.length_function
         return sum(measure(each.page_content, function) for each in self.documents_returned)
 
     @property
     def penalty(self) -> float | None:
-        """The lowest relevance that was returned: the penalty, or more if the budget was short.
+        """The relevance that text needed: the penalty, or more if the budget was tight.
 
         None with a published solver.
         """
@@ -162,17 +168,21 @@ class RSETrace(Trace):
 
     @property
     def summary(self) -> str:
-        """One line on how much was found, returned and spent."""
+        """One line: how much was found and returned, and how much of the budget is used."""
         return text.summarize(self)
 
     @property
     def headline(self) -> str:
-        """One sentence on what the best segment is; empty if nothing was returned."""
+        """A sentence on the best passage, without a full stop; empty for an empty answer."""
         return text.headline(self)
 
     @property
     def closeness(self) -> str:
-        """How near the best passage is, in a sentence; empty if there is no fitted floor."""
+        """A sentence on the strength of the best match, without a full stop.
+
+        It compares the match with the answerable questions of the fitted score floor. Empty without
+        a fitted floor.
+        """
         return text.closeness_of(self.floor_checks)
 
     def __repr__(self) -> str:
@@ -185,7 +195,7 @@ class RSETrace(Trace):
         return notebook.as_html(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the trace as values that JSON has."""
+        """Return the trace as a dict of JSON values."""
         return values.as_values(self)
 
     def to_json(self) -> str:
@@ -193,14 +203,15 @@ class RSETrace(Trace):
         return json.dumps(self.to_dict())
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas need not be there
-        """Return a DataFrame with a row for each chunk; needs pandas."""
+        """Return a pandas DataFrame with a row for each chunk."""
         return values.as_table(self)
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Make an HTML page in which settings can be tried, and write it to ``path`` if given.
+        """Return the report as an HTML page, and write it to ``path`` if given.
 
-        The page is one file that loads nothing else. It contains the question, the texts of the
-        candidates and of the answer, and the settings. Needs the extra ``report``.
+        The page has sliders for the penalty and the budget. It is a single file and loads no
+        others. It contains the question, the texts of the candidates and of the answer, and the
+        settings. Needs the extra ``report``.
         """
         page: str = load_report().render_report(self)
         if path is not None:
@@ -214,19 +225,23 @@ class RSETrace(Trace):
         end: int | None = None,
         *,
         ax: Any = None,  # noqa: ANN401 - matplotlib need not be there
-        dark: bool = False,
+        dark: bool | None = None,
     ) -> Any:  # noqa: ANN401
-        """Plot relevance along documents as a matplotlib Figure; needs the extra ``plot``.
+        """Plot relevance along documents; needs the extra ``plot``.
 
-        Each panel shows a document: the relevance of its candidates by chunk number, relevance with
-        the credit of neighbors, the returned segments shaded, and the penalty.
+        Each panel is a document: the relevance of its candidates by chunk number, the relevance
+        including neighbors, the returned passages (shaded) and the penalty.
 
         Args:
-            documents: The number of best documents to show, or the ids of documents.
-            start: The first chunk number to show, by default the first in the trace.
-            end: The chunk number after the last one to show.
-            ax: Axes of matplotlib to draw the first of these documents into.
-            dark: True for a dark background.
+            documents: How many of the best documents to show, or the ids of documents.
+            start: The first chunk number to show. Default: the first in the trace.
+            end: The chunk number after the last one to show. Default: that of the trace.
+            ax: The matplotlib Axes to draw into; the first of the documents is drawn.
+            dark: True for a dark background, False for a light one. Default: dark if matplotlib's
+                style is, for example after ``plt.style.use("dark_background")``.
+
+        Returns:
+            A matplotlib Figure, which notebooks show with an alternative text.
 
         Raises:
             ValueError: If a document has no candidates.
@@ -235,10 +250,12 @@ class RSETrace(Trace):
 
 
 class TraceCollector(BaseCallbackHandler):
-    """Collects the trace of each query of an `RSERetriever`, alone or in a chain or agent.
+    """Collects a trace for each query of an `RSERetriever`, alone or in a chain or agent.
+
+    Pass it as a callback: ``config={"callbacks": [collector]}``.
 
     Attributes:
-        traces: The `RSETrace` of each query that was answered, in the order of the answers.
+        traces: The `RSETrace` of each query, in the order of the answers.
     """
 
     def __init__(self) -> None:
@@ -246,12 +263,12 @@ class TraceCollector(BaseCallbackHandler):
 
 
 def load_plots() -> Any:  # noqa: ANN401 - a module
-    """The module of plots; an ImportError that names the extra if matplotlib is missing."""
+    """Load the module of plots; without matplotlib, the ImportError names the extra."""
     return load("langchain_rse.explaining.plots", "plot", "plot")
 
 
 def load_report() -> Any:  # noqa: ANN401 - a module
-    """The module of the report; an ImportError that names the extra if jinja2 is missing."""
+    """Load the module of the report; without jinja2, the ImportError names the extra."""
     return load("langchain_rse.explaining.report", "report", "to_html")
 
 

@@ -1,4 +1,4 @@
-"""A trace as values that JSON has, and as a table."""
+"""A trace as a dict of JSON values, and as a table."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from langchain_rse.explaining.traces import DocumentTrace, RSETrace
 
 NOT_SHOWN = frozenset({"config", "queries", "query_generator", "reranker", "search_kwargs"})
-"""Settings that are no numbers or names."""
+"""Settings that are neither numbers nor names."""
 
 
 def as_values(trace: RSETrace) -> dict[str, Any]:
-    """The trace as values that JSON has; see `RSETrace.to_dict`."""
+    """The trace as a dict of JSON values; see `RSETrace.to_dict`."""
     numbers = {id(segment): number for number, segment in enumerate(trace.returned, start=1)}
     segments = []
     for segment in trace.segments:
@@ -60,7 +60,7 @@ def as_table(trace: RSETrace) -> Any:  # noqa: ANN401 - pandas need not be there
 
 
 def settings_as_values(settings: QuerySettings) -> dict[str, Any]:
-    """The settings of a query and its config: numbers and names; functions by their names."""
+    """The settings of a query, with its config, as numbers and names."""
     values = settings.config.model_dump()
     for name in QuerySettings.model_fields:
         if name not in NOT_SHOWN:
@@ -73,7 +73,7 @@ def settings_as_values(settings: QuerySettings) -> dict[str, Any]:
 
 
 def chunk_as_values(trace: RSETrace, chunk: Chunk) -> dict[str, Any]:
-    """All that is known of a chunk; what the search says of it is empty if it did not find it."""
+    """A chunk as JSON values; fields from the search are empty if the search did not find it."""
     start, end = chunk.span or (None, None)
     candidate = chunk.candidate
     hits: dict[str, Hit] = {} if candidate is None else candidate.hits

@@ -11,6 +11,7 @@ from langchain_core.documents import Document
 from langchain_rse.config import QuerySettings
 from langchain_rse.query.candidates import FULL_TEXT
 from langchain_rse.query.filters import Filters
+from langchain_rse.query.printing import PrintedDocument
 from langchain_rse.query.reading import DocumentSegment
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.stores.records import (
@@ -90,7 +91,7 @@ def render(
     }
     if not manifest.counts_in_source:
         described[COUNTS_IN_SOURCE] = False
-    document = Document(
+    document = PrintedDocument(
         id=identity,
         page_content=text,
         metadata={

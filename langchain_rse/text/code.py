@@ -8,6 +8,7 @@ import re
 _LINE = re.compile(
     r".*\S(?:\t| {3,})\S"
     r"|.*\S ?\| ?\S"
+    r"|\s*\+[-=+]+\+\s*$"  # the rule of a table
     r"|.*[;{}()\[\]\\]\s*$"
     r"|\s*[\w.\[\]]+(?: [-+*/|]?= |=|\()\S"
     r"|\s*(?:if|elif|else|for|while|try|except|with|def|class|case|switch)\b.*:\s*$"

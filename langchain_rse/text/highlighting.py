@@ -1,20 +1,21 @@
-"""The words of a query, to highlight them in texts."""
+"""Finds the words of a query in texts, to highlight them."""
 
 import re
 from collections.abc import Iterable
 
 from langchain_rse.text.words import has_unspaced, split_words, without_function_words
 
-_SHORT = 3  # letters of words such as "the"
-# Each is tried at each character of the texts, so only the first words of a query are highlighted.
+_SHORT = 3  # letters of short words
+# Every pattern is tried at every character of a text, so long queries are cut.
 _MOST_PATTERNS = 256
-_LONGEST_WORD = 100  # a longer one is compared by its beginning
+_LONGEST_WORD = 100  # longer words match by their beginning
 
 
 def query_words(queries: Iterable[str]) -> re.Pattern[str] | None:
-    """Make a pattern of the content words of queries; None if they have no word to highlight.
+    """Make a pattern of the content words of queries; None if there are none to highlight.
 
-    Short words match only if they are names or numbers, others in all forms that begin alike.
+    Words of three letters or fewer match only if they are names or numbers. Longer words match
+    every word that begins with them, without a final "s".
     """
     patterns: dict[str, None] = {}
     content = " ".join(without_function_words(query) for query in queries)
@@ -30,7 +31,7 @@ def query_words(queries: Iterable[str]) -> re.Pattern[str] | None:
 
 
 def _pattern_of(word: str) -> str | None:
-    """The pattern of a word, of letters, digits and marks; None if it is not highlighted."""
+    """The pattern of a word; None if it is not highlighted."""
     if has_unspaced(word):  # two neighboring characters
         return word
     if len(word) > _LONGEST_WORD:

@@ -40,7 +40,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
-    """Opens HTML from a file; nothing may be logged as an error or loaded from elsewhere."""
+    """Opens HTML from a file; the page must not log errors or load other files."""
     problems: list[str] = []
     pages: list[Page] = []
 

@@ -1,4 +1,4 @@
-"""Reports to look at, and what a page shows of them."""
+"""Reports for tests, and readers of their pages."""
 
 # ruff: noqa: S311 - dice
 
@@ -21,7 +21,7 @@ SLIDERS = ("Penalty", "Budget")
 
 
 def texts_of(documents: int, chunks: int) -> dict[str, str]:
-    """Documents of lines, some of which speak of the question."""
+    """Documents of random lines; some contain words of the question."""
     dice = random.Random(5)
     words = ["rent", "late", "fee", *(f"word{n}" for n in range(40))]
     return {
@@ -68,6 +68,6 @@ def slide(page: Page, name: str, share: float) -> None:
 def copied_settings(page: Page) -> dict[str, Any]:
     text = page.locator("#settings").text_content()
     known = {"RSEConfig": RSEConfig}
-    settings = eval(f"dict({text})", known)  # noqa: S307 - what the page says can be pasted
+    settings = eval(f"dict({text})", known)  # noqa: S307 - the settings are Python
     assert isinstance(settings, dict)
     return settings

@@ -69,7 +69,7 @@ def test_sliders_choose_what_the_retriever_chooses(
         assert shown_in(page) == expected
         answers.add(tuple(expected))
         labels = page.locator(".bar").evaluate_all("(all) => all.map((bar) => bar.ariaLabel)")
-        shown = sum(bool(re.search(r": (returned|filled) in segment", label)) for label in labels)
+        shown = sum(bool(re.search(r": (returned|filled) in passage", label)) for label in labels)
         assert shown == sum(len(segment.chunks) for segment in trace.returned)
     assert len(answers) > 4
     page.get_by_role("button", name="Reset").click()
@@ -95,7 +95,7 @@ def test_published_solvers_are_shown_as_they_were(open_page: Open) -> None:
     arguments: dict[str, Any] = {"rse_config": RSEConfig(solver=Greedy(max_length=5))}
     page = open_page(retriever.explain(QUESTION, **arguments).to_html())
     assert page.get_by_role("slider").count() == 0
-    assert page.get_by_text("There are no sliders here").is_visible()
+    assert page.get_by_text("No sliders:").is_visible()
     assert shown_in(page) == names_of(retriever.invoke(QUESTION, **arguments))
 
 
@@ -128,7 +128,7 @@ def test_a_report_works_with_the_keyboard(open_page: Open, trace: RSETrace) -> N
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
     assert page.evaluate(focused).startswith(f"Chunk {first[1].index}:")
-    chosen = page.get_by_role("region", name="Chosen chunk")
+    chosen = page.get_by_role("region", name="Selected chunk")
     assert f"Chunk {first[1].index} of {document.name}" in chosen.inner_text()
     assert "relevance" in chosen.inner_text()
     page.keyboard.press("Escape")
@@ -207,7 +207,7 @@ def test_settings_are_copied(open_page: Open, trace: RSETrace) -> None:
 def test_an_empty_answer_has_a_page(open_page: Open) -> None:
     retriever = retriever_of({"a.txt": "rent"})
     page = open_page(retriever.explain("nothing of this", max_context_length=0).to_html())
-    assert page.get_by_text("Nothing was returned").is_visible()
+    assert page.get_by_text("Nothing returned").is_visible()
     assert page.locator("#folded .bar").first.is_visible()
     slide(page, "Penalty", 0.1)
 
@@ -216,7 +216,7 @@ def test_an_empty_answer_has_a_page(open_page: Open) -> None:
 def test_if_no_candidate_was_considered_there_are_no_sliders(open_page: Open, query: str) -> None:
     retriever = retriever_of({"a.txt": "rent", "b.txt": "a lease"})
     page = open_page(retriever.explain(query, score_floor=2.0).to_html())
-    assert page.get_by_text("Nothing was returned").is_visible()
+    assert page.get_by_text("Nothing returned").is_visible()
     assert page.get_by_role("slider").count() == 0
     assert page.locator("#folded .bar").count() == 2 * bool(query)
     assert page.locator("#folded .bar:visible").count() == 0

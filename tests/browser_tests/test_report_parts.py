@@ -30,12 +30,12 @@ def test_a_segment_has_one_number(open_page: Open, retriever: RSERetriever, orde
     for number, segment in enumerate(trace.returned, start=1):
         first = segment.start
         passage = page.locator(f"#segment-{number}")
-        assert passage.locator("strong").text_content() == f"Segment {number}"
+        assert passage.locator("strong").text_content() == f"Passage {number}"
         assert f"chunk {first} " in (passage.locator("small").first.text_content() or "")
         bars = page.get_by_role("listbox", name=f"Chunks of {name_of_segment(segment)}")
         bar = bars.get_by_role("option", name=f"Chunk {first}:")
         assert bar.get_attribute("data-segment") == str(number)
-        assert f"in segment {number}," in (bar.get_attribute("aria-label") or "")
+        assert f"in passage {number}," in (bar.get_attribute("aria-label") or "")
     sections = page.locator("#documents h3").all_text_contents()
     assert sections == list(dict.fromkeys(map(name_of_segment, trace.returned)))
     for penalty in (0.3, 0.2, 0.5):
@@ -54,7 +54,7 @@ def test_weak_parts_are_folded(open_page: Open, retriever: RSERetriever) -> None
     numbered = enumerate(trace.returned, start=1)
     strongest = sorted(numbered, key=lambda pair: -pair[1].value)[:3]
     opened = page.locator(".segment[open] strong").all_text_contents()
-    assert sorted(opened) == sorted(f"Segment {number}" for number, _ in strongest)
+    assert sorted(opened) == sorted(f"Passage {number}" for number, _ in strongest)
     unreturned = len(trace.segments) - len(trace.returned)
     assert unreturned
     folded = page.locator(".segment:not([open]) summary", has_text="Not returned, beyond k")
@@ -81,7 +81,7 @@ def test_the_answer_is_there_without_scripts(
     for control in page.locator("button, input, summary").all():
         assert control.is_hidden()
     for number in range(1, len(trace.returned) + 1):
-        assert page.get_by_text(f"Segment {number} ·").is_visible()
+        assert page.get_by_text(f"Passage {number} ·").is_visible()
     passages = page.locator(".unscripted .text").all_text_contents()
     assert passages == [segment.text for segment in trace.returned]
     widths = [box_of(bar)["width"] for bar in page.locator("svg .returned").all()]
@@ -138,9 +138,8 @@ def test_texts_have_their_direction_and_code_its_columns(open_page: Open) -> Non
     for scripts in (True, False):
         page = open_page(trace.to_html(), scripts=scripts)
         part = ".segment .text" if scripts else ".unscripted .text"
-        arabic, english, python = (
-            page.locator(part, has_text=words) for words in ("متأخر", "costs a", "return")
-        )
+        arabic, english = (page.locator(part, has_text=words) for words in ("متأخر", "costs a"))
+        python = page.locator(f"{part} code")
         assert style_of(arabic, "direction") == "rtl"
         assert style_of(english, "direction") == style_of(python, "direction") == "ltr"
         assert "monospace" not in style_of(english, "fontFamily")
@@ -157,3 +156,31 @@ def test_each_slider_says_what_it_does(open_page: Open, trace: RSETrace) -> None
         assert len(page.locator(f"#{described}").inner_text()) > 20
     values = page.locator("#sliders output").all_inner_texts()
     assert values == ["relevance 0.35", "4,000 characters"]
+
+
+def test_all_passages_are_listed_and_numbers_are_in_one_line(open_page: Open) -> None:
+    retriever = retriever_of(texts_of(1, 1_200), fetch_k=1_200, max_context_length=None)
+    trace = retriever.explain(QUESTION)
+    assert len(trace.returned) > 10
+    for width in (360, 1280):
+        page = open_page(trace.to_html(), width=width)
+        listed = page.locator("#chosen")
+        assert listed.evaluate("(list) => list.scrollHeight <= list.clientHeight")
+        last = page.locator("[data-index='1000']")
+        height = last.evaluate("(bar) => getComputedStyle(bar, '::after').height")
+        assert height == "14px"
+
+
+def test_tables_in_prose_keep_their_columns_and_long_lines_a_mark(open_page: Open) -> None:
+    row = "| late    | rent        | " + "x" * 200 + " |"
+    text = f"Rent is paid late.\nThen a fee is due,\nas this table tells.\n\n{row}\n{row}\n"
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(BagOfWords()), docstore=InMemoryByteStore()
+    )
+    retriever.add_documents([Document(text, id="a")])
+    page = open_page(retriever.explain(QUESTION, irrelevant_chunk_penalty=0.0).to_html(), width=390)
+    [table] = page.locator(".segment .text code").all()
+    assert "monospace" in style_of(table, "fontFamily")
+    assert "monospace" not in style_of(page.locator(".segment .text").first, "fontFamily")
+    assert table.evaluate("(code) => code.scrollWidth > code.clientWidth")
+    assert style_of(table, "backgroundAttachment") == "local, scroll"

@@ -11,17 +11,21 @@ HOSTILE = "<script>document.title = 'run'</script><img src=x onerror=alert(1)>"
 LONG = "x" * 500
 
 
-def page() -> str:
-    text = f"{HOSTILE}\nA passage of several lines,\nof which one is missing: {LONG}"
+BACKGROUND = "getComputedStyle(document.querySelector('.rse-compare')).backgroundColor"
+LIGHT, DARK = "rgb(255, 255, 255)", "rgb(18, 18, 18)"
+
+
+def comparison() -> SideBySide:
+    text = f"{HOSTILE}\nA passage of several lines,\none of them missing: {LONG}"
     segments = [Piece("a.txt", "a", 100, text)]
     other = [Piece("a.txt", "a", 100, text[:80]), Piece(LONG, "b", 0, "מימין לשמאל")]
-    return SideBySide("What?", segments, other, "top-k chunks", {"a": 9_000}).to_html()
+    return SideBySide("What?", segments, other, "top-k chunks", {"a": 9_000})
 
 
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_fits_and_can_be_read(open_page: Open, width: int, scheme: str) -> None:
-    shown = open_page(page(), width=width, scheme=scheme)
+    shown = open_page(comparison().to_html(), width=width, scheme=scheme)
     assert shown.evaluate("document.documentElement.scrollWidth") <= width
     assert shown.title() == "What?"
     assert shown.locator("script, img").count() == 0
@@ -32,6 +36,40 @@ def test_it_fits_and_can_be_read(open_page: Open, width: int, scheme: str) -> No
         }"""
     )
     assert background != ink
-    is_dark = background == "rgb(18, 18, 18)"
-    assert is_dark == (scheme == "dark")
+    assert background == (DARK if scheme == "dark" else LIGHT)
     assert shown.locator("mark").count() >= 2
+
+
+def test_a_narrow_screen_has_a_tab_for_each_side(open_page: Open) -> None:
+    both = comparison()._repr_html_() * 2
+    page = open_page(f"<!doctype html><meta charset=utf-8>{both}", width=390)
+    first, second = page.locator(".rse-compare").all()
+    for one in (first, second):  # each has its own tabs
+        assert one.locator(".text:visible").all_inner_texts() == [
+            text for text in one.locator("section.segments .text").all_inner_texts() if text
+        ]
+    first.get_by_label("top-k chunks (2)").click()
+    assert first.locator("section.segments").is_hidden()
+    assert first.locator("section.other").is_visible()
+    assert second.locator("section.segments").is_visible()
+    wide = open_page(comparison().to_html(), width=1280)
+    assert wide.get_by_role("radio").count() == 0
+    assert wide.locator("section:visible").count() == 2
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("attribute", "background"),
+    [
+        ("data-md-color-scheme=default", LIGHT),
+        ("data-md-color-scheme=slate", DARK),
+        ("data-jp-theme-light=true", LIGHT),
+        ("data-jp-theme-light=false", DARK),
+        ("class=vscode-dark", DARK),
+    ],
+)
+def test_a_page_with_a_theme_decides(
+    open_page: Open, scheme: str, attribute: str, background: str
+) -> None:
+    html = f"<!doctype html><meta charset=utf-8><body {attribute}>{comparison()._repr_html_()}"
+    assert open_page(html, scheme=scheme).evaluate(BACKGROUND) == background

@@ -483,13 +483,13 @@ def test_pages_of_answers(ask: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.stdout.endswith("\nWritten to out.html\n"), result.stderr
     assert "do cats sleep</h1>" in Path("out.html").read_text("utf-8")
     result = ask("compare", "do cats sleep", "--html", "both.html")
-    assert "characters each: 1 passage" in result.stdout
-    assert "\ncats.md, characters " in result.stdout
+    assert "characters): 1 passage vs " in result.stdout
+    assert "\nPassage 1: cats.md, characters " in result.stdout
     page = Path("both.html").read_text("utf-8")
     assert "do cats sleep" in page
     assert "<script" not in page
     nothing = ask("compare", "do cats sleep", "--max-context-length", 10)
-    assert "No segments: " in nothing.stdout
+    assert "No passages: " in nothing.stdout
     monkeypatch.setitem(sys.modules, "jinja2", None)
     monkeypatch.delitem(sys.modules, "langchain_rse.explaining.report", raising=False)
     result = ask("query", "do cats sleep", "--report", "out.html")
@@ -513,7 +513,7 @@ def test_a_floor_refuses_until_its_text_is_gone(empty: Run, way: list[str]) -> N
     for floor in ("none", 1.9):
         assert empty(*hamlet, "--score-floor", floor).exit_code == 0
     asked = empty("query", "How do format strings work?", "--kb", "kb")
-    assert "The best passage is closer than" in asked.stdout
+    assert "Match strength: stronger than" in asked.stdout
 
     for name in files[1:]:
         (Path("docs") / name).unlink()

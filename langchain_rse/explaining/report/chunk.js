@@ -1,4 +1,4 @@
-// The details of one chunk: what became of it and why, and its numbers.
+// The details of a chunk: its outcome, the reason, and its numbers.
 let selected = null;
 
 function showChunk(chunk) {
@@ -7,14 +7,14 @@ function showChunk(chunk) {
   chunk.bar.ariaSelected = "true";
   const close = element("button", { type: "button", className: "close" }, "Close");
   close.addEventListener("click", hideChunk);
-  const isOwn = chunk.now === chunk.outcome || chunk.now === chunk.excluded;
+  const isRecorded = chunk.now === chunk.outcome || chunk.now === chunk.excluded;
   const segment = numbers.get(chunk.column);
   byId("chunk").replaceChildren(
     close, element("h2", {}, `Chunk ${chunk.index} of `, element("bdi", {}, nameOf(chunk))),
     listOf([
       ["outcome", chunk.now],
-      ["why", data.documents[chunk.document].reason || (isOwn && chunk.now !== "filled" && chunk.why)],
-      ["segment", segment && `${segment.number}`],
+      ["why", data.documents[chunk.document].reason || (isRecorded && !segment && chunk.why)],
+      ["passage", segment && `${segment.number}`],
     ]),
     listOf(numbersOf(chunk)),
     listOf(madeOf(chunk)),
@@ -31,20 +31,20 @@ function numbersOf(chunk) {
   return [["characters", chunk.length && range(start, start + chunk.length)], ...hits, ["query", chunk.query]];
 }
 
-/** What the relevance is made of, from the search to the value. */
+/** The parts of the relevance, from the search to the value. */
 function madeOf(chunk) {
   const fromNeighbors = (chunk.credited ?? 0) - (chunk.relevance ?? 0);
   return [
     ...(chunk.parts ?? []),
-    ["words of the query", chunk.words],
+    ["query words", chunk.words],
     ["relevance", number(chunk.relevance)],
-    ["from neighbors", fromNeighbors >= 0.005 && number(fromNeighbors)],
-    ["credited", number(chunk.credited)],
+    ["neighbors add", fromNeighbors >= 0.005 && number(fromNeighbors)],
+    ["with neighbors", number(chunk.credited)],
     ["value", isInitial() && number(chunk.value)],
   ];
 }
 
-/** A list of names and values, without those that are empty. */
+/** A list of names and values, without empty values. */
 function listOf(rows) {
   const list = element("dl");
   for (const [name, value] of rows) {

@@ -1,8 +1,8 @@
-// Two sliders, which choose among answers that Python has computed, and the settings to copy.
+// Two sliders, which show answers that Python has computed, and the settings to copy.
 const state = { penalty: data.penalty, budget: data.budget };
 const budgetOf = (budget) => (budget === null ? "no limit" : `${grouped(budget)} characters`);
 
-/** The segments for the settings that are tried. */
+/** The segments for the positions of the sliders. */
 function answerNow() {
   if (isInitial()) return recorded;
   const { penalties, budgets, rows, answers } = data.alternatives;
@@ -35,8 +35,8 @@ function addSlider(name, label, hint, values, shown) {
 
 if (data.alternatives) {
   const { penalties, budgets } = data.alternatives;
-  addSlider("penalty", "Penalty", "Text below this relevance is left out, except between better chunks.", penalties, (value) => `relevance ${value}`);
-  addSlider("budget", "Budget", "The most text that all segments have together.", budgets, budgetOf);
+  addSlider("penalty", "Penalty", "How relevant text must be. Weaker chunks are returned only next to stronger ones.", penalties, (value) => `relevance ${value}`);
+  addSlider("budget", "Budget", "The maximum length of all passages together.", budgets, budgetOf);
   refreshers.forEach((one) => one());
   byId("reset").addEventListener("click", () => {
     Object.assign(state, { penalty: data.penalty, budget: data.budget });
@@ -45,7 +45,7 @@ if (data.alternatives) {
   });
 }
 
-/** The settings as arguments of a retriever or a call, with an RSEConfig for those of experts. */
+/** The settings as arguments of a retriever or a call; fields of RSEConfig are in an RSEConfig. */
 function showSettings() {
   const budget = state.budget === null ? "None" : grouped(state.budget).replaceAll(",", "_");
   const lines = [`irrelevant_chunk_penalty=${state.penalty}`, `max_context_length=${budget}`, ...data.arguments];
@@ -65,11 +65,11 @@ byId("copy").addEventListener("click", async () => {
     byId("copied").textContent = "Copied.";
   } catch { // not allowed everywhere
     getSelection().selectAllChildren(text);
-    byId("copied").textContent = "Selected: copy it with Ctrl+C.";
+    byId("copied").textContent = "Selected. Press Ctrl+C to copy.";
   }
 });
 
-// Paper cannot be unfolded: what belongs to the answer is printed open.
+// A print has the whole answer unfolded.
 let unfolded = [];
 addEventListener("beforeprint", () => {
   unfolded = [...document.querySelectorAll("#documents details:not([open]), .used:not([open])")];

@@ -1,4 +1,4 @@
-// What the page knows: the data of the trace. All text is set as text, never as HTML.
+// The data of the trace, and helpers. All text is inserted as text, never as HTML.
 "use strict";
 const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
@@ -15,15 +15,15 @@ function element(tag, properties = {}, ...children) {
   return made;
 }
 
-// Every second part of a text matches a word of the query.
+// Every second part of a text is a query word.
 const marked = (parts) => parts.map((part, n) => (n % 2 ? element("mark", {}, part) : part));
 
-// Candidates that count: to the solver, excluded ones are chunks that were not found.
+// To the solver, an excluded candidate is a chunk that was not found.
 const isFound = (chunk) => Boolean(chunk.found) && !chunk.excluded;
 const nameOf = (chunk) => data.documents[chunk.document].name;
 const lengthOf = (some) => some.reduce((sum, chunk) => sum + chunk.length, 0);
 
-const chunks = []; // those that the solver saw, by their column
+const chunks = []; // the chunks that the solver considered, by column
 data.documents.forEach((doc, place) => {
   for (const chunk of doc.chunks) {
     chunk.document = place;
@@ -32,7 +32,7 @@ data.documents.forEach((doc, place) => {
   }
 });
 
-/** Segments, given as first column, the one after the last, and value, one after the other. */
+/** Reads segments from a list: each has a first column, the one after its last, and a value. */
 function segmentsOf(numbers) {
   const segments = [];
   for (let n = 0; n < numbers.length; n += 3) {
@@ -41,4 +41,4 @@ function segmentsOf(numbers) {
   }
   return segments;
 }
-const recorded = segmentsOf(data.returned); // the answer as it was returned
+const recorded = segmentsOf(data.returned); // the original answer

@@ -1,15 +1,15 @@
-// The page: shows the answer for the settings that are tried, and starts.
+// The page: shows the answer for the positions of the sliders, and starts.
 const columnsOf = (segments) => new Set(segments.flatMap(({ start, end }) => {
   return Array.from({ length: end - start }, (_, n) => start + n);
 }));
 const before = columnsOf(recorded);
-let numbers = new Map(); // of the columns in the answer: the number of their segment
+let numbers = new Map(); // the number of the segment of each column in the answer
 
-/** What became of a chunk: the trace says it for the query's own settings. */
+/** The outcome of a chunk; for the original settings, the outcome in the trace. */
 function outcomeOf(chunk) {
   if (isInitial()) return chunk.outcome;
   if (numbers.has(chunk.column)) return isFound(chunk) ? "returned" : "filled";
-  return chunk.excluded ?? (chunk.found ? "left out" : "no candidate");
+  return chunk.excluded ?? (chunk.found ? "not returned" : "no candidate");
 }
 
 function update() {
@@ -34,9 +34,12 @@ function showResult(segments, shown) {
   const lost = [...before].filter((at) => !shown.has(at)).length;
   let changes = "";
   if (!isInitial()) {
-    changes = `; compared with the query's answer: ${counted(added, "chunk")} added (a blue line above), ${lost} removed (a red line)`;
+    changes = "; same as the original answer";
   }
-  byId("result").textContent = `${counted(segments.length, "segment")}, ${counted(lengthOf(some), "character")}${changes}`;
+  if (added || lost) {
+    changes = `; compared with the original answer: ${counted(added, "chunk")} added (blue line), ${lost} removed (red line)`;
+  }
+  byId("result").textContent = `${counted(segments.length, "passage")}, ${counted(lengthOf(some), "character")}${changes}`;
 }
 
 addDocuments();

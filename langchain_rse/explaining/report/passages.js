@@ -1,14 +1,14 @@
-// The text of the segments, chunk by chunk, below the strip of their document.
-const OPEN = 3; // the strongest segments; the others are folded at first
+// The text of the segments, which people read as passages, below the strip of their document.
+const OPEN = 3; // strongest segments that begin unfolded
 const PREVIEW = 120; // characters of a folded segment
 
 // Made once for each chunk.
 function partOf(chunk) {
   if (chunk.part) return chunk.part;
   const found = isFound(chunk);
-  const rank = chunk.rank === undefined ? "by words" : `rank ${chunk.rank}`;
+  const rank = chunk.rank === undefined ? "full-text match" : `rank ${chunk.rank}`;
   const how = found ? `${rank} · relevance ${number(chunk.relevance)}` : "filled in";
-  const label = `chunk ${chunk.index} · ${how}${chunk.embedded && found ? " · as embedded" : ""}`;
+  const label = `chunk ${chunk.index} · ${how}${chunk.embedded && found ? " · embedded text" : ""}`;
   chunk.part = element(
     "div", { className: found ? "part" : "part fill" },
     element("small", {}, label), textOf(chunk),
@@ -17,11 +17,10 @@ function partOf(chunk) {
 }
 
 function textOf(chunk) {
-  const missing = `(${grouped(chunk.length ?? 0)} characters that the query did not read)`;
-  return element(
-    "div", { className: chunk.code ? "text code" : "text", dir: "auto" },
-    ...(chunk.text ? marked(chunk.text) : [missing]),
-  );
+  const missing = `(text not read: ${counted(chunk.length ?? 0, "character")})`;
+  const blocks = (chunk.text ?? [[false, missing]]).flatMap(([isCode, ...parts]) =>
+    isCode ? [element("code", {}, ...marked(parts))] : marked(parts));
+  return element("div", { className: "text", dir: "auto" }, ...blocks);
 }
 
 const relevanceOf = (chunk) => (isFound(chunk) ? chunk.relevance ?? 0 : 0);
@@ -31,7 +30,7 @@ function whichOf(some) {
   return `${first === last ? "chunk" : "chunks"} ${range(first, last)}`;
 }
 
-// Made once for each best chunk, so that a segment that grows stays open, or closed.
+// Made once for each best chunk, so that a growing segment stays folded or unfolded.
 function segmentOf(some, isOpen) {
   const { made } = data.documents[some[0].document];
   const best = bestOf(some);
@@ -44,7 +43,7 @@ function segmentOf(some, isOpen) {
 }
 
 function describe(segment, title, some, value) {
-  const preview = (bestOf(some).text ?? []).join("").trim().slice(0, PREVIEW).replace(/\S*$/, "…");
+  const preview = (bestOf(some).text ?? []).flatMap(([, ...parts]) => parts).join("").trim().slice(0, PREVIEW).replace(/\S*$/, "…");
   segment.firstElementChild.replaceChildren(
     element("strong", {}, title),
     ` · ${whichOf(some)} · ${counted(lengthOf(some), "character")} · value ${number(value)}`,
@@ -52,7 +51,7 @@ function describe(segment, title, some, value) {
   );
 }
 
-/** Show the segments, in the order of the answer, and below those that were not returned. */
+/** Show the segments in the order of the answer, then the segments that were not returned. */
 function showSegments(segments, unreturned) {
   const strongest = [...segments].sort((a, b) => b.value - a.value).slice(0, OPEN);
   const links = [];
@@ -64,7 +63,7 @@ function showSegments(segments, unreturned) {
     links.push(element("li", {}, link, ` · value\u00a0${number(segment.value)}`));
     const made = segmentOf(some, strongest.includes(segment));
     made.id = `segment-${n + 1}`;
-    describe(made, `Segment ${n + 1}`, some, segment.value);
+    describe(made, `Passage ${n + 1}`, some, segment.value);
     inDocument[some[0].document].push([segment.start, made]);
   });
   byId("chosen").replaceChildren(...links);

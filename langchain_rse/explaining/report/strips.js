@@ -1,4 +1,4 @@
-// The documents, each with a strip of bars: one for each chunk that the search or the solver saw.
+// The documents, each with a strip of bars: one for each chunk that was found or considered.
 const LABEL_EVERY = 5; // chunks from one number below a strip to the next
 const LEAST_IN_ROW = 11; // bars in a row of the narrowest screen
 
@@ -11,7 +11,7 @@ function addDocuments() {
     const note = doc.reason ? [element("p", {}, `Not considered: ${doc.reason}`)] : [];
     doc.section = element(
       "section", { className: "document" },
-      element("h3", { dir: "auto" }, doc.name), element("p", {}, `${grouped(found)} found${count}`),
+      element("h3", { dir: "auto" }, doc.name), element("p", {}, `${grouped(found)}${count} found`),
       ...note, chartOf(doc), doc.texts,
     );
   }
@@ -41,7 +41,7 @@ function chartOf(doc) {
   const choose = (event) => event.target.chunk && showChunk(event.target.chunk);
   for (const name of ["mouseover", "focusin", "click"]) strip.addEventListener(name, choose);
   strip.addEventListener("keydown", (event) => moveFocus(event, doc.chunks));
-  // As many rows as the strip can have; those that it does not have are cut off.
+  // As many rows as the strip can need; the others are hidden.
   const most = Math.ceil((doc.chunks.length + 3 * gaps) / LEAST_IN_ROW);
   const axis = element("div", { className: "axis", ariaHidden: "true" });
   for (let row = 0; row < most; row++) {
@@ -52,7 +52,7 @@ function chartOf(doc) {
   return element("div", { className: "chart" }, axis, strip);
 }
 
-/** Show what changed of the bars; `shown` has the columns of the answer. */
+/** Update the bars; `shown` has the columns of the answer. */
 function showBars(shown) {
   for (const doc of data.documents) {
     doc.strip.parentNode.style.setProperty("--penalty", state.penalty);
@@ -65,7 +65,7 @@ function showBar(chunk, shown, segment) {
   const { now } = chunk;
   const is = shown.has(chunk.column);
   const first = segment && segment.isFirst ? segment.number : "";
-  const place = segment ? ` in segment ${segment.number}` : "";
+  const place = segment ? ` in passage ${segment.number}` : "";
   const key = `${now}${place} ${first} ${is}`;
   if (chunk.shown === key) return;
   chunk.shown = key;
@@ -76,7 +76,7 @@ function showBar(chunk, shown, segment) {
   if (first) chunk.bar.dataset.segment = first;
   else delete chunk.bar.dataset.segment;
   const rank = chunk.rank === undefined ? "" : `, rank ${chunk.rank}`;
-  const credited = chunk.credited === undefined ? "" : `, credited ${number(chunk.credited)}`;
+  const credited = chunk.credited === undefined ? "" : `, with neighbors ${number(chunk.credited)}`;
   const relevance = chunk.found ? `, relevance ${number(chunk.relevance)}` : "";
   chunk.bar.ariaLabel = `Chunk ${chunk.index}: ${now}${place}${rank}${relevance}${credited}`;
 }
@@ -92,7 +92,7 @@ function moveFocus(event, some) {
   next.bar.focus();
 }
 
-/** Documents with one of these segments stand in their order, the others in one folded list. */
+/** Documents with a segment are in the order of the answer, the others in a folded list. */
 function foldDocuments(segments) {
   const shown = new Set(segments.map(({ start }) => data.documents[chunks[start].document]));
   const folded = data.documents.filter((doc) => !shown.has(doc));
@@ -103,15 +103,15 @@ function foldDocuments(segments) {
   const candidates = folded.flatMap((doc) => doc.chunks.filter((chunk) => chunk.found));
   const best = candidates.reduce((a, b) => ((b.relevance ?? 0) > (a.relevance ?? 0) ? b : a));
   const unconsidered = folded.filter((doc) => doc.reason).length;
-  const among = unconsidered ? `, of which ${grouped(unconsidered)} not considered` : "";
+  const among = unconsidered ? ` (${grouped(unconsidered)} not considered)` : "";
   byId("others").firstElementChild.replaceChildren(
-    element("strong", {}, `${counted(folded.length, "document")} without a returned segment`),
-    `${among} · ${counted(candidates.length, "candidate")} · the best: `, element("bdi", {}, nameOf(best)),
+    element("strong", {}, `${counted(folded.length, "document")} without a returned passage`),
+    `${among} · ${counted(candidates.length, "candidate")} · best: `, element("bdi", {}, nameOf(best)),
     `, chunk ${best.index}, relevance ${number(best.relevance)}, ${best.now}`,
   );
 }
 
-// Elements that stay are not laid out again.
+// Keeps equal elements, which the browser then does not lay out again.
 function replaceIfOther(parent, wanted) {
   const { children } = parent;
   const isSame = children.length === wanted.length && wanted.every((one, n) => one === children[n]);

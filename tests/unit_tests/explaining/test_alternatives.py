@@ -1,4 +1,4 @@
-"""What the report's sliders choose from is what the retriever returns with these settings."""
+"""The report's sliders show the answers of the retriever for the same settings."""
 
 from __future__ import annotations
 

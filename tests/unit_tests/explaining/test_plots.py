@@ -1,17 +1,21 @@
-"""Plots show what the trace has, and stay legible."""
+"""Plots show the trace and stay legible."""
 
 from __future__ import annotations
 
+import base64
 import io
 import itertools
 from typing import Any
 
+import matplotlib.style
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from langchain_rse import RSEConfig
 from langchain_rse.explaining import FittedFloor
+from langchain_rse.explaining.colors import DARK, LIGHT
 from langchain_rse.explaining.plots import Picture, plot_curves
 from tests.unit_tests.fakes import PLAIN, QUERY, lines, make_retriever
 
@@ -35,13 +39,13 @@ def test_a_panel_shows_relevance_evidence_segments_and_penalty() -> None:
     (panel,) = figure.axes
     assert panel.get_title(loc="left") == "a"
     assert labels_of(panel) == {
-        *("returned segment", "relevance with neighbor credit", "penalty 0.5"),
-        *("relevance of a found chunk (hollow: not considered)", "by vectors", "by words"),
+        *("returned passage", "relevance including neighbors", "penalty 0.5"),
+        *("relevance of a candidate (hollow: not considered)", "from vectors", "from words"),
     }
     points = [tuple(point) for point in panel.collections[-1].get_offsets()]
     found = [chunk for chunk in trace.documents[0].chunks if chunk.candidate is not None]
     assert dict(points) == pytest.approx({chunk.index: chunk.relevance for chunk in found})
-    # Evidence stands one above the other, up to the relevance.
+    # The parts of the evidence are stacked up to the relevance.
     highest = {index: 0.0 for index, _ in points}
     for stems in panel.collections[:-1]:
         for (x, low), (_, high) in stems.get_segments():
@@ -61,7 +65,11 @@ def test_titles_are_whole_and_above_legend_and_panels() -> None:
         *(tuple(np.linspace(0, 1, 101)), tuple(np.linspace(0, 0.5, 101)), 9, 9, 9),
     )
     curve = plot_curves([(name, (5, 20), (0.2, 0.4), ((0, 1), (0, 1)))], "recall", 1, dark=False)
-    for figure, text in ((trace.plot(), question), (floor.plot(), "rerank-"), (curve, "recall")):
+    for figure, text in (
+        (trace.plot(), question),
+        (floor.plot(), "Score floor for rerank-"),
+        (curve, "recall"),
+    ):
         draw(figure)
         [legend] = figure.legends
         assert legend.get_title().get_text().replace("\n", " ").startswith(text.strip())
@@ -100,10 +108,10 @@ def test_documents_that_are_not_shown_are_counted() -> None:
     trace = make_retriever(texts).explain(QUERY)
     figure = trace.plot()
     assert len(figure.axes) == 4
-    assert figure.axes[-1].get_xlabel() == "chunk number (2 documents more, not shown)"
+    assert figure.axes[-1].get_xlabel() == "chunk number (2 more documents not shown)"
     chosen = trace.plot(["d3", "d1"])
     assert [panel.get_title(loc="left") for panel in chosen.axes] == ["d3", "d1"]
-    with pytest.raises(ValueError, match="documents has 'x', without candidates; some with: 'd"):
+    with pytest.raises(ValueError, match="documents: 'x' has no candidates"):
         trace.plot("x")
 
 
@@ -132,7 +140,8 @@ def test_ten_thousand_chunks() -> None:
     assert len(trace.segments) == 10
     figure = trace.plot()
     assert isinstance(figure, Picture)
-    assert figure._repr_png_().startswith(b"\x89PNG")
+    data, _ = figure._repr_mimebundle_()
+    assert base64.b64decode(data["image/png"]).startswith(b"\x89PNG")
 
 
 def test_reports_have_a_curve_each() -> None:
@@ -144,3 +153,36 @@ def test_reports_have_a_curve_each() -> None:
     first, _ = figure.axes[0].lines
     assert first.get_ydata() == pytest.approx([0.2, 0.6])
     assert figure.axes[0].get_ylim()[0] == 0
+
+
+# Notebooks and dark styles
+
+
+def test_notebooks_show_an_alternative_text() -> None:
+    formatters = pytest.importorskip("IPython.core.formatters")
+    trace = make_retriever({"a": lines(0, 90, 20)}, config=PLAIN).explain(QUERY)
+    shown, metadata = formatters.DisplayFormatter().format(trace.plot())
+    alt = metadata["image/png"]["alt"]
+    assert alt == (
+        "Relevance by chunk for the query 'query 0'. a: returned chunks: 0, 2. Penalty: 0.5."
+    )
+    assert shown["text/plain"] == alt
+    assert b"Relevance by chunk" in base64.b64decode(shown["image/png"])
+    curve = plot_curves([("one", (5, 2000), (0.2, 0.6), [(0, 1)] * 2)], "recall", 3, dark=None)
+    assert isinstance(curve, Picture)
+    assert curve.alt.endswith("one: 0.2 at 5, 0.6 at 2,000 characters.")
+
+
+def test_a_dark_style_makes_dark_plots() -> None:
+    trace = make_retriever({"a": lines(0)}).explain(QUERY)
+
+    def background(**arguments: Any) -> str:
+        return to_hex(trace.plot(**arguments).get_facecolor())
+
+    assert background() == LIGHT.background
+    assert background(dark=True) == DARK.background
+    with matplotlib.style.context("dark_background"):
+        assert background() == DARK.background
+        assert background(dark=False) == LIGHT.background
+        panel = trace.plot(dark=False).axes[0]
+        assert to_hex(panel.xaxis.label.get_color()) == "#000000"

@@ -1,4 +1,4 @@
-"""The report as text: what is in it, and that nothing of it is obeyed."""
+"""The source of the report: its content, and text that must not run."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import DocumentHeaders, RSEConfig, RSERetriever, RSETrace
+from langchain_rse.explaining.blocks import blocks_of
 from tests.unit_tests.fakes import BagOfWords, make_retriever
 
 HOSTILE = "</script><script>hacked()</script><img src=x onerror=hacked()>{{ 7 * 7 }}&amp;"
@@ -27,7 +30,7 @@ TEXTS = {
 
 
 class Page(HTMLParser):
-    """The tags of a page with their attributes, its text, and what stands in each script."""
+    """The tags of a page with their attributes, and the text inside each tag."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -53,6 +56,11 @@ class Page(HTMLParser):
     def data(self) -> Any:
         _, data, _ = self.inside["script"]
         return json.loads(data)
+
+
+def text_of(chunk: Mapping[str, Any]) -> str:
+    """The text of a chunk in the page's data."""
+    return "".join(part for _, *parts in chunk.get("text", []) for part in parts)
 
 
 def retriever_of(texts: Mapping[str, str], **settings: Any) -> RSERetriever:
@@ -97,8 +105,7 @@ def test_text_is_not_obeyed() -> None:
     assert "\ud800" not in text
     assert "\u2028" not in page.inside["script"][1]
     assert page.data["documents"][0]["name"] == HOSTILE
-    text_of_chunk = "".join(page.data["documents"][0]["chunks"][0]["text"])
-    assert text_of_chunk == f"Late rent {HOSTILE}"
+    assert text_of(page.data["documents"][0]["chunks"][0]) == f"Late rent {HOSTILE}"
     assert "<script" not in trace._repr_html_()
     assert "<img" not in trace._repr_html_()
 
@@ -115,10 +122,10 @@ def test_the_texts_of_chunks_are_those_of_the_source(trace: RSETrace) -> None:
     for document in data["documents"]:
         lines = TEXTS[document["name"]].split("\n")
         for chunk in document["chunks"]:
-            assert "".join(chunk["text"]) in {"", lines[chunk["index"]]}
+            assert text_of(chunk) in {"", lines[chunk["index"]]}
     rent = next(entry for entry in data["documents"] if entry["name"] == "rent.txt")
     late = next(chunk for chunk in rent["chunks"] if chunk["index"] == 2)
-    assert late["text"] == ["", "Late", " ", "rent", " costs a fee."]
+    assert late["text"] == [[False, "", "Late", " ", "rent", " costs a fee."]]
 
 
 def test_headers_do_not_shift_texts() -> None:
@@ -131,7 +138,7 @@ def test_headers_do_not_shift_texts() -> None:
             if "embedded" not in chunk:
                 start = chunk["start_index"]
                 whole = text[start : start + chunk["length"]].strip("\n")
-                assert "".join(chunk["text"]) in whole
+                assert text_of(chunk) in whole
                 assert chunk["text"]
 
 
@@ -153,9 +160,9 @@ def test_settings_to_copy_are_those_that_differ(trace: RSETrace) -> None:
     ("arguments", "note"),
     [
         ({"config": "dsrag-balanced"}, "exact solver"),
-        ({"length_function": lambda text: len(text.split())}, "measured by"),
-        ({"include_header": True}, "counts headers"),
-        ({"score_floor": 2.0}, "no candidate was considered"),
+        ({"length_function": lambda text: len(text.split())}, "measures the budget"),
+        ({"include_header": True}, "includes headers"),
+        ({"score_floor": 2.0}, "nothing was close enough"),
         ({"queries": ["rent", "dogs"], "k": 1, "order": "relevance"}, ""),
     ],
 )
@@ -169,13 +176,13 @@ def test_where_answers_are_not_known_exactly_there_are_no_sliders(
     text = " ".join(page.inside["p"])
     assert note in text
     for has_sliders in ("form" in page.inside, "alternatives" in page.data):
-        assert has_sliders == ("no sliders" not in text) == (not note)
+        assert has_sliders == ("No sliders:" not in text) == (not note)
 
 
 def test_an_empty_answer_has_a_page() -> None:
     trace = retriever_of(TEXTS).explain("")
-    assert "Nothing was returned" in trace.to_html()
-    assert "Nothing was returned" in trace._repr_html_()
+    assert "Nothing returned" in trace.to_html()
+    assert "Nothing returned" in trace._repr_html_()
 
 
 def test_a_page_is_written_as_utf_8(trace: RSETrace, tmp_path: Path) -> None:
@@ -191,3 +198,19 @@ def test_a_notebook_needs_no_package(trace: RSETrace, monkeypatch: pytest.Monkey
     assert all(segment.text in shown for segment in trace.returned)
     with pytest.raises(ImportError, match=r"pip install 'langchain-rse\[report\]'"):
         trace.to_html()
+
+
+def test_code_and_tables_in_prose_are_blocks() -> None:
+    prose = "A comparison\nhas one of\nthese operators.\n\n"
+    table = "+-----+------+\n| a   |   b  |\n+-----+------+\n| c   |   d  |\n+-----+------+\n\n \n"
+    code = "if a:\n    return f(a)\n"
+    blocks = blocks_of(f"{prose}{prose}{table}{prose}{code}")
+    assert blocks == [(prose * 2, False), (table, True), (prose, False), (code, True)]
+    assert blocks_of("") == []
+
+
+@given(st.text(alphabet="a \n|(\t", max_size=60))
+def test_blocks_are_the_text(text: str) -> None:
+    blocks = blocks_of(text)
+    assert "".join(block for block, _ in blocks) == text
+    assert all(block for block, _ in blocks) or not text

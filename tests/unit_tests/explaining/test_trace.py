@@ -1,4 +1,4 @@
-"""What a trace can be turned into."""
+"""The views of a trace: text, JSON values, table, HTML."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def test_it_reads_like_an_explanation() -> None:
     lines_of_text = written.splitlines()
     assert lines_of_text[:2] == [
         "Query: heron0 0",
-        "1 segment of 6 candidates in 2 documents, 17 of 20 characters",
+        "1 passage from 6 candidates in 2 documents, 17 of 20 characters",
     ]
     for line in (
-        "  1. a, chunks 0\u20132 (the best is 0), characters 0\u201317, value 0.977",
+        "  1. a, chunks 0\u20132 (best: 0), characters 0\u201317, value 0.977",
         "     c0 0 c1 80 c2 10",
-        "Left out, no room: 3",
+        "Not returned (no room): 3 candidates",
         f"  b, chunk 0 (rank 4, relevance 0.73): {no_room}",
     ):
         assert line in lines_of_text
-    assert "(vectors 0.55, words 0.31, neighbors 0.02); words of the query: 0" in written
-    assert "Mainly a, chunks 0\u20132: 3 chunks around the best one" in written
-    assert "The budget was short" in written
+    assert "(vectors 0.55, words 0.31, neighbors 0.02); query words: 0" in written
+    assert "Best passage: a, chunks 0\u20132 (3 chunks around the best match" in written
+    assert "The budget was tight" in written
 
 
 def test_text_of_documents_cannot_control_a_terminal(trace: RSETrace) -> None:
@@ -109,13 +109,13 @@ def test_what_is_missing_is_named(trace: RSETrace, monkeypatch: pytest.MonkeyPat
 
 
 def test_in_one_line(trace: RSETrace) -> None:
-    assert repr(trace).startswith("<RSETrace of 'query 0': 3 segments of 5 candidates")
+    assert repr(trace).startswith("<RSETrace of 'query 0': 3 passages from 5 candidates")
     assert make_retriever({"a": lines(5)}).explain("").headline == ""
 
 
 def test_in_a_notebook(trace: RSETrace) -> None:
     shown = trace._repr_html_()
-    assert shown.count("<details>") == 4  # three segments, and what was left out
+    assert shown.count("<details>") == 4  # three passages, and the other candidates
     assert "<strong>query 0</strong>" in shown
     assert '<b style="left:0.00%;width:' in shown
     assert "c2 10" in shown
@@ -125,7 +125,7 @@ def test_in_a_notebook(trace: RSETrace) -> None:
 
 
 class Reversing(BaseDocumentCompressor):
-    """A reranker that likes what the search liked least."""
+    """A reranker that reverses the order of the search."""
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: object = None
@@ -168,7 +168,7 @@ def test_evidence_adds_up_to_relevance(settings: Mapping[str, Any], names: set[s
 
 
 def test_a_new_witness_is_shown_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One function and one line in `WITNESSES`: nothing else has to know of it."""
+    """One function and one line in `WITNESSES`: no other place names it."""
 
     def by_moon(query: Any) -> np.ndarray[Any, Any]:
         return np.full(len(query.candidates), 0.25)
@@ -182,7 +182,7 @@ def test_a_new_witness_is_shown_everywhere(monkeypatch: pytest.MonkeyPatch) -> N
     assert "the moon 0.12" in str(trace)
     assert "the moon 0.12" in trace._repr_html_()
     _, labels = trace.plot().axes[0].get_legend_handles_labels()
-    assert "by the moon" in labels
+    assert "from the moon" in labels
     page = Page(trace.to_html())
     assert ["the moon", "0.12"] in page.data["documents"][0]["chunks"][0]["parts"]
     _, _, script = page.inside["script"]

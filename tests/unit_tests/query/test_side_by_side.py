@@ -1,4 +1,4 @@
-"""`compare`: segments beside what another retriever returns, in the same amount of text."""
+"""`compare`: passages and the result of another retriever, in the same amount of text."""
 
 from __future__ import annotations
 
@@ -46,23 +46,23 @@ def test_the_best_chunks_have_the_same_length(way: Way, retriever: RSERetriever)
 def test_printed(retriever: RSERetriever) -> None:
     assert str(retriever.compare(QUERY)) == (
         "query 0\n"
-        "18 characters each: 1 passage; 6 characters not in top-k chunks (3)\n"
+        "Same length (18 characters): 1 passage vs 3 chunks. "
+        "Highlighted: the 6 characters that only one side has.\n"
         f"a                top-k chunks {'·' * 10}{'█' * 10}{'·' * 10}{'█' * 10}{'·' * 10}\n"
-        f"                     segments {'·' * 10}{'█' * 30}{'·' * 10}\n"
+        f"                     passages {'·' * 10}{'█' * 30}{'·' * 10}\n"
         f"b                top-k chunks {'·' * 16}{'█' * 18}{'·' * 16}\n"
-        f"                     segments {'·' * 50}\n"
-        "a, characters 6–24\n"
+        "Passage 1: a, characters 6–24\n"
         "  a1 10\n"
         "+ a2 50\n"
         "  a3 12\n"
-        "Only top-k chunks:\n"
-        "- b, characters 6–12: b1 15"
+        "Only in top-k chunks:\n"
+        "- rank 3: b, characters 6–12: b1 15"
     )
 
 
 def test_a_line_for_logs_and_lists(retriever: RSERetriever) -> None:
     line = repr(retriever.compare(QUERY))
-    assert line.startswith("<SideBySide of 'query 0': 18 characters each: 1 passage")
+    assert line.startswith("<SideBySide of 'query 0': Same length (18 characters): 1 passage vs")
     assert "a2 50" not in line
 
 
@@ -76,6 +76,10 @@ def test_another_retriever(retriever: RSERetriever) -> None:
     assert found.other_name == "mine"
     assert [piece.text for piece in found.other] == ["b1 15\nb2 85\n", "a2 50", "n"]
     assert "+ a1 10\n  a2 50\n+ a3 12\n" in str(found)
+    assert found.summary == (
+        "Same length (18 characters): 1 passage vs 3 from mine. "
+        "Highlighted: the 13 characters that only one side has"
+    )
 
 
 def test_headers_are_no_text_of_the_document() -> None:
@@ -89,8 +93,8 @@ def test_nothing_returned() -> None:
     found = make_retriever(TEXTS, score_floor=0.999).compare(QUERY)
     assert not found.segments
     assert found.other
-    assert f"No segments: {found.reason}" in str(found)
-    assert "Nothing." in found._repr_html_()
+    assert f"No passages: {found.reason}" in str(found)
+    assert "No text." in found._repr_html_()
 
 
 def test_several_queries_and_arguments(retriever: RSERetriever) -> None:
@@ -116,8 +120,29 @@ def test_a_page_shows_text_as_text() -> None:
 def test_a_page_is_written(retriever: RSERetriever, tmp_path: Any) -> None:
     page = retriever.compare(QUERY).to_html(tmp_path / "both.html")
     assert (tmp_path / "both.html").read_text(encoding="utf-8") == page
-    assert "<mark>a2 50\n</mark>" in page
+    assert "<mark>a2 50\n</mark>a3 12</div>" in page
     assert "http" not in page
+
+
+def test_a_strip_is_drawn_only_for_a_side_with_text(retriever: RSERetriever) -> None:
+    page = retriever.compare(QUERY).to_html()
+    other, segments = page.split("<section")[1:]
+    assert other.count('class="strip"') == 2
+    assert segments.count('class="strip"') == 1
+    assert '<div class="place">Rank 3: b, characters 6–12</div>' in other
+    assert '<div class="place">Passage 1: a, characters 6–24</div>' in segments
+
+
+def test_sides_of_different_length() -> None:
+    same = Piece("a", "a", 0, "one two")
+    other = SideBySide("q", [same], [same._replace(text="one")], "mine", {})
+    assert other.summary == (
+        "1 passage (7 characters) vs 1 from mine (3 characters). "
+        "Highlighted: 4 characters only in the passages"
+    )
+    assert SideBySide("q", [same], [same], "mine", {}).summary == (
+        "Same length (7 characters): 1 passage vs 1 from mine. Both sides have the same text"
+    )
 
 
 @given(
@@ -166,4 +191,13 @@ def test_a_word_in_the_middle_is_a_difference() -> None:
 
 def test_without_places() -> None:
     found = SideBySide("q", [Piece("a", None, None, "one two")], [], "none", {})
-    assert str(found).endswith("a\n+ one two")
+    assert str(found).endswith("Passage 1: a\n+ one two")
+
+
+def test_a_table_in_a_passage_keeps_its_columns_and_marks() -> None:
+    prose = "Rent is paid late.\nThen a fee is due,\nas this table tells.\n\n"
+    table = "| late | fee |\n| soon | none |"
+    found = SideBySide(
+        "q", [Piece("a", "a", 0, prose + table)], [Piece("a", "a", 0, prose)], "x", {}
+    )
+    assert f"{prose}<code><mark>{table}</mark></code></div>" in found.to_html()

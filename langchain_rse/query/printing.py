@@ -1,0 +1,76 @@
+"""The printed form of a returned Document: its place and text first, scores abbreviated."""
+
+from __future__ import annotations
+
+import copyreg
+from collections.abc import Iterator, Mapping
+from typing import Any, SupportsIndex
+
+from langchain_core.documents import Document
+
+from langchain_rse.stores.records import CHUNK_ID, DOC_ID, END_INDEX, SEGMENT, START_INDEX
+from langchain_rse.text.pages import pages_of
+from langchain_rse.text.ranges import format_range
+from langchain_rse.text.titles import name_of
+
+
+class PrintedDocument(Document):
+    """A Document that prints its place and text before its metadata, and no scores of chunks.
+
+    For all other code it is a plain Document: it compares as one, and whatever serializes or
+    pickles it writes one. LangGraph refuses to load classes that it does not know.
+    """
+
+    __class__ = property(lambda self: Document)  # noqa: ARG005
+
+    @classmethod
+    def lc_id(cls) -> list[str]:
+        """The name under which LangChain serializes it."""
+        return Document.lc_id()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        return copyreg.__newobj__, (Document,), self.__getstate__()  # type: ignore[attr-defined]
+
+    def __repr_args__(self) -> Iterator[tuple[str, object]]:
+        yield "place", place_of(self.metadata)
+        yield "page_content", self.page_content
+        yield "metadata", _abbreviated(self.metadata)
+        yield "id", self.id
+
+    def __str__(self) -> str:
+        """The form of LangChain's Document, with the place in front."""
+        return (
+            f"place={place_of(self.metadata)!r} page_content='{self.page_content}' "
+            f"metadata={_abbreviated(self.metadata)}"
+        )
+
+
+class _Abbreviation(str):
+    """A text that is printed without quotation marks."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def place_of(metadata: Mapping[str, Any]) -> str:
+    """The document and pages of a segment, for people; its characters where it has no pages."""
+    name = name_of(str(metadata.get(DOC_ID, "")), metadata)
+    pages = pages_of(metadata)
+    if pages is not None:
+        return f"{name}, {pages}"
+    start, end = metadata.get(START_INDEX), metadata.get(END_INDEX)
+    if type(start) is int and type(end) is int:
+        return f"{name}, characters {format_range(start, end)}"
+    return name
+
+
+def _abbreviated(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata without the ids of segment and version, and without the scores of chunks."""
+    shown = {name: value for name, value in metadata.items() if name != CHUNK_ID}
+    described = shown.get(SEGMENT)
+    if isinstance(described, dict) and "chunks" in described:
+        shown[SEGMENT] = {**described, "chunks": _Abbreviation("[...]")}
+        shown[SEGMENT].pop("version", None)
+    return shown
