@@ -280,7 +280,7 @@ class RSEIndexer:
         return await arun(self._writer().delete(ids))
 
     def check(self, *, repair: bool = False, show_progress: bool = False) -> CheckReport:
-        """Compare the contents of the two stores. See ``docs/checking.md``.
+        """Compare the contents of the two stores. See ``docs/scaling.md#checks-and-repairs``.
 
         Args:
             repair: Correct what is wrong, and compare again; if False, nothing is changed. Vectors
@@ -338,7 +338,7 @@ class RSEIndexer:
                 recognized by usual names, such as ``source``, ``page`` and ``start_index``; the
                 report's ``index`` has what was recognized.
             documents: The store's chunks with their ids, as it lists them; needed unless this
-                package can list them (``docs/vectorstores.md``).
+                package can list them (``docs/stores.md``).
             show_progress: Show a progress bar; needs tqdm.
 
         Returns:

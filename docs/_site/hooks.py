@@ -35,8 +35,9 @@ LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s]+)\)")
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the pages of the reference into the navigation."""
-    (reference,) = (entry for entry in config.nav[-1]["Look it up"] if "Reference" in entry)
-    reference["Reference"] = [{title: page_of(title)} for title in REFERENCE]
+    entries = config.nav[-1]["Reference"]
+    (reference,) = (entry for entry in entries if "API reference" in entry)
+    reference["API reference"] = [{title: page_of(title)} for title in REFERENCE]
     return config
 
 

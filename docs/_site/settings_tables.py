@@ -22,7 +22,7 @@ EVERYDAY = (
     *("k", "max_context_length", "irrelevant_chunk_penalty", "reranker"),
     "search_kwargs",
 )
-SOMETIMES = (
+OCCASIONAL = (
     *("fetch_k", "length_function", "include_header", "hybrid", "score_floor", "queries"),
     *("query_generator", "order", "on_missing", "duplicates", "candidates_only"),
 )
@@ -30,22 +30,22 @@ EXPERT = ("config",)
 
 # The pages that say more.
 MORE = {
-    "vectorstore": "vectorstores.md",
-    "base_retriever": "migrating.md#around-what-you-have",
-    "docstore": "docstores.md",
+    "vectorstore": "stores.md#vector-stores",
+    "base_retriever": "migrating.md#wrapped-retrievers",
+    "docstore": "stores.md#docstores",
     "text_splitter": "splitters.md",
-    "headers": "headers.md",
-    "metadata_rules": "sources.md",
+    "headers": "splitters.md#contextual-headers",
+    "metadata_rules": "indexing.md#pages-slides-and-timestamps",
     "namespace": "tenants.md",
-    "max_context_length": "#the-budget",
-    "irrelevant_chunk_penalty": "#the-penalty",
-    "reranker": "rerankers.md",
+    "max_context_length": "#budget",
+    "irrelevant_chunk_penalty": "#penalty",
+    "reranker": "search.md#rerankers",
     "search_kwargs": "filters.md",
-    "hybrid": "hybrid.md",
+    "hybrid": "search.md#hybrid-search",
     "score_floor": "nothing.md",
-    "queries": "queries.md",
-    "query_generator": "queries.md",
-    "duplicates": "#the-same-text",
+    "queries": "search.md#multiple-queries",
+    "query_generator": "search.md#multiple-queries",
+    "duplicates": "#duplicates",
     "candidates_only": "filters.md",
     "config": "#presets",
 }
@@ -62,15 +62,16 @@ def tables() -> str:
     """The tables of all settings, each below its heading."""
     fields = RSERetriever.model_fields
     parts = [
-        "### Stores (of the retriever alone)",
+        "### Stores",
+        "For the constructor only.",
         table(fields, STORES),
         "### Everyday",
         table(fields, EVERYDAY),
-        "### Sometimes",
-        table(fields, SOMETIMES),
-        "### For experts",
+        "### Occasional",
+        table(fields, OCCASIONAL),
+        "### Expert",
         table(fields, EXPERT),
-        "The fields of `RSEConfig`:",
+        "### Fields of `RSEConfig`",
         table(RSEConfig.model_fields, tuple(RSEConfig.model_fields)),
     ]
     return "\n\n".join(parts)

@@ -192,7 +192,7 @@ def test_lines_of_code_fit_on_a_wide_screen(visits: list[Visit], site: Path) -> 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_has_contrast(visits: list[Visit], site: Path, scheme: str) -> None:
-    assert all(visit.contrast[scheme]["looked"] > 50 for visit in visits)
+    assert all(visit.contrast[scheme]["looked"] > 40 for visit in visits)
     weak: dict[str, str] = {}  # by the colors, with the first place
     for visit in visits:
         for colors, text in visit.contrast[scheme]["weak"].items():
@@ -279,10 +279,10 @@ def test_the_site_is_as_dark_as_the_reader_wants(browser: Browser, site: Path) -
 
 def test_a_set_up_opens(browser: Browser, site: Path) -> None:
     page = browser.new_page()
-    page.goto((site / "rerankers.html").as_uri())
+    page.goto((site / "search.html").as_uri())
     imports = page.get_by_text("import CohereReranker")
     assert not imports.is_visible()
     assert page.get_by_text("reranker=CohereReranker(").is_visible()
-    page.get_by_text("Set-up: 7 lines").click()
+    page.locator("details.setup", has=imports).locator("summary").click()
     assert imports.is_visible()
     page.close()

@@ -25,6 +25,8 @@ import typer
 from chromadb.api.shared_system_client import SharedSystemClient
 from fpdf import FPDF
 from langchain_chroma import Chroma
+from langchain_classic.retrievers import ParentDocumentRetriever
+from langchain_classic.storage import LocalFileStore, create_kv_docstore
 from langchain_core.documents import Document
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 from typer.testing import CliRunner
@@ -97,8 +99,9 @@ def in_language(*languages: str) -> list[Block]:
 
 
 def commands_of(block: Block) -> list[list[str]]:
-    lines = block.text.splitlines()
-    return [shlex.split(line[2:], comments=True) for line in lines if line.startswith("$ ")]
+    """The commands of a block that can be pasted: every line is one, or a comment."""
+    lines = (line.removeprefix("$ ") for line in block.text.splitlines())
+    return [words for line in lines if (words := shlex.split(line, comments=True))]
 
 
 COMMANDS = [(block, words) for block in in_language("console") for words in commands_of(block)]
@@ -233,7 +236,7 @@ def new_database(url: str) -> str:
 
 @pytest.fixture
 def others(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an example names: indexes of LangChain and LlamaIndex, a knowledge base of dsRAG."""
+    """The indexes that an example names: of the command line, LangChain, LlamaIndex, dsRAG."""
     if "my-index" in block.text:
         splitter = RecursiveCharacterTextSplitter(chunk_size=300, add_start_index=True)
         pages = [
@@ -242,11 +245,26 @@ def others(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ]
         index = Chroma("pages", WordLlamaEmbeddings(), persist_directory="my-index")
         index.add_documents(splitter.split_documents(pages))
+    if 'persist_directory="library"' in block.text:
+        result = CliRunner().invoke(app, ["index", "10k.pdf", "--kb", "library"])
+        assert result.exit_code == 0, result.output
+    if "children" in block.text:
+        make_parents()
     if "llama_db" in block.text:
         client = chromadb.PersistentClient(str(folder / "llama_db"))
         write_nodes(client, "reports", "10k.pdf", REPORT * 4, WordLlamaEmbeddings())
     if "dsrag" in block.text:
         make_knowledge_base(monkeypatch)
+
+
+def make_parents() -> None:
+    """Fill the two stores of a ParentDocumentRetriever."""
+    text = "\n\n".join(f"The pump of model {n} needs oil every {n} weeks." for n in range(50))
+    ParentDocumentRetriever(
+        vectorstore=Chroma("children", WordLlamaEmbeddings(), persist_directory="children"),
+        docstore=create_kv_docstore(LocalFileStore("parents")),
+        child_splitter=RecursiveCharacterTextSplitter(chunk_size=100, chunk_overlap=0),
+    ).add_documents([Document(text, metadata={"source": "manual.txt"})])
 
 
 def make_knowledge_base(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,6 +286,15 @@ def readme_per_change(block: Block) -> Any:
     return pytest.param(block, id=str(block), marks=[] if is_in_readme else pytest.mark.nightly)
 
 
+def read_before(block: Block) -> list[Block]:
+    """The examples above one in the README, where each may use the names of earlier ones."""
+    if block.page != PAGES[0]:
+        return []
+    return [
+        each for each in in_language("python") if each.page == block.page and each.line < block.line
+    ]
+
+
 @pytest.mark.usefixtures("folder", "services", "servers", "others")
 @pytest.mark.filterwarnings("ignore:.*langchain-community:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")
@@ -276,8 +303,11 @@ def readme_per_change(block: Block) -> Any:
 @pytest.mark.filterwarnings("ignore:The model '.*' is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("block", list(map(readme_per_change, in_language("python"))))
 def test_an_example_runs_as_it_stands(block: Block, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = "\n" * (block.line - 1) + block.text  # so that errors name the page's line
-    exec(compile(lines, str(block.page), "exec"), {"__name__": "__main__"})  # noqa: S102
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for each in [*read_before(block), block]:
+        capsys.readouterr()
+        lines = "\n" * (each.line - 1) + each.text  # so that errors name the page's line
+        exec(compile(lines, str(each.page), "exec"), names)  # noqa: S102
     assert bool(capsys.readouterr().out.strip()) == ("print(" in block.text)
 
 
@@ -309,7 +339,11 @@ def write_files_of_commands(folder: Path) -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize(
     "block",
-    [readme_per_change(b) for b in in_language("console") if "$ langchain-rse " in b.text],
+    [
+        readme_per_change(block)
+        for block in in_language("console")
+        if commands_of(block)[0][0] == "langchain-rse"
+    ],
 )
 def test_commands_run(block: Block, folder: Path) -> None:
     write_files_of_commands(folder)
@@ -336,6 +370,17 @@ def test_what_is_shown_to_install_and_make_is_there() -> None:
             assert re.search(rf"^{words[0]}:", makefile, re.MULTILINE), str(block)
         for extra in re.findall(r"langchain-rse\[(\w+)\]", " ".join(words)):
             assert re.search(rf"^{extra} = \[", project, re.MULTILINE), f"{block}: {extra}"
+
+
+def test_a_page_has_one_name() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    entries = re.findall(r'^ +- "?([^":\n]+)"?: ([\w-]+\.md)$', navigation, re.MULTILINE)
+    names = {page: name for name, page in entries}
+    for page in PAGES[1:]:
+        if page.name != "index.md":
+            title = page.read_text(encoding="utf-8").partition("\n")[0]
+            assert title == f"# {names[page.name]}"
+            assert not title.endswith("?")
 
 
 def anchors_of(page: Path) -> set[str]:

@@ -212,7 +212,7 @@ def example(
     """What the example of the page has defined after it was run on a knowledge base."""
     (code,) = re.findall(
         r"^```python\n(.*?)^```$",
-        PAGE.read_text(encoding="utf-8").split("## From dsRAG")[1].split("\n## ")[0],
+        PAGE.read_text(encoding="utf-8").split("## dsRAG")[1].split("\n## ")[0],
         re.DOTALL | re.MULTILINE,
     )
     knowledge_base = KnowledgeBase(KNOWLEDGE, model)

@@ -56,7 +56,7 @@ class ChromaAdapter(VectorStoreAdapter):
                 f"Chroma's index looks at {ef_search} chunks for {wanted} candidates "
                 "(ef_search), so that it misses some of them. Let it look at twice as many: "
                 f"vectorstore._collection.modify(configuration={{'hnsw': {{'ef_search': "
-                f"{2 * wanted}}}}}), or see docs/vectorstores.md, Chroma's search"
+                f"{2 * wanted}}}}}), or see docs/stores.md, Chroma's search"
             )
 
     @property

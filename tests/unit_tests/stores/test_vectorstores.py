@@ -229,7 +229,7 @@ def test_chroma_gets_lists_if_its_version_takes_them(monkeypatch: pytest.MonkeyP
 
 
 def test_the_documentation_says_what_each_store_can_do() -> None:
-    page = (Path(__file__).parents[3] / "docs/vectorstores.md").read_text()
+    page = (Path(__file__).parents[3] / "docs/stores.md").read_text()
     table = page.partition("| store | file |")[2].partition("\n\n")[0]
     documented: dict[str, list[bool]] = {}
     for row in table.splitlines()[2:]:

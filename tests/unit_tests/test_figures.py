@@ -1,0 +1,65 @@
+"""The figures that README and docs quote are those of benchmarks/results."""
+
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+IMAGES = ROOT / "docs" / "images"
+
+
+@pytest.fixture(scope="module")
+def figures() -> dict[str, Any]:
+    return runpy.run_path(str(ROOT / "docs" / "_site" / "figures.py"))
+
+
+def read(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def test_the_chart_is_current(figures: dict[str, Any], tmp_path: Path) -> None:
+    figures["main"](tmp_path)
+    for name in ("recall.svg", "recall-dark.svg"):
+        drawn = (tmp_path / name).read_text(encoding="utf-8")
+        assert drawn == (IMAGES / name).read_text(encoding="utf-8"), "run docs/_site/figures.py"
+
+
+@pytest.mark.parametrize("path", ["README.md", "docs/index.md"])
+def test_quoted_recalls_are_measured(figures: dict[str, Any], path: str) -> None:
+    measured = {
+        f"{share:.{digits}f}"
+        for recall in figures["all_recalls"]().values()
+        for share in (recall.ours, recall.alternative, recall.top_k)
+        for digits in (2, 3)
+    }
+    quoted = set(re.findall(r"\b0\.\d{2,3}\b", read(path)))
+    assert quoted
+    assert quoted <= measured
+
+
+def test_the_table_of_the_benchmarks_is_measured(figures: dict[str, Any]) -> None:
+    page = read("benchmarks/README.md")
+    for recall in figures["all_recalls"]().values():
+        row = rf"\*\*{recall.ours:.3f}\*\* \| {recall.alternative:.3f} .*\| {recall.top_k:.3f} \|"
+        assert re.search(row, page)
+
+
+@pytest.mark.parametrize("path", ["README.md", "benchmarks/README.md"])
+def test_quoted_shares_of_refused_questions_are_measured(
+    figures: dict[str, Any], path: str
+) -> None:
+    shares = figures["refused"]()
+    quoted = re.findall(r"\b(\d\d) to (\d\d) % of", read(path))
+    assert quoted
+    for lowest, highest in quoted:
+        assert int(lowest) == round(100 * min(shares))
+        assert int(highest) == round(100 * max(shares))
+
+
+def test_the_table_of_refused_questions_is_measured(figures: dict[str, Any]) -> None:
+    page = read("docs/nothing.md")
+    for share in figures["refused"]():
+        assert f"{round(100 * share)} %" in page
