@@ -1,14 +1,18 @@
 """``langchain-rse demo``: segments beside chunks, on the Python reference."""
 
+from __future__ import annotations
+
 import sys
 from pathlib import Path
-
-from langchain_core.documents import Document
+from typing import TYPE_CHECKING
 
 from langchain_rse.cli.compare import CHARACTERS, compared, excerpt_of, print_lines
 from langchain_rse.cli.knowledge_base import KnowledgeBase, only_writer
 from langchain_rse.cli.options import Folder
 from langchain_rse.cli.output import command_line, print_text, width_of_lines
+
+if TYPE_CHECKING:
+    from langchain_core.documents import Document
 
 _QUESTION = "How does a metaclass create a class?"
 _LINES = 11  # of the passage
@@ -43,6 +47,8 @@ def demo(kb: Folder = Path("demo-kb")) -> None:
 def _language_reference() -> list[Document]:
     """The language reference that every CPython contains for help(): half a megabyte."""
     from pydoc_data.topics import topics
+
+    from langchain_core.documents import Document
 
     # Some topics share a text, such as "else" and "if": the first name counts.
     names_by_text = {topics[name]: name for name in sorted(topics, reverse=True)}
