@@ -76,7 +76,7 @@ def test_the_name_is_the_given_one_or_the_retrievers() -> None:
 
 def test_a_report_is_printed_as_a_table() -> None:
     expected = """
-plain: means of 1 question [95% interval]
+plain: means over 1 question [95% interval]
 budget                       500                 4,000
 recall      0.250 [0.250, 0.250]  0.500 [0.500, 0.500]
 whole       0.000 [0.000, 0.000]  0.000 [0.000, 0.000]

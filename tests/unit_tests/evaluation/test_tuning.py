@@ -284,9 +284,12 @@ ONE = [Question("Why?", [Evidence("d0", 0, 1)])]
         ({"seed": -1}, "seed"),
         ({"metric": "characters"}, "recall, precision, iou; got 'characters'"),
         ({"budgets": [0]}, "budgets"),
-        ({"space": {"penalty": (0.1,)}}, "space has 'penalty', which is not a field of RSEConfig"),
+        (
+            {"space": {"penalty": (0.1,)}},
+            "space contains 'penalty', but RSEConfig has no such field",
+        ),
         ({"space": {"decay_rate": (10, 0)}}, "decay_rate"),
-        ({"space": {}}, "space has no value that differs"),
+        ({"space": {}}, "space only contains values"),
     ],
 )
 def test_arguments_out_of_range(arguments: dict[str, Any], message: str) -> None:
@@ -334,7 +337,7 @@ def result(gain: float, trials: int = 2) -> Tuning:
 
 def test_a_tuning_is_printed_with_its_best_trials() -> None:
     expected = """
-iou of 12 questions: 0.500; tuned, on held-out questions: 0.625, gain +0.125 [+0.000, +0.375]. {}
+iou on 12 questions: 0.500 now, 0.625 tuned (held-out questions), gain +0.125 [+0.000, +0.375]. {}
 score  changes
 0.750  irrelevant_chunk_penalty=0.1, neighbor_radius=4
 0.500  (none)
