@@ -286,7 +286,7 @@ ONE = [Question("Why?", [Evidence("d0", 0, 1)])]
         ({"budgets": [0]}, "budgets"),
         (
             {"space": {"penalty": (0.1,)}},
-            "space contains 'penalty', but RSEConfig has no such field",
+            "'penalty', but RSEConfig has no such field",
         ),
         ({"space": {"decay_rate": (10, 0)}}, "decay_rate"),
         ({"space": {}}, "space only contains values"),
@@ -344,7 +344,7 @@ score  changes
 """
     assert repr(result(0.125)) == expected.strip().format("Use the first trial")
     assert "[-0.025, +0.350]. The interval includes 0" in str(result(0.1))
-    assert str(result(-0.125)).splitlines()[0].endswith("Keep the retriever's parameters")
+    assert str(result(-0.125)).splitlines()[0].endswith("Keep the current parameters")
     assert len(str(result(0.125, trials=50)).splitlines()) == 2 + 10
 
 
