@@ -113,6 +113,8 @@ def settings(
 
     if config and preset:
         raise ValueError("give either --config or --preset: both set how passages are chosen")
+    if preset and preset not in PRESET_NAMES:
+        raise ValueError(f"unknown preset {preset!r}; choose from {', '.join(PRESET_NAMES)}")
     fields = read_settings(config) if config else {}
     if preset:
         fields["config"] = RSEConfig.of(preset)

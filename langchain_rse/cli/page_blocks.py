@@ -69,10 +69,7 @@ _END_OF_PAGE = Block("", Place.BODY, Kind.HEADING)
 
 
 def mark_navigation(blocks: Sequence[Block]) -> None:
-    """Mark navigation as boilerplate.
-
-    That is, headings above nothing but a table of contents, and links above the first heading.
-    """
+    """Mark links above the first heading, and headings of tables of contents, as boilerplate."""
     heading_of_contents: Block | None = None
     for before, block in pairwise([*blocks, _END_OF_PAGE]):
         if block.kind == Kind.CONTENTS:

@@ -201,7 +201,7 @@ class Report:
             else:
                 rows[metric] = _format(form, self.mean(metric), self.interval(metric))
         if self.unanswerable:
-            title += "; refused: unanswerable questions that returned nothing"
+            title += f"; {counted(len(self.unanswerable), 'unanswerable question')}"
             counts = self.refusals.sum(axis=0)
             rows["refused"] = [f"{count} of {len(self.refusals)}" for count in counts]
         return as_text(title, rows)

@@ -93,17 +93,17 @@ class Tuning:
     def __repr__(self) -> str:
         low, high = self.interval
         if self.gain <= 0:
-            advice = "Keep the current parameters"
+            advice = "Keep the current parameters."
         elif low < 0:
-            advice = "The interval includes 0: add questions before you decide"
+            advice = "The interval includes 0: add questions before you decide."
         else:
-            advice = "Use the first trial"
+            advice = "Use the first trial."
         questions = counted(self.questions, "question")
         title = (
             f"{self.metric} on {questions}: {self.start:.3f} now, {self.held_out:.3f} tuned "
-            f"(held-out questions), gain {self.gain:+.3f} [{low:+.3f}, {high:+.3f}]. {advice}"
+            f"(held-out questions), gain {self.gain:+.3f} [{low:+.3f}, {high:+.3f}]"
         )
-        lines = [title, "score  changes"]
+        lines = [title, advice, "score  changes"]
         for changes, score in self.trials[:_MAX_PRINTED_TRIALS]:
             changed = ", ".join(f"{name}={value}" for name, value in changes.items())
             lines.append(f"{score:.3f}  {changed or '(none)'}")
