@@ -1,4 +1,4 @@
-"""Progress bars; need tqdm."""
+"""Progress bars, drawn by tqdm."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -14,17 +14,17 @@ Advance = Callable[[int], object]
 
 @contextmanager
 def progress_bar(total: int | None, *, unit: str, title: str, show: bool) -> Iterator[Advance]:
-    """Show tqdm's progress bar if ``show`` is True; yield the function that advances it."""
+    """Show a progress bar if ``show`` is True; yield the function that advances it."""
     with _tqdm(show, total=total, unit=f" {unit}", desc=title) as bar:
         yield (lambda _: None) if bar is None else bar.update
 
 
 class ChunkBar:
-    """A progress bar that counts written chunks and names their document, while it is `shown`."""
+    """A progress bar that counts written chunks and names the current document."""
 
     def __init__(self) -> None:
-        # Characters of all documents, to estimate the number of chunks: 0 once all documents are
-        # split and the number is known; None if unknown, which shows no total.
+        # Characters of all documents, from which the number of chunks is estimated. 0 once all
+        # documents are split; None if unknown, and then the bar has no total.
         self.length: int | None = None
         self._bar: Any = None
         self._chunks = self._split = 0
@@ -35,10 +35,12 @@ class ChunkBar:
         with _tqdm(show, unit=" chunks", desc="Indexing") as self._bar:
             yield
             if self._bar is not None:
-                self._bar.total = self._bar.n  # the last documents may have had no chunks
+                # The last documents may have had no chunks, and no document is being written.
+                self._bar.total = self._bar.n
+                self._bar.set_postfix_str("", refresh=False)
 
     def expect(self, chunks: int, length: int) -> None:
-        """Add a document's chunks and characters to the total that is expected."""
+        """Add a document's chunks and characters to the expected total."""
         self._chunks += chunks
         self._split += length
         if self._bar is not None:
@@ -47,7 +49,7 @@ class ChunkBar:
             self._bar.total = None if more is None else self._chunks + more
 
     def advance(self, chunks: int, doc_id: str = "") -> None:
-        """Count chunks; show the document's id, of a path or address only its last part."""
+        """Count chunks; show the last part of the document's id, such as its file name."""
         if self._bar is not None:
             self._bar.update(chunks)
             if doc_id:

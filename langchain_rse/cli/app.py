@@ -1,6 +1,7 @@
 """The commands of ``langchain-rse``, in the order of its help.
 
-Their modules import stores and models inside functions, so that help waits for none of these.
+Command modules import stores, models and LangChain inside functions to keep help and shell
+completion fast.
 """
 
 from collections.abc import Callable
@@ -20,12 +21,13 @@ from langchain_rse.cli.serve import serve_mcp
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # no frames, which disturb programs that read the output
-    help="Retrieve relevant segments instead of isolated chunks from your own documents.",
+    rich_markup_mode=None,  # no frames, so that other programs can read the output
+    help="Search your own documents and get whole passages instead of isolated chunks.",
+    epilog="Shell completion: langchain-rse --install-completion, then open a new shell.",
 )
-"""The command line, a typer app."""
+"""The typer app."""
 
 
 def _print_version(value: bool) -> None:  # noqa: FBT001 - typer's signature
@@ -46,7 +48,7 @@ def options(
         ),
     ] = False,
 ) -> None:
-    """The options that need no command; the help is that of the app."""
+    """Options without a command; typer shows the app's help instead of this text."""
 
 
 _COMMANDS: dict[str, Callable[..., None]] = {

@@ -1,4 +1,4 @@
-"""``langchain-rse compare``: segments beside the best chunks, in the same amount of text."""
+"""``langchain-rse compare``: passages and top-k chunks of the same length, side by side."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Line = tuple[Kind, str]
 
-CHARACTERS = 4_000  # on each side
+CHARACTERS = 4_000  # of each side
 _STYLES = {
     "title": "bold",
     "strip": "cyan",
@@ -49,14 +49,14 @@ def compare(
     config: Config = None,
     score_floor: ScoreFloor = None,
     html: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="Write an HTML page with both sides.")
+        Path | None, typer.Option(dir_okay=False, help="Also write both sides as an HTML page.")
     ] = None,
 ) -> None:
     """Compare passages with the top-k chunks, side by side.
 
-    Prints both answers to a question in the same number of characters: a strip of each document
-    with what each side returns, and the passages (segments), with + in front of text that the best
-    chunks lack. Lines with - have what only the chunks have.
+    Both answers have the same length. Each document has two strips that show where its chunks and
+    its passages (segments) are. Below them, + marks text that only the passages have, and - text
+    that only the chunks have.
 
     Example: langchain-rse compare "What drove gross margin?" --kb library --html both.html
     """
@@ -69,7 +69,7 @@ def compare(
 
 
 def compared(opened: KnowledgeBase, question: str, characters: int) -> SideBySide:
-    """Compare both answers to a question; with the names by which people know the documents."""
+    """Compare both answers to a question, with the short names of the documents."""
     comparison = opened.retriever.compare(question, max_context_length=characters)
     return replace(
         comparison,

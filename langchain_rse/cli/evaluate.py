@@ -1,4 +1,4 @@
-"""``langchain-rse evaluate``: measures segments and chunks on questions with evidence."""
+"""``langchain-rse evaluate``: compares passages with chunks on questions with evidence."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def evaluate(
         Path,
         typer.Option(
             help='JSON Lines, {"question": ..., "evidence": [{"doc_id": ..., "text": ...}]}, or '
-            "CSV with these columns. A document may be given by the name of its file. In JSON, "
-            '"evidence": [] says that no document answers the question.',
+            "CSV with these columns. The file name is enough as doc_id. In JSON, an empty evidence "
+            "list marks a question that no document answers.",
             exists=True,
             dir_okay=False,
         ),
@@ -44,18 +44,18 @@ def evaluate(
         typer.Option(
             "--budget",
             min=1,
-            help="Measure within this many characters; repeatable. Default: 4000, 8000 and 16000.",
+            help="Budget in characters; repeatable. Default: 4000, 8000 and 16000.",
         ),
     ] = None,
     trials: Annotated[
-        int, typer.Option("--tune", min=0, help="Also search this many sets of parameters.")
+        int, typer.Option("--tune", min=0, help="Also try this many parameter sets; 0 for none.")
     ] = 0,
     save_config: Annotated[
         Path | None,
         typer.Option(
             dir_okay=False,
             writable=True,
-            help="Write what --tune finds, for --config.",
+            help="Write the parameters that --tune finds to a file for --config.",
         ),
     ] = None,
     preset: Preset = None,
@@ -65,9 +65,10 @@ def evaluate(
     score_floor: ScoreFloor = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure on questions with evidence, and tune.
+    """Measure retrieval on your questions, and tune it.
 
-    Prints how much of the evidence the segments have, and the best chunks in as much text.
+    Prints how much of the evidence the passages (segments) return, and how much the top-k chunks
+    return within the same budget.
 
     Example: langchain-rse evaluate --questions questions.jsonl --kb library --tune 100
     """
@@ -75,7 +76,7 @@ def evaluate(
     from langchain_rse.evaluation import tune
 
     if save_config and not trials:
-        raise ValueError("--save-config writes what --tune finds: give --tune N as well")
+        raise ValueError("--save-config writes the result of --tune: add --tune N")
     fields = settings(config, preset, irrelevant_chunk_penalty, hybrid, score_floor)
     opened = KnowledgeBase.existing(kb, **fields)
     loaded = _load_questions(questions, opened)
@@ -86,11 +87,11 @@ def evaluate(
     tuning = tune(retriever, loaded, trials=trials, **options) if trials else None
     if tuning is not None and save_config:
         tuning.to_file(save_config)
-        print_error(f"Written to {save_config}", "")
+        print_error(f"Parameters written to {save_config}", "")
 
     segments = measure(retriever, loaded, name="segments", **options)
-    located = segments.questions  # with the places of quotations
-    # Chunks fill the budget, so they are compared with segments that fill it.
+    located = segments.questions  # with quotations located in their documents
+    # Chunks fill the budget, so the comparison needs segments that fill it too.
     name = "segments, filling the budget"
     filled = measure(retriever, located, name=name, irrelevant_chunk_penalty=0, **options)
     plain = opened.vectorstore.as_retriever(search_kwargs={"k": retriever.fetch_k})
@@ -112,7 +113,7 @@ def evaluate(
 
 
 def _load_questions(path: Path, opened: KnowledgeBase) -> list[Question]:
-    """Load questions; names of files in their evidence are replaced by ids of documents."""
+    """Load questions, and replace document names in their evidence by ids."""
     from langchain_rse.evaluation import load_questions
 
     questions = []

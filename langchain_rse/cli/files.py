@@ -1,7 +1,7 @@
 """Finds and reads files: text, source code and data, notebooks, HTML, e-mails, Word and PDF.
 
-Word is read with the package that Docx2txtLoader uses; langchain-community would add 50 MB and half
-a second of imports. HTML is read in `webpages.py`, notebooks and e-mails in `formats.py`.
+Word is read by docx2txt, as in LangChain's Docx2txtLoader; langchain-community would add 50 MB and
+half a second of imports. `webpages.py` reads HTML, `formats.py` reads notebooks and e-mails.
 """
 
 import contextlib
@@ -40,33 +40,34 @@ _TEXT = frozenset(f"{_PROSE} {_DATA} {_CODE}".split())
 _HTML = frozenset({".html", ".htm"})
 SUFFIXES = _TEXT | _HTML | {".docx", ".eml", ".ipynb", ".pdf"}
 _KINDS = "text, source code, data such as .csv and .json, notebooks, HTML, .eml, .docx, .pdf"
-# The bytes in which a file without suffix, such as LICENSE, shows whether it is text.
+# The number of bytes that decide whether a file without suffix, such as LICENSE, is text.
 _TEXT_WITHIN = 8_192
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
-# Encodings in use, of those that charset-normalizer knows: for short texts, all seem likely to it.
+# The encodings to guess. charset-normalizer knows more, and finds all of them likely for short
+# texts.
 _ENCODINGS = [
     *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257"),
     *("koi8_r", "shift_jis", "euc_jp", "euc_kr", "gb18030", "big5"),
 ]
-# The bytes of HTML in which its encoding is looked for; browsers look at the first 1,024.
+# The number of bytes of HTML that may declare its encoding; browsers read 1,024.
 _DECLARATION_WITHIN = 8_192
 
-# What PDFium has in place of the hyphen and line break that divide a word.
+# PDFium puts this in place of the hyphen and line break in a divided word.
 _DIVISION = "\ufffe"
 
 
 @dataclass
 class Files:
-    """Finds and reads files; notes those that cannot be read, and guessed encodings."""
+    """Finds and reads files; records unreadable files and guessed encodings."""
 
-    encoding: str | None = None  # of text files and HTML; None to guess it for each
-    failures: dict[Path, str] = field(default_factory=dict)  # reasons why files cannot be read
-    guessed: dict[Path, str] = field(default_factory=dict)  # encodings that were guessed
-    skipped: Counter[str] = field(default_factory=Counter)  # in folders, by suffix or reason
+    encoding: str | None = None  # of text files and HTML; None to detect it for each
+    failures: dict[Path, str] = field(default_factory=dict)  # unreadable files, with the reason
+    guessed: dict[Path, str] = field(default_factory=dict)  # guessed encodings
+    skipped: Counter[str] = field(default_factory=Counter)  # counts by suffix or reason
 
     def find(self, paths: Iterable[Path], without: Path) -> list[Path]:
-        """List the given files, and those in given folders except ``without``, each once."""
+        """List files, and the files in folders except in the folder ``without``, each once."""
         files: list[Path] = []
         for path in paths:
             if not path.is_dir():
@@ -75,12 +76,12 @@ class Files:
             files_in_folder = self._files_in(path.resolve(), without.resolve())
             files += sorted(files_in_folder)
             if not files_in_folder and path.resolve() not in self.failures:
-                self.failures[path] = f"it has no files of a known kind ({_KINDS})"
+                self.failures[path] = f"no files of a known kind ({_KINDS})"
         real_paths = [Path(os.path.realpath(file)) for file in files]
         return list(dict.fromkeys(real_paths))
 
     def _files_in(self, folder: Path, without: Path) -> list[Path]:
-        """List the files of known kinds in a folder and those below it; count the others."""
+        """List the files of known kinds in a folder and its subfolders; count the others."""
 
         def note(error: OSError) -> None:
             self.failures[Path(str(error.filename))] = _reason(error)
@@ -89,7 +90,7 @@ class Files:
         files = []
         for parent, folders, names in os.walk(folder, onerror=note):
             ignored.read(Path(parent))
-            # os.walk does not enter folders that are removed from its list.
+            # os.walk skips folders that are removed from its list.
             folders[:] = [
                 name for name in folders if self._enters(Path(parent, name), without, ignored)
             ]
@@ -97,17 +98,17 @@ class Files:
                 path = Path(parent, name)
                 suffix = path.suffix.lower()
                 if not Path(os.path.realpath(path)).is_relative_to(folder):
-                    self.skipped["link out of the folder"] += 1
+                    self.skipped["links out of the folder"] += 1
                 elif ignored.has(path):
                     self.skipped["ignored by .gitignore"] += 1
                 elif suffix in SUFFIXES or _is_text_without_suffix(path):
                     files.append(path)
                 else:
-                    self.skipped[suffix or "without ending"] += 1
+                    self.skipped[suffix or "without extension"] += 1
         return files
 
     def _enters(self, folder: Path, without: Path, ignored: GitIgnore) -> bool:
-        """Say whether a folder in a folder is searched; count it if it is left out."""
+        """Tell whether a subfolder is searched; count it if not."""
         if folder.resolve() == without:
             return False
         if folder.name.startswith("."):
@@ -124,23 +125,23 @@ class Files:
         return False
 
     def read(self, files: Iterable[Path]) -> Iterator[Document]:
-        """Read files one by one; reasons for those that cannot be read go into ``failures``."""
+        """Read files one by one; unreadable ones go into ``failures``, with the reason."""
         for path in files:
             try:
                 documents = self._load(path)
-            except Exception as error:  # noqa: BLE001 - readers of PDF and DOCX raise anything
+            except Exception as error:  # noqa: BLE001 - readers of PDF and DOCX raise any error
                 self.failures[path] = _reason(error)
                 continue
             if not any(document.page_content.strip() for document in documents):
-                self.failures[path] = "it has no text"
+                self.failures[path] = "no text"
                 if path.suffix.lower() == ".pdf":
                     self.failures[path] += " (a scan needs OCR first)"
             yield from documents
 
     def _load(self, path: Path) -> list[Document]:
-        """Read a file's Documents: one per page of a PDF, else one."""
+        """Read a file's Documents: one for each page of a PDF, one for any other file."""
         source = str(path)
-        source.encode()  # an error for file names that are not Unicode
+        source.encode()  # raises an error for file names that are not Unicode
         content = _content(path)
         suffix = path.suffix.lower()
         if suffix == ".pdf":
@@ -164,7 +165,7 @@ class Files:
         return [Document(text, metadata=metadata)]
 
     def _decode(self, content: bytes, path: Path, *, is_html: bool = False) -> str:
-        """Decode the content of a text file; note the encoding if it is guessed."""
+        """Decode the content of a text file; record the encoding if it is guessed."""
         if self.encoding:
             return content.decode(self.encoding).removeprefix("\ufeff")
         from bs4.dammit import EncodingDetector
@@ -173,7 +174,7 @@ class Files:
         if marked:
             return content.decode(marked)
         if b"\0" in content:
-            raise ValueError("it is not a text file; if it is, give its --encoding")
+            raise ValueError("not a text file (if it is one, set --encoding)")
         encodings = ["utf-8"]
         if is_html:
             declared = EncodingDetector.find_declared_encoding(
@@ -191,7 +192,7 @@ class Files:
 
 
 def _is_text_without_suffix(path: Path) -> bool:
-    """True for files such as LICENSE and Makefile, and those that cannot be read to see it.
+    """Return True for text files such as LICENSE and Makefile, and for unreadable files.
 
     Hidden files, such as .env, are not read.
     """
@@ -206,12 +207,12 @@ def _is_text_without_suffix(path: Path) -> bool:
 
 
 def _is_virtual_environment(folder: Path) -> bool:
-    # Unlike Path.exists, this is False in folders that may not be entered.
+    # Unlike Path.exists, this is False in folders without access rights.
     return any(os.path.exists(folder / name) for name in ("pyvenv.cfg", "conda-meta"))  # noqa: PTH110
 
 
 def _guess_encoding(content: bytes) -> str:
-    """Guess an encoding; of equally likely ones windows-1252, which is the most frequent."""
+    """Guess an encoding; among equally likely ones windows-1252, the most frequent."""
     import charset_normalizer
 
     def rank(match: charset_normalizer.CharsetMatch) -> tuple[float, float, bool]:
@@ -232,7 +233,7 @@ def _load_pdf(content: bytes, source: str) -> list[Document]:
         pdf = pypdfium2.PdfDocument(content)
     except pypdfium2.PdfiumError as error:
         if error.err_code == FPDF_ERR_PASSWORD:
-            message = "it is encrypted and needs a password: save it without one"
+            message = "encrypted: save it without a password"
             raise ValueError(message) from error
         raise
     with contextlib.closing(pdf):
@@ -247,7 +248,7 @@ def _load_pdf(content: bytes, source: str) -> list[Document]:
 
 
 def _text_of_page(pdf: "PdfDocument", number: int) -> str:
-    # PDFium wants its objects closed, the last one opened first.
+    # PDFium objects must be closed in reverse order.
     with (
         contextlib.closing(pdf[number]) as page,
         contextlib.closing(page.get_textpage()) as text_page,
@@ -258,18 +259,18 @@ def _text_of_page(pdf: "PdfDocument", number: int) -> str:
 
 
 def _content(path: Path) -> bytes:
-    """Read the bytes of a file; a ValueError if it is a pipe or the like, which have no end."""
+    """Read the bytes of a file; a ValueError for pipes and devices, which may never end."""
     if not stat.S_ISREG(path.stat().st_mode):
-        raise ValueError("it is not a file")
+        raise ValueError("not a regular file")
     return path.read_bytes()
 
 
 def _reason(error: Exception) -> str:
-    """Say why a file cannot be read."""
+    """Return the reason why a file cannot be read."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if isinstance(error, UnicodeEncodeError):
-        return "its name is not Unicode: rename it"
+        return "the file name is not Unicode: rename the file"
     if type(error) is ValueError:  # from this module
         return str(error)
     return f"{type(error).__name__}: {error}"

@@ -15,11 +15,11 @@ def read_notebook(source: str) -> str:
     """Read the cells of a Jupyter notebook as Markdown, without their output.
 
     Raises:
-        ValueError: If it is none.
+        ValueError: If the text is not a notebook.
     """
     notebook: Any = json.loads(source)
     if not isinstance(notebook, dict):
-        raise ValueError("it is not a notebook")  # noqa: TRY004 - as for all other files
+        raise ValueError("not a notebook")  # noqa: TRY004 - callers catch ValueError
     sheets = notebook.get("worksheets") or [notebook]  # before format 4
     language = notebook.get("metadata", {}).get("language_info", {}).get("name", "")
     cells = []
@@ -35,7 +35,7 @@ def read_notebook(source: str) -> str:
 
 
 def read_email(content: bytes) -> tuple[str, str]:
-    """Read an e-mail: its fields and its body, without attachments; and its subject."""
+    """Return an e-mail's text (header fields and body, without attachments) and its subject."""
     message = email.message_from_bytes(content, policy=email.policy.default)
     fields = []
     for name in _FIELDS:
@@ -54,7 +54,7 @@ def read_email(content: bytes) -> tuple[str, str]:
 
 
 def _decode(payload: bytes, charset: str) -> str:
-    """Decode the body of an e-mail; as windows-1252 if what it declares is wrong."""
+    """Decode the body of an e-mail; as windows-1252 if its declared encoding is wrong."""
     try:
         text = payload.decode(charset)
     except (LookupError, UnicodeDecodeError):

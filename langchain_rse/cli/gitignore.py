@@ -1,4 +1,4 @@
-"""Says which files Git ignores."""
+"""Finds the files that Git ignores."""
 
 from pathlib import Path
 
@@ -8,21 +8,21 @@ _NAME = ".gitignore"
 
 
 class GitIgnore:
-    """The ``.gitignore`` files that hold for a folder and what is in it.
+    """The ``.gitignore`` files that apply to a folder and its content.
 
-    Those of the folders above it hold as well, up to the one that has ``.git``, unless the folder
-    itself is ignored: whoever names it wants its files.
+    They include the files of parent folders, up to the folder with ``.git``. If those ignore the
+    folder itself, they do not apply: the user has named it, and wants its files.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._specs: dict[Path, GitIgnoreSpec] = {}  # by the folders that have them
+        self._specs: dict[Path, GitIgnoreSpec] = {}  # by folder
         for above in _folders_of_repository(folder):
             self.read(above)
         if self.has(folder, is_folder=True):
             self._specs.clear()
 
     def read(self, folder: Path) -> None:
-        """Read the file of a folder, if it has one; folders come before those in them."""
+        """Read the file of a folder, if it has one; call this for parents first."""
         try:
             lines = (folder / _NAME).read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
@@ -31,14 +31,14 @@ class GitIgnore:
         self._specs[folder] = GitIgnoreSpec.from_lines(valid_lines)
 
     def has(self, path: Path, *, is_folder: bool = False) -> bool:
-        """Say whether a path is ignored; the folders that it is in are not."""
-        for folder in path.parents:  # the nearest first: its patterns count more
+        """Tell whether a path is ignored, given that its parent folders are not."""
+        for folder in path.parents:  # the nearest first: its patterns override the others
             spec = self._specs.get(folder)
             if spec is None:
                 continue
             relative = path.relative_to(folder).as_posix()
             if is_folder:
-                relative += "/"  # patterns that end with a slash are of folders
+                relative += "/"  # patterns that end with a slash match folders only
             is_ignored = spec.check_file(relative).include
             if is_ignored is not None:
                 return is_ignored
@@ -46,7 +46,7 @@ class GitIgnore:
 
 
 def _is_valid(line: str) -> bool:
-    """Say whether a line can be read; Git passes over those that cannot."""
+    """Tell whether a line is a valid pattern; Git skips invalid ones."""
     try:
         GitIgnoreSpec.from_lines([line])
     except ValueError:
@@ -55,7 +55,7 @@ def _is_valid(line: str) -> bool:
 
 
 def _folders_of_repository(folder: Path) -> list[Path]:
-    """The folders above one, from the repository's; none if it is in no repository."""
+    """Return the parents of a folder, from the repository's root; empty outside a repository."""
     folders: list[Path] = []
     if (folder / ".git").exists():
         return folders

@@ -1,22 +1,26 @@
 """``langchain-rse index``: adds files to a knowledge base."""
 
+from __future__ import annotations
+
 import codecs
 import os
 import sys
 import warnings
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from langchain_core.documents import Document
 
-from langchain_rse.cli.files import Files
 from langchain_rse.cli.knowledge_base import KnowledgeBase, only_writer
-from langchain_rse.cli.models import load_embeddings
 from langchain_rse.cli.options import Folder
 from langchain_rse.cli.output import command_line, print_error, print_text, shown_path
 from langchain_rse.text.quoting import counted, first_few
+
+if TYPE_CHECKING:
+    from langchain_core.documents import Document
+
+    from langchain_rse.cli.files import Files
 
 _READ_AHEAD = 100_000_000  # bytes of all files together
 
@@ -26,24 +30,27 @@ def index(
         list[Path],
         typer.Argument(
             metavar="PATH",
-            help="Files of text, source code and data, notebooks, HTML, e-mails (.eml), Word "
-            "(.docx) and PDF, and folders of them. Hidden folders, virtual environments, "
-            "node_modules and what Git ignores are left out.",
+            help="Files or folders: text, source code, data, notebooks, HTML, e-mails (.eml), Word "
+            "(.docx), PDF. Hidden folders, virtual environments, node_modules and files that Git "
+            "ignores are skipped.",
             exists=True,
-            readable=False,  # unreadable files are listed, and the others read
+            readable=False,  # unreadable files are listed at the end
         ),
     ],
     kb: Folder,
     encoding: Annotated[
         str | None,
-        typer.Option(help="Of text files and HTML, such as cp1252. Default: guessed and printed."),
+        typer.Option(
+            help="Encoding of text and HTML files, such as cp1252. Default: detected, and printed "
+            "if it is a guess."
+        ),
     ] = None,
     embeddings: Annotated[
         str | None,
         typer.Option(
-            help="Embedding model of a new knowledge base, kept for it: module:Class for a class "
-            "of LangChain Embeddings, or provider:model as in openai:text-embedding-3-small. "
-            "Default: wordllama's word vectors, offline."
+            help="Embedding model of a new knowledge base: a LangChain Embeddings class as "
+            "module:Class, or provider:model such as openai:text-embedding-3-small. It cannot be "
+            "changed later. Default: wordllama's word vectors, which work offline."
         ),
     ] = None,
     *,
@@ -57,54 +64,58 @@ def index(
         ),
     ] = None,
     prune: Annotated[
-        bool, typer.Option("--prune", help="Remove documents whose files are no longer there.")
+        bool,
+        typer.Option("--prune", help="Remove documents of these paths whose files are gone."),
     ] = False,
     fit_floor: Annotated[
         bool,
         typer.Option(
             help="After indexing, learn the score beyond which a question counts as unanswerable. "
-            "Repeated when the index has doubled or halved."
+            "Repeated when the knowledge base has doubled or halved."
         ),
     ] = True,
 ) -> None:
-    """Add files to a knowledge base, and replace changed ones.
+    """Add files to a knowledge base, and update changed ones.
 
     Example: langchain-rse index reports/ notes.md --kb library
     """
-    codecs.lookup(encoding or "utf-8")  # an error names an unknown encoding
+    from langchain_rse.cli.files import Files
+    from langchain_rse.cli.models import load_embeddings
+
+    codecs.lookup(encoding or "utf-8")  # raises an error for an unknown encoding
     files = Files(encoding)
     paths_to_add = files.find(paths, without=kb)
     if paths_to_add:
         if embeddings:
-            load_embeddings(embeddings)  # before the folder is made, in case the name is wrong
+            load_embeddings(embeddings)  # a wrong name must not leave a folder behind
         with only_writer(kb):
             opened = KnowledgeBase.create(kb, headers=headers, embeddings=embeddings)
             ids = _add(paths_to_add, files, opened)
-            _handle_gone(opened, paths, files, set(ids), prune=prune)
+            _handle_missing(opened, paths, files, set(ids), prune=prune)
             opened.update_floor(fit=fit_floor)
     _report_on(files)
 
 
 def _add(paths: Sequence[Path], files: Files, opened: KnowledgeBase) -> list[str]:
-    """Read files and add them to a knowledge base; print how many, and return their ids."""
+    """Read files, add them to a knowledge base, print a summary, and return their ids."""
     from tqdm import tqdm
 
     bar = tqdm(paths, "Reading", unit=" files", leave=False, disable=None)  # in terminals only
     documents: Iterable[Document] = files.read(bar)
     if sum(path.stat().st_size for path in paths if os.access(path, os.R_OK)) <= _READ_AHEAD:
-        documents = list(documents)  # so that the next bar knows its end
+        documents = list(documents)  # gives the next bar a total
     with warnings.catch_warnings():
-        # They are among the files that could not be read.
+        # The list of unreadable files names these documents.
         warnings.filterwarnings("ignore", r"\d+ document\(s\) have no text")
-        # A source is the path of one file here, which may be rewritten as a whole.
+        # A file may be rewritten from scratch.
         warnings.filterwarnings("ignore", ".*no sentence in common")
         ids = opened.retriever.add_documents(documents, show_progress=sys.stderr.isatty())
     chunks = counted(opened.embeddings.texts_embedded, "new chunk")
-    print_text(f"Read {counted(len(ids), 'document')}, embedded {chunks} into {opened.folder}")
+    print_text(f"Indexed {counted(len(ids), 'document')} into {opened.folder}, embedded {chunks}")
     return ids
 
 
-def _handle_gone(
+def _handle_missing(
     opened: KnowledgeBase,
     paths: Sequence[Path],
     files: Files,
@@ -112,10 +123,10 @@ def _handle_gone(
     *,
     prune: bool,
 ) -> None:
-    """Remove documents of these paths whose files are not there any more, or say how.
+    """Remove documents of these paths whose files are gone, or print how to remove them.
 
-    A file or folder that cannot be read is not gone. Documents of other folders are kept, since
-    they may be on a disk that is not there; with ``prune``, those whose files are gone are named.
+    A file or folder that cannot be read is not gone. Documents of other folders are kept, because
+    their disk may not be mounted; ``prune`` names them if their files are gone.
     """
     folders = [path.resolve() for path in paths]
     unread = [Path(os.path.realpath(path)) for path in files.failures]
@@ -133,12 +144,12 @@ def _handle_gone(
     elif gone:
         names = first_few(opened.names[doc_id] for doc_id in gone)
         documents = counted(len(gone), "document")
-        print_text(f"{documents} no longer there, which --prune removes: {names}")
+        print_text(f"{documents} without a file, to remove with --prune: {names}")
     if prune and moved:
         documents = counted(len(moved), "document")
         print_text(
-            f"{documents} kept whose files are gone from other folders: {first_few(moved)}. "
-            f"If they are not needed: {command_line()} remove DOC --kb {opened.folder}"
+            f"{documents} in other folders without a file, kept: {first_few(moved)}. "
+            f"Remove with: {command_line()} remove DOC --kb {opened.folder}"
         )
 
 
@@ -147,13 +158,13 @@ def _is_in(path: str, folders: Iterable[Path]) -> bool:
 
 
 def _report_on(files: Files) -> None:
-    """Print which encodings were guessed, which files were skipped, and which cannot be read."""
+    """Print guessed encodings and skipped and unreadable files; exit with 1 for the latter."""
     for path, encoding in files.guessed.items():
-        print_text(f"{path.name}: read as {encoding}; if it is not, give --encoding NAME")
+        print_text(f"{path.name}: read as {encoding} (a guess; set it with --encoding)")
     if files.skipped:
         kinds = [f"{count} {kind}" for kind, count in files.skipped.most_common()]
-        print_text(f"skipped: {', '.join(kinds)}")
+        print_text(f"Skipped: {', '.join(kinds)}")
     if files.failures:
         lines = [f"  {shown_path(path)}: {reason}" for path, reason in files.failures.items()]
-        print_error("\n".join([f"{len(lines)} could not be read:", *lines]))
+        print_error("\n".join([f"Could not read {len(lines)}:", *lines]))
         raise typer.Exit(1)

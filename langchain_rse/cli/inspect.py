@@ -1,48 +1,40 @@
 """``langchain-rse inspect``: shows a document of a knowledge base, chunk by chunk."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from langchain_core.documents import Document
 
 from langchain_rse.cli.knowledge_base import KnowledgeBase
 from langchain_rse.cli.options import AsJson, Folder
 from langchain_rse.cli.output import console, print_json, print_text, visible_lines
-from langchain_rse.stores.records import (
-    CHUNK_ID,
-    CHUNK_INDEX,
-    END_INDEX,
-    LOCATION_FIELDS,
-    START_INDEX,
-    VERSION,
-)
 from langchain_rse.text.quoting import counted, one_line
 from langchain_rse.text.ranges import format_range
 
-# What the line of a chunk says in another way, or what is the program's own.
-_OWN_FIELDS = {*LOCATION_FIELDS, CHUNK_ID, VERSION, "source"}
+if TYPE_CHECKING:
+    from langchain_core.documents import Document
 
 
 def inspect(
     document: Annotated[
-        str, typer.Argument(metavar="DOC", help="Its name, as `list` shows it, or id.")
+        str, typer.Argument(metavar="DOC", help="Name as `list` shows it, path or id.")
     ],
     kb: Folder,
     chunk: Annotated[
-        int | None, typer.Option(min=0, help="Show all of the chunk of this number, from 0.")
+        int | None, typer.Option(min=0, help="Show this chunk in full. Chunks count from 0.")
     ] = None,
     *,
     as_json: AsJson = False,
 ) -> None:
     """Show the chunks of a document.
 
-    Prints the number of each chunk, which characters of the document it is, its metadata, and the
-    beginning of its text as it was embedded; with --chunk, all of one.
+    Prints each chunk's number, its characters in the document, its metadata, and the beginning of
+    the text that was embedded.
 
     Example: langchain-rse inspect 10k.pdf --kb library --chunk 17
     """
     from langchain_rse.stores.layouts import every_chunk
+    from langchain_rse.stores.records import CHUNK_INDEX
 
     opened = KnowledgeBase.existing(kb)
     doc_id = opened.find(document)
@@ -53,7 +45,9 @@ def inspect(
     if chunk is not None:
         chunks = [each for each in chunks if each.metadata[CHUNK_INDEX] == chunk]
         if not chunks:
-            raise ValueError(f"{opened.names[doc_id]} has no chunk {chunk}: it has {count}, from 0")
+            raise ValueError(
+                f"{opened.names[doc_id]} has no chunk {chunk}; it has chunks 0 to {count - 1}"
+            )
     if as_json:
         print_json([each.model_dump(include={"page_content", "metadata"}) for each in chunks])
         return
@@ -69,10 +63,20 @@ def inspect(
 
 
 def _title_of(metadata: Mapping[str, Any]) -> str:
-    """A chunk's number, characters and metadata."""
+    """Return a chunk's number, characters and metadata as one line."""
+    from langchain_rse.stores.records import (
+        CHUNK_ID,
+        CHUNK_INDEX,
+        END_INDEX,
+        LOCATION_FIELDS,
+        START_INDEX,
+        VERSION,
+    )
+
+    internal = {*LOCATION_FIELDS, CHUNK_ID, VERSION, "source"}
     characters = format_range(metadata[START_INDEX], metadata[END_INDEX])
     parts = [f"chunk {metadata[CHUNK_INDEX]}", f"characters {characters}"]
     for name, value in metadata.items():
-        if name not in _OWN_FIELDS:
+        if name not in internal:
             parts.append(f"{name} {value}")
     return ", ".join(parts)

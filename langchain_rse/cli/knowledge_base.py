@@ -1,4 +1,4 @@
-"""A knowledge base: a folder with a vector store, a docstore and their settings."""
+"""A knowledge base: a folder with a vector store, a docstore and settings."""
 
 from __future__ import annotations
 
@@ -10,63 +10,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict
-
-from langchain_rse.cli.models import DEFAULT, CountingEmbeddings, load_embeddings
-from langchain_rse.cli.output import command_line, errors, print_text
+from langchain_rse.cli.output import errors, print_text
 from langchain_rse.stores.document_names import find_document, names_of
 from langchain_rse.text.titles import short_names
 
 if TYPE_CHECKING:
     from langchain_chroma import Chroma
 
+    from langchain_rse.cli.models import CountingEmbeddings
+    from langchain_rse.cli.stored_settings import StoredSettings
     from langchain_rse.retriever import RSERetriever
     from langchain_rse.stores.records import Manifest
     from langchain_rse.stores.sql import SQLDocStore
 
-_SETTINGS = "settings.json"
-
-
-class StoredSettings(BaseModel):
-    """The settings of a knowledge base, kept in its folder."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    embeddings: str  # the name of the model
-    headers: bool = False
-
-    @classmethod
-    def read(cls, folder: Path) -> StoredSettings:
-        """Read the settings of a knowledge base; a ValueError if the folder has none."""
-        if not _exists(folder):
-            raise ValueError(
-                f"There is no knowledge base in {folder}. Create it with: {command_line()} index "
-                f"PATH... --kb {folder}"
-            )
-        try:
-            return cls.model_validate_json((folder / _SETTINGS).read_bytes())
-        except (FileNotFoundError, ValueError) as error:
-            raise ValueError(
-                f"The knowledge base in {folder} has no readable {_SETTINGS} ({error}). Is it "
-                "of another version of langchain-rse? Index the files again, into another folder"
-            ) from error
-
-    def write(self, folder: Path) -> None:
-        """Write the settings to the folder in one step, so that they are never incomplete."""
-        temporary = folder / f"{_SETTINGS}.new"
-        temporary.write_text(self.model_dump_json(), encoding="utf-8")
-        temporary.replace(folder / _SETTINGS)
-
-
-def _exists(folder: Path) -> bool:
-    from langchain_rse.stores.embedded import DOCSTORE_FILE
-
-    return (folder / _SETTINGS).exists() or (folder / DOCSTORE_FILE).exists()
-
 
 @dataclass
 class KnowledgeBase:
-    """A knowledge base; its stores and its model are loaded when they are first used."""
+    """A knowledge base. Its stores and its model load on first use."""
 
     folder: Path
     settings: StoredSettings
@@ -74,28 +34,37 @@ class KnowledgeBase:
 
     @classmethod
     def existing(cls, folder: Path, **fields: Any) -> KnowledgeBase:  # noqa: ANN401
-        """Open the one in a folder, with fields of its retriever; a ValueError if there is none."""
+        """Open the knowledge base in a folder, with settings of its retriever.
+
+        Raises:
+            ValueError: If the folder is not a knowledge base.
+        """
+        from langchain_rse.cli.stored_settings import StoredSettings
+
         return cls(folder, StoredSettings.read(folder), fields)
 
     @classmethod
     def create(
         cls, folder: Path, *, headers: bool | None = None, embeddings: str | None = None
     ) -> KnowledgeBase:
-        """Open the knowledge base in a folder, or make one; None leaves a setting as it is."""
-        if _exists(folder):
+        """Open the knowledge base in a folder, or create one; None keeps a setting."""
+        from langchain_rse.cli.models import DEFAULT, load_embeddings
+        from langchain_rse.cli.stored_settings import StoredSettings, exists
+
+        if exists(folder):
             settings = StoredSettings.read(folder)
         else:
             settings = StoredSettings(embeddings=embeddings or DEFAULT)
         if embeddings not in {None, settings.embeddings}:
             raise ValueError(
-                f"The knowledge base in {folder} was made with --embeddings {settings.embeddings}; "
-                "vectors of two models cannot be compared. Leave --embeddings out, or give "
-                "another --kb"
+                f"The knowledge base in {folder} uses --embeddings {settings.embeddings}, and "
+                "vectors of two models cannot be compared. Omit --embeddings, or choose another "
+                "--kb"
             )
         if headers is not None:
             settings = settings.model_copy(update={"headers": headers})
         opened = cls(folder, settings)
-        # Before the settings are written, so that a name of no model leaves no knowledge base.
+        # Before the settings are written: a wrong name must not leave a knowledge base behind.
         opened.embeddings = load_embeddings(settings.embeddings, trusted=embeddings is not None)
         settings.write(folder)
         return opened
@@ -103,11 +72,13 @@ class KnowledgeBase:
     @cached_property
     def embeddings(self) -> CountingEmbeddings:
         """The embedding model."""
+        from langchain_rse.cli.models import load_embeddings
+
         return load_embeddings(self.settings.embeddings, trusted=False)
 
     @cached_property
     def docstore(self) -> SQLDocStore:
-        """The docstore, which opens ten times faster than the vector store."""
+        """The docstore; it opens ten times faster than the vector store."""
         from langchain_rse.stores.embedded import open_docstore
 
         return open_docstore(self.folder)
@@ -134,7 +105,7 @@ class KnowledgeBase:
 
     @cached_property
     def manifests(self) -> dict[str, Manifest]:
-        """The manifests of all documents by their ids, in the order of the ids."""
+        """The manifests of all documents by id, sorted by id."""
         from langchain_rse.stores.layouts import read_manifests
 
         manifests = {manifest.doc_id: manifest for manifest in read_manifests(self.docstore)}
@@ -142,16 +113,16 @@ class KnowledgeBase:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """The names by which people know the documents, by their ids."""
+        """The short names of the documents, by id."""
         return short_names(self.manifests)
 
     @property
     def chunks(self) -> int:
-        """The number of chunks of all documents."""
+        """The number of chunks in all documents."""
         return sum(each.current.chunks for each in self.manifests.values() if each.current)
 
     def find(self, name: str) -> str:
-        """Find a document's id by its name, path or id; a ValueError if there is none."""
+        """Find a document's id by its name, path or id; a ValueError if none matches."""
         path = str(Path(name).resolve())
         return path if path in self.manifests else find_document(name, self._all_names)
 
@@ -160,15 +131,16 @@ class KnowledgeBase:
         return names_of(self.manifests.values())
 
     def remove(self, doc_ids: Sequence[str]) -> None:
-        """Remove documents, and print which."""
+        """Remove documents, and print their names."""
         for doc_id in self.retriever.delete(doc_ids):
-            print_text(f"removed {self.names[doc_id]}")
+            print_text(f"Removed {self.names[doc_id]}")
             del self.manifests[doc_id]
 
     def update_floor(self, *, fit: bool) -> None:
-        """Fit a score floor unless there is one for about as many chunks; print what it does.
+        """Fit a score floor unless the stored one still matches the number of chunks.
 
-        If it cannot be fitted, or not ``fit``, one of chunks that are mostly gone is removed.
+        The stored floor is removed if fitting fails, or if most of its chunks are gone and ``fit``
+        is False.
         """
         from langchain_rse.errors import CalibrationError
         from langchain_rse.query.floor import floor_name, read_floors, stored_floor, write_floor
@@ -180,7 +152,7 @@ class KnowledgeBase:
             return
         if floor is not None and not is_void and self.chunks < 2 * floor.chunks:
             return
-        reason = "most text is gone that the score floor was fitted to: index again to fit it"
+        reason = "most of the text it was fitted to is gone. Run index to fit it again"
         if fit:
             try:
                 fitted = self.retriever.fit_score_floor(show_progress=sys.stderr.isatty())
@@ -195,12 +167,12 @@ class KnowledgeBase:
                 )
                 return
         write_floor(self.docstore, floor_name(searcher, None), None)
-        print_text(f"Every question gets an answer, related or not, as {reason}")
+        print_text(f"No score floor, so off-topic questions return passages too: {reason}")
 
 
 @contextlib.contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Lock the folder for one writing command at a time, as Chroma needs; others wait."""
+    """Lock the folder, because Chroma supports one writer at a time; other commands wait."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("ab") as file:
         if sys.platform != "win32":  # there is no lock on Windows
@@ -209,6 +181,6 @@ def only_writer(folder: Path) -> Iterator[None]:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                errors.print(f"Another command is writing to {folder}; waiting for its end")
+                errors.print(f"Another command is writing to {folder}; waiting for it to finish")
                 fcntl.flock(file, fcntl.LOCK_EX)
         yield

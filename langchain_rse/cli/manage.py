@@ -9,10 +9,11 @@ import typer
 from langchain_rse.cli.knowledge_base import KnowledgeBase, only_writer
 from langchain_rse.cli.options import AsJson, Folder
 from langchain_rse.cli.output import print_json, print_text, visible_lines
+from langchain_rse.text.quoting import counted
 
 
 def list_documents(kb: Folder, *, as_json: AsJson = False) -> None:
-    """List the documents of a knowledge base, and how it was made.
+    """List the documents of a knowledge base, with their sizes.
 
     Example: langchain-rse list --kb library
     """
@@ -33,26 +34,24 @@ def list_documents(kb: Folder, *, as_json: AsJson = False) -> None:
         return
     titles = ["document"]
     for document in documents:
-        note = " (unfinished: index or remove it again)" if document["unfinished"] else ""
+        note = " (incomplete: index or remove it again)" if document["unfinished"] else ""
         titles.append(f"{document['name']}{note}")
     width = max(map(len, titles))
     print_text(f"{titles[0]:{width}}  {'characters':>13}  {'chunks':>9}")
     for title, document in zip(titles[1:], documents, strict=True):
         print_text(f"{title:{width}}  {document['characters']:13,}  {document['chunks']:9,}")
-    headers = "with" if opened.settings.headers else "without"
-    print_text(
-        f"{len(documents):,} documents in {opened.chunks:,} chunks, embedded by "
-        f"{opened.settings.embeddings} {headers} headers"
-    )
+    headers = "on" if opened.settings.headers else "off"
+    print_text(f"{counted(len(documents), 'document')}, {counted(opened.chunks, 'chunk')}")
+    print_text(f"Embedding model {opened.settings.embeddings}; headers {headers}")
 
 
 def remove(
     documents: Annotated[
-        list[str], typer.Argument(metavar="DOC", help="Their names, as `list` shows them, or ids.")
+        list[str], typer.Argument(metavar="DOC", help="Names as `list` shows them, paths or ids.")
     ],
     kb: Folder,
 ) -> None:
-    """Remove documents; the files stay where they are.
+    """Remove documents from a knowledge base; their files stay.
 
     Example: langchain-rse remove notes.md --kb library
     """
@@ -69,9 +68,9 @@ def check(
     repair: Annotated[bool, typer.Option(help="Repair what can be repaired.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check that the knowledge base is whole, and repair it.
+    """Check a knowledge base for damage, and repair it.
 
-    Compares all texts and vectors. The exit status is 1 if anything is wrong.
+    Compares every text with its vector. The exit status is 1 if problems remain.
 
     Example: langchain-rse check --repair --kb library
     """

@@ -12,7 +12,7 @@ DEFAULT = "langchain_rse.embeddings:WordLlamaEmbeddings"
 
 
 class CountingEmbeddings(Embeddings):
-    """Wraps a model and counts the texts it embeds; other attributes are those of the model."""
+    """Counts the texts that a model embeds. Other attributes are the model's."""
 
     def __init__(self, model: Embeddings) -> None:
         self.model = model
@@ -31,50 +31,51 @@ class CountingEmbeddings(Embeddings):
 
 
 def load_embeddings(name: str, *, trusted: bool = True) -> CountingEmbeddings:
-    """Make the model of a name; if ``trusted``, modules in the working directory count too."""
+    """Load a model by its name; ``trusted`` allows modules in the working directory."""
     if trusted and os.getcwd() not in sys.path:  # noqa: PTH109 - entries are strings
         sys.path.append(os.getcwd())  # noqa: PTH109
     model = _find_attribute(name)
     if model is None:
-        model = _model_of_provider(name)
+        model = _model_of_provider(name, trusted=trusted)
     elif isinstance(model, type) and issubclass(model, Embeddings):
         model = model()
     if not isinstance(model, Embeddings):
         raise ValueError(  # noqa: TRY004 - the option is wrong
-            f"--embeddings {name} must name a class of LangChain Embeddings that is made without "
-            f"arguments; got {model!r:.200}"
+            f"--embeddings {name} must name a subclass of LangChain Embeddings whose constructor "
+            f"needs no arguments; got {model!r:.200}"
         )
     return CountingEmbeddings(model)
 
 
 def _find_attribute(name: str) -> object:
-    """Import what a name of the form module:attribute stands for; None if nothing is there."""
+    """Import the object at ``module:attribute``; None if there is no such object."""
     module, _, attribute = name.partition(":")
-    # Some modules of Python have effects when they are imported.
+    # Importing some modules of the standard library has side effects.
     is_of_python = module.partition(".")[0] in sys.stdlib_module_names
     if is_of_python or not attribute.isidentifier():
         return None
     try:
         if find_spec(module) is None:
             return None
-    except (ImportError, ValueError):  # no such package, or no name of a module
+    except (ImportError, ValueError):  # no such package, or not a module name
         return None
     return getattr(importlib.import_module(module), attribute, None)
 
 
-def _model_of_provider(name: str) -> object:
-    unknown = (
-        f"--embeddings {name}: it is no module:Class that is installed or, if the option is given, "
-        "in this directory (without the option, set PYTHONPATH=. if you trust this directory)"
-    )
+def _model_of_provider(name: str, *, trusted: bool) -> object:
+    unknown = f"--embeddings {name}: no module:Class of this name is installed"
+    if trusted:
+        unknown = f"{unknown} or in the working directory"
+    else:
+        unknown = f"{unknown} (for a module in the working directory, set PYTHONPATH=.)"
     try:
         from langchain.embeddings import init_embeddings
     except ModuleNotFoundError as error:
         raise ImportError(
-            f"{unknown}. For provider:model, pip install langchain and the provider's package, "
+            f"{unknown}. For provider:model, run pip install langchain and the provider's package, "
             "such as langchain-openai"
         ) from error
     try:
         return init_embeddings(name)
     except ValueError as error:
-        raise ValueError(f"{unknown}, nor a model that LangChain knows. {error}") from error
+        raise ValueError(f"{unknown}. LangChain does not know the model either: {error}") from error

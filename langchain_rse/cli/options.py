@@ -1,26 +1,35 @@
-"""Options of several commands. Those that set a field of a query have its name and description."""
+"""Options that several commands share.
+
+Importing `langchain_rse.config` takes a second, so the values from it that help shows are repeated
+here; a test compares them.
+"""
+
+from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from langchain_rse.config import PRESETS, QuerySettings, RSEConfig, read_settings
+PRESET_NAMES = (
+    *("balanced", "precision", "find_all"),
+    *("dsrag-balanced", "dsrag-precision", "dsrag-find_all", "walkthrough", "kadane"),
+)
+ORDERS = ("document", "relevance")
+BUDGET = 16_000
+PENALTY = 0.35
+LEXICAL_WEIGHT = 0.7
 
-# Not between the values of a field.
-_END_OF_STATEMENT = re.compile(r"\. |; (?!\")")
-BUDGET = QuerySettings.model_fields["max_context_length"].default
 
+def _completion(values: Sequence[str]) -> Callable[[str], list[str]]:
+    """Make the function with which a shell completes the value of an option."""
 
-def _option(field: str, *other_names: str, note: str = "", metavar: str | None = None) -> Any:  # noqa: ANN401 - as in typer
-    """An option for a field of the settings of a query; its help is how the field's begins."""
-    description = QuerySettings.model_fields[field].description or ""
-    statement = _END_OF_STATEMENT.split(" ".join(description.replace("`", "").split()))[0]
-    text = f"{statement.rstrip('.')}. {note}".strip()
-    return typer.Option(f"--{field.replace('_', '-')}", *other_names, help=text, metavar=metavar)
+    def complete(incomplete: str) -> list[str]:
+        return [value for value in values if value.startswith(incomplete)]
+
+    return complete
 
 
 Folder = Annotated[
@@ -29,24 +38,61 @@ Folder = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Question = Annotated[str, typer.Argument(metavar="QUESTION", help="The question.")]
 
-K = Annotated[int, _option("k")]
-Budget = Annotated[int, _option("max_context_length")]
-Order = Annotated[str, _option("order")]
-Penalty = Annotated[float | None, _option("irrelevant_chunk_penalty", "--penalty")]
-Hybrid = Annotated[float | None, _option("hybrid")]
+K = Annotated[
+    int, typer.Option("--k", help="Maximum number of passages. The most valuable are kept.")
+]
+Budget = Annotated[
+    int,
+    typer.Option(
+        "--max-context-length", help="Maximum length of all passages together, in characters."
+    ),
+]
+Order = Annotated[
+    str,
+    typer.Option(
+        "--order",
+        help="Order of the passages: document (as in their documents) or relevance (best first).",
+        autocompletion=_completion(ORDERS),
+    ),
+]
+Penalty = Annotated[
+    float | None,
+    typer.Option(
+        "--irrelevant-chunk-penalty",
+        "--penalty",
+        help="Minimum relevance, 0 to 1. Lower values return more text. Default: the preset's "
+        f"({PENALTY} for {PRESET_NAMES[0]}).",
+    ),
+]
+Hybrid = Annotated[
+    float | None,
+    typer.Option(
+        "--hybrid",
+        help="Weight of keyword search, 0 to 1. The keyword index is built on first use. Default: "
+        f"the preset's ({LEXICAL_WEIGHT} for {PRESET_NAMES[0]}).",
+    ),
+]
 ScoreFloor = Annotated[
     str | None,
-    _option("score_floor", note="none: no floor. Default: set by `index`.", metavar="NUMBER"),
+    typer.Option(
+        "--score-floor",
+        metavar="NUMBER",
+        help="Return nothing if the best match is farther than this distance; none disables it. "
+        "Default: set by `index`.",
+    ),
 ]
 Preset = Annotated[
     str | None,
     typer.Option(
-        help=f"How segments are chosen: {', '.join(PRESETS)}. Default: {next(iter(PRESETS))}."
+        "--preset",
+        help=f"Named settings: {', '.join(PRESET_NAMES)}. Default: {PRESET_NAMES[0]}.",
+        autocompletion=_completion(PRESET_NAMES),
     ),
 ]
 Config = Annotated[
     Path | None,
     typer.Option(
+        "--config",
         help="Settings file written by `evaluate --save-config`. Options on the command line "
         "override it.",
         exists=True,
@@ -62,9 +108,13 @@ def settings(
     hybrid: float | None,
     score_floor: str | None,
 ) -> dict[str, Any]:
-    """Make the fields of a retriever: those of a file, replaced by options that are given."""
+    """Make the retriever's settings from a settings file and from options, which override it."""
+    from langchain_rse.config import RSEConfig, read_settings
+
     if config and preset:
-        raise ValueError("--config and --preset both say how segments are chosen: give one of them")
+        raise ValueError("give either --config or --preset: both set how passages are chosen")
+    if preset and preset not in PRESET_NAMES:
+        raise ValueError(f"unknown preset {preset!r}; choose from {', '.join(PRESET_NAMES)}")
     fields = read_settings(config) if config else {}
     if preset:
         fields["config"] = RSEConfig.of(preset)
@@ -72,12 +122,12 @@ def settings(
         if value is not None:
             fields[name] = value
     if score_floor is not None:
-        fields["score_floor"] = _floor_of(score_floor)
+        fields["score_floor"] = _parse_floor(score_floor)
     return fields
 
 
-def _floor_of(text: str) -> float | str | None:
-    """Read a floor: a number, or none; the retriever refuses other texts."""
+def _parse_floor(text: str) -> float | str | None:
+    """Parse a score floor: a number or "none"; the retriever rejects any other text."""
     if text.lower() == "none":
         return None
     try:
@@ -89,16 +139,18 @@ def _floor_of(text: str) -> float | str | None:
 def filter_of(
     conditions: Iterable[str], find_document: Callable[[str], str]
 ) -> dict[str, Any] | None:
-    """Make a filter from conditions NAME=VALUE, all of which must hold.
+    """Make a filter that requires all conditions, each written NAME=VALUE.
 
-    ``find_document`` returns the source of the document that a value of ``source`` names.
+    ``find_document`` returns the id of the document that the value of ``source`` names.
     """
     filters = []
     for condition in conditions:
         name, separator, text = condition.partition("=")
         if not name or not separator:
-            raise typer.BadParameter(f"{condition!r} is not NAME=VALUE", param_hint="--filter")
-        value = _value_of(text)
+            raise typer.BadParameter(
+                f"expected NAME=VALUE, got {condition!r}", param_hint="--filter"
+            )
+        value = _parse_value(text)
         if name == "source":
             value = find_document(value if isinstance(value, str) else text)
         filters.append({name: value})
@@ -107,8 +159,8 @@ def filter_of(
     return filters[0] if len(filters) == 1 else {"$and": filters}
 
 
-def _value_of(text: str) -> str | float | bool:
-    """Read a string, number or boolean in JSON; anything else is the text itself."""
+def _parse_value(text: str) -> str | float | bool:
+    """Parse a string, number or boolean in JSON; return any other text unchanged."""
     try:
         value = json.loads(text)
     except ValueError:

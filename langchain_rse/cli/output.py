@@ -1,4 +1,4 @@
-"""Prints texts and messages; in a terminal with colors, and lines that end with words."""
+"""Prints text and messages. In a terminal, with colors and with lines that break between words."""
 
 import functools
 import json
@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
 
-from langchain_rse._messages import problems_of
 from langchain_rse.text.quoting import visible
 
 Command = Callable[..., None]
@@ -24,13 +22,16 @@ Command = Callable[..., None]
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 
-# Says why nothing was returned, as the commands do.
-_TOLD_BY_COMMANDS = "langchain_rse.query.pipeline"
-_WIDTH = 80  # of what is drawn where there is no terminal, and at most in one
+# This logger reports why an answer is empty. The commands print that themselves.
+_EMPTY_ANSWERS = "langchain_rse.query.pipeline"
+_MAX_WIDTH = 80  # of strips and bars; also the width outside terminals
 
 
 def exit_on_error(command: Command, *, extra: str = "cli") -> Command:
-    """Make a command print errors and warnings as lines, and exit with status 2 or 130."""
+    """Make a command print errors and warnings as lines, and exit with status 2 or 130.
+
+    ``extra`` is the extra of langchain-rse that has the packages of the command.
+    """
 
     @functools.wraps(command)
     def wrapped(**options: Any) -> None:  # noqa: ANN401
@@ -42,20 +43,27 @@ def exit_on_error(command: Command, *, extra: str = "cli") -> Command:
         except KeyboardInterrupt:
             if errors.is_terminal:
                 print_error("")  # ends the line of a progress bar
-            print_error("Interrupted. The same command goes on where it stopped")
+            print_error("Interrupted. Run the same command to continue")
             raise typer.Exit(130) from None
         except ModuleNotFoundError as error:
-            print_error(f"{error.name} is not installed: pip install 'langchain-rse[{extra}]'")
+            print_error(
+                f"{error.name} is not installed. Install it with: "
+                f"pip install 'langchain-rse[{extra}]'"
+            )
             raise typer.Exit(2) from error
         except Exception as error:
-            print_error(_text_of(error))
+            print_error(_message_of(error))
             raise typer.Exit(2) from error
 
     return wrapped
 
 
-def _text_of(error: Exception) -> str:
-    """The message of an error and its notes; also its class, if it is not an expected one."""
+def _message_of(error: Exception) -> str:
+    """Return an error's message and notes; name the class of an unexpected error."""
+    from pydantic import ValidationError
+
+    from langchain_rse._messages import problems_of
+
     text = problems_of(error, str) if isinstance(error, ValidationError) else str(error)
     if not isinstance(error, (ImportError, LookupError, OSError, ValueError)):
         text = f"{type(error).__name__}: {text}"
@@ -64,20 +72,20 @@ def _text_of(error: Exception) -> str:
 
 @contextmanager
 def _messages_as_lines() -> Iterator[None]:
-    """Print warnings, and what the package logs as such, on stderr."""
+    """Print warnings, and log records of that level from the package, on stderr."""
 
     def show_warning(message: Warning | str, *_: object, **__: object) -> None:
         _print_warning(str(message))
 
     class Lines(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if record.name != _TOLD_BY_COMMANDS:
+            if record.name != _EMPTY_ANSWERS:
                 _print_warning(record.getMessage())
 
     logger = logging.getLogger("langchain_rse")
     lines = Lines(logging.WARNING)
     logger.addHandler(lines)
-    logger.propagate = False  # other packages may print records that reach the root logger
+    logger.propagate = False  # handlers of the root logger would print the record again
     try:
         with warnings.catch_warnings():
             warnings.showwarning = show_warning
@@ -88,7 +96,7 @@ def _messages_as_lines() -> Iterator[None]:
 
 
 def _print_warning(message: str) -> None:
-    """Print a warning; above the progress bars of a terminal."""
+    """Print a warning above any progress bar."""
     from tqdm import tqdm
 
     with tqdm.external_write_mode(file=sys.stderr):
@@ -103,8 +111,8 @@ def print_error(message: str, style: str = "red") -> None:
 def print_text(text: str | Text, style: str = "") -> None:
     """Print a line, styled in a terminal.
 
-    Characters of a str that could control a terminal are escaped, line breaks too; those of a Text
-    must be already, see `visible_lines`.
+    Line breaks and terminal control characters of a str are escaped. A Text is printed unchanged,
+    so it must come from `visible_lines`.
     """
     _print(Text(visible(text), style) if isinstance(text, str) else text, console)
 
@@ -117,15 +125,12 @@ def _print(text: Text, stream: Console) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print a value as JSON, with strings for values that JSON lacks."""
+    """Print a value as JSON; types without a JSON form become strings."""
     typer.echo(json.dumps(value, indent=2, default=str))
 
 
 def visible_lines(text: str) -> Text:
-    """A text to print, with its lines, and without characters that could control a terminal.
-
-    Blank lines at both ends are left out.
-    """
+    """Escape a text's terminal control characters, keep its lines, and strip blank outer lines."""
     lines = text.rstrip().splitlines()
     while lines and not lines[0].strip():
         lines.pop(0)
@@ -133,12 +138,12 @@ def visible_lines(text: str) -> Text:
 
 
 def width_of_lines() -> int:
-    """The columns that there are for what is drawn: 80, or fewer in a narrower terminal."""
-    return min(console.width, _WIDTH) if console.is_terminal else _WIDTH
+    """Return the number of columns for strips and bars: 80, or fewer in a narrower terminal."""
+    return min(console.width, _MAX_WIDTH) if console.is_terminal else _MAX_WIDTH
 
 
 def command_line() -> str:
-    """The command as it was called, for examples to type."""
+    """Return the program as the user called it, for examples in messages."""
     called = Path(sys.argv[0])
     if called.stem == "__main__":
         return "python -m langchain_rse"
@@ -146,6 +151,6 @@ def command_line() -> str:
 
 
 def shown_path(path: Path) -> str:
-    """A path to print: relative if it is in the working directory."""
+    """Return a path to print: relative if it is in the working directory."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

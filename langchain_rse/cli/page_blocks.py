@@ -1,7 +1,7 @@
-"""The blocks of a web page: which of them are its content, and how they are written as Markdown.
+"""Selects the content blocks of a web page, and writes them as Markdown.
 
-The default splitter cuts before Markdown's headings, keeps its fenced code whole, and repeats the
-header row of its tables.
+The default splitter cuts before Markdown headings, keeps fenced code whole, and repeats the header
+row of tables.
 """
 
 import re
@@ -10,23 +10,23 @@ from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
 
-# Links above the first heading with more than this share of the text are content.
+# Links above the first heading are content if they are more than this share of the text.
 _MOST_LINKS_ABOVE = 0.5
-# The fewest characters outside headings that are the content of a page without a main part.
-# A page with fewer is made of navigation, and this is what it says.
+# A page without a main part and with less text outside headings consists of navigation, and is
+# read whole.
 _LEAST_CONTENT = 40
-# A fence around more than this share of the content would make code of a plain text.
+# Code that is more than this share of the content is a plain text file, and not fenced.
 _MOST_FENCED_SHARE = 0.5
-# A list with this share of its text in links has nothing but links, numbers and bullets.
+# A list with at least this share of its text in links contains only links, numbers and bullets.
 LINKS_ONLY = 0.9
-# A paragraph outside the content with this share of its text in links is navigation.
+# A paragraph outside the content with at least this share of its text in links is navigation.
 MOSTLY_LINKS = 0.5
 _NO_LETTERS_OR_DIGITS = re.compile(r"[\W_]+")
 _BACKTICKS = re.compile("`{3,}")
 
 
 class Place(IntEnum):
-    """Where a block stands in its page."""
+    """The part of the page that contains a block."""
 
     MAIN = 0
     ARTICLE = 1
@@ -34,13 +34,13 @@ class Place(IntEnum):
     BOILERPLATE = 3
 
 
-# With a smaller share of the text outside boilerplate, <main> or articles are not all of the
-# content. Some pages have little in <main>, and the help of their search beside it.
+# <main> or the articles are the whole content if they have at least this share of the text outside
+# boilerplate. Some pages have little text in <main>, and search help next to it.
 _LEAST_SHARES = {Place.MAIN: 0.2, Place.ARTICLE: 0.5}
 
 
 class Kind(IntEnum):
-    """What a block is."""
+    """The kind of a block."""
 
     TEXT = 0
     HEADING = 1
@@ -55,8 +55,8 @@ class Block:
     text: str
     place: Place
     kind: Kind = Kind.TEXT
-    prefix: str = ""  # Markdown's mark of a heading or an item
-    gap: int = 1  # line breaks in front
+    prefix: str = ""  # the Markdown marker of a heading or an item
+    gap: int = 1  # line breaks before the block
     linked: int = 0  # characters of the text in links
 
     @property
@@ -68,25 +68,22 @@ class Block:
 _END_OF_PAGE = Block("", Place.BODY, Kind.HEADING)
 
 
-def leave_out_links(blocks: Sequence[Block]) -> None:
-    """Make boilerplate of links that say nothing of their own.
-
-    These are headings that have only a table of contents below, and links above the first heading.
-    """
+def mark_navigation(blocks: Sequence[Block]) -> None:
+    """Mark links above the first heading, and headings of tables of contents, as boilerplate."""
     heading_of_contents: Block | None = None
     for before, block in pairwise([*blocks, _END_OF_PAGE]):
         if block.kind == Kind.CONTENTS:
             if before.kind == Kind.HEADING:
                 heading_of_contents = before
         elif heading_of_contents is not None:
-            if block.kind == Kind.HEADING:  # nothing else stood below the other heading
+            if block.kind == Kind.HEADING:  # the section has only a table of contents
                 heading_of_contents.place = Place.BOILERPLATE
             heading_of_contents = None
-    _leave_out_links_above(blocks)
+    _mark_links_above(blocks)
 
 
-def _leave_out_links_above(blocks: Sequence[Block]) -> None:
-    """Make boilerplate of the links above the first heading, unless they are half of the page."""
+def _mark_links_above(blocks: Sequence[Block]) -> None:
+    """Mark links above the first heading as boilerplate, unless they are half of the page."""
     links: list[Block] = []
     for block in blocks:
         if block.place != Place.BODY:
@@ -108,7 +105,7 @@ def _letters_and_digits(text: str) -> str:
 
 
 def with_title(title: str, blocks: list[Block]) -> list[Block]:
-    """Put the title of a page in front, unless the first heading is it or a part of it."""
+    """Put the title of a page in front, unless the title contains the first heading."""
     first_heading = ""
     for block in blocks:
         if block.kind == Kind.HEADING:
@@ -122,7 +119,7 @@ def with_title(title: str, blocks: list[Block]) -> list[Block]:
 
 
 def content_of(blocks: Sequence[Block]) -> list[Block]:
-    """The blocks that are the content of the page; all blocks if the rest says too little."""
+    """Return the content blocks of the page, or all blocks if the content is too short."""
     sizes = [0] * len(Place)
     sizes_without_headings = [0] * len(Place)
     for block in blocks:
@@ -132,8 +129,8 @@ def content_of(blocks: Sequence[Block]) -> list[Block]:
     outside_boilerplate = sum(sizes[: Place.BOILERPLATE])
     for last, least_share in _LEAST_SHARES.items():
         size = sum(sizes[: last + 1])
-        says_something = sum(sizes_without_headings[: last + 1]) > 0
-        if says_something and size >= least_share * outside_boilerplate:
+        has_text = sum(sizes_without_headings[: last + 1]) > 0
+        if has_text and size >= least_share * outside_boilerplate:
             return [block for block in blocks if block.place <= last]
     if sum(sizes_without_headings[: Place.BOILERPLATE]) >= _LEAST_CONTENT:
         return [block for block in blocks if block.place < Place.BOILERPLATE]
@@ -141,7 +138,7 @@ def content_of(blocks: Sequence[Block]) -> list[Block]:
 
 
 def as_markdown(blocks: Sequence[Block]) -> str:
-    """Write blocks one below the other."""
+    """Join blocks as Markdown."""
     most_fenced = _MOST_FENCED_SHARE * sum(block.size for block in blocks)
     parts: list[str] = []
     for block in blocks:
@@ -153,7 +150,7 @@ def as_markdown(blocks: Sequence[Block]) -> str:
 
 
 def fenced(code: str, language: str = "") -> str:
-    """Put code between fences that are longer than any in it."""
+    """Put code between fences longer than any fence in it."""
     longest = max((len(match[0]) for match in _BACKTICKS.finditer(code)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{code}\n{fence}"

@@ -1,4 +1,4 @@
-"""``langchain-rse query``: asks a knowledge base."""
+"""``langchain-rse query``: prints the passages that answer a question."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _FOUND = "  found    "
 _RETURNED = "  returned "
-_FIELDS = {"id", "page_content", "metadata"}  # of a segment in JSON
+_JSON_FIELDS = {"id", "page_content", "metadata"}  # of a segment
 _LEGEND = (
     "found = chunks matched by the search (taller = more relevant). "
     "value = amount of relevant text in the passage (see --help)."
@@ -63,9 +63,10 @@ def query(
         typer.Option(
             "--filter",
             metavar="NAME=VALUE",
-            help="Search only chunks with this value in their metadata (`inspect` shows it; page "
-            'counts from 0); repeatable. Numbers, true and false are taken as such, "7" as text. A '
-            "source may be given by the name of its file.",
+            help="Search only chunks whose metadata has this value; repeatable, and then all must "
+            "match. `inspect` shows the metadata; page numbers start at 0. For source, the file "
+            "name is enough. Numbers, true and false are read as JSON; quote them to match text: "
+            "'code=\"7\"'.",
         ),
     ] = None,
     order: Order = "document",
@@ -73,16 +74,21 @@ def query(
     score_floor: ScoreFloor = None,
     report: Annotated[
         Path | None,
-        typer.Option(dir_okay=False, help="Write an HTML page with the chunks and why, to try."),
+        typer.Option(
+            dir_okay=False,
+            help="Write an HTML report: every chunk considered, its scores, and sliders to try "
+            "other settings.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the passages that answer a question.
 
-    Each is a segment, text as it stands in its document. Its value is the sum over its chunks of
-    weight x (credited relevance - penalty), minus the cost of a segment: weight is the length over
-    the average, credited relevance the chunk's own with that of its neighbors, from 0 to 1.
-    --report shows them for each chunk. The exit status is 1 if nothing is returned.
+    A passage (called segment in Python) is a run of neighboring chunks, copied unchanged from its
+    document. Its value is the amount of relevant text in it: the sum over its chunks of length x
+    (relevance - penalty), minus a fixed cost per passage. The length is relative to an average
+    chunk; the relevance, 0 to 1, includes that of neighboring chunks. --report shows these numbers
+    for each chunk. The exit status is 1 if nothing is returned.
 
     Example: langchain-rse query "What drove gross margin?" --kb library --k 3
     """
@@ -104,13 +110,13 @@ def query(
     )
     trace = collector.traces[-1]
     if as_json:
-        print_json([segment.model_dump(include=_FIELDS) for segment in segments])
+        print_json([segment.model_dump(include=_JSON_FIELDS) for segment in segments])
     elif segments:
         print_answer(trace, segments, opened.names)
-    notes = [] if segments else [f"Nothing is returned: {trace.reason}"]
+    notes = [] if segments else [f"Nothing returned: {trace.reason}"]
     if report:
         trace.to_html(report)
-        notes.append(f"Written to {report}")
+        notes.append(f"Report written to {report}")
     for note in notes:
         if as_json:
             print_error(note, "")  # JSON is on stdout
@@ -121,7 +127,7 @@ def query(
 
 
 def print_answer(trace: RSETrace, segments: Sequence[Document], names: Mapping[str, str]) -> None:
-    """Print passages in their order, and above those of a document strips of what is where."""
+    """Print passages in their order, and two strips above the first passage of each document."""
     from langchain_rse.text.highlighting import query_words
     from langchain_rse.tools import place_of
 
@@ -152,7 +158,7 @@ def print_answer(trace: RSETrace, segments: Sequence[Document], names: Mapping[s
 
 
 def _print_strips(document: DocumentTrace) -> None:
-    """Print where in a document the search found chunks, and where the returned passages are."""
+    """Print two strips of a document: where the search found chunks, and what is returned."""
     from langchain_rse.text.bars import strip_of
 
     found = []

@@ -1,4 +1,4 @@
-"""``langchain-rse serve-mcp``: lets MCP clients search a knowledge base."""
+"""``langchain-rse serve-mcp``: serves a knowledge base to MCP clients."""
 
 import contextlib
 import hmac
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 _MAX_SESSIONS = 1_000
-_IDLE_SECONDS = 600.0  # after which a session ends
+_IDLE_SECONDS = 600.0  # an idle session ends after this time
 
 
 class Transport(str, Enum):
-    """How clients and the server communicate."""
+    """The transport between clients and the server."""
 
     STDIO = "stdio"
     HTTP = "streamable-http"
 
 
 class Tools(str, Enum):
-    """Which tools clients get."""
+    """The set of tools that clients get."""
 
     PASSAGES = "passages"
     CONNECTOR = "connector"
@@ -50,26 +50,34 @@ def serve_mcp(
     kb: Folder,
     *,
     transport: Annotated[
-        Transport, typer.Option(help="stdio, for a client that starts this command; or HTTP.")
+        Transport,
+        typer.Option(help="stdio if the client starts this command, or HTTP for many clients."),
     ] = Transport.STDIO,
     host: Annotated[
-        str, typer.Option(help="For HTTP. Others than this machine: see the next two options.")
+        str,
+        typer.Option(
+            help="Address for HTTP. For other machines, --allow-host or --token-file is required."
+        ),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="For HTTP.")] = 8000,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port for HTTP.")] = 8000,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(help="A name under which clients may ask for this server; repeatable."),
+        typer.Option(help="Host name by which clients may address this server; repeatable."),
     ] = None,
     token_file: Annotated[
         Path | None,
         typer.Option(
-            help="A file with a token that clients have to send: Authorization: Bearer TOKEN.",
+            help="File with a token that clients must send as Authorization: Bearer TOKEN.",
             exists=True,
             dir_okay=False,
         ),
     ] = None,
     tools: Annotated[
-        Tools, typer.Option(help="connector: search and fetch, for ChatGPT and deep research.")
+        Tools,
+        typer.Option(
+            help="passages: search, read_around, list_documents. connector: search and fetch, as "
+            "ChatGPT and deep research require."
+        ),
     ] = Tools.PASSAGES,
     k: K = 5,
     max_context_length: Budget = 8_000,
@@ -79,7 +87,7 @@ def serve_mcp(
     config: Config = None,
     score_floor: ScoreFloor = None,
 ) -> None:
-    """Let MCP clients search a knowledge base.
+    """Serve a knowledge base to MCP clients.
 
     Example: langchain-rse serve-mcp --kb library
     """
@@ -87,13 +95,13 @@ def serve_mcp(
     names = allow_host or []
     if host not in _THIS_MACHINE and not names and not token:
         raise typer.BadParameter(
-            f"other machines can reach {host}: say under which names clients may ask "
-            "(--allow-host), or which token they have to send (--token-file)",
+            f"other machines can reach {host}; restrict access with --allow-host NAME or "
+            "--token-file FILE",
             param_hint="--host",
         )
-    import mcp  # noqa: F401 - before the model, which takes long to load
+    import mcp  # noqa: F401 - fails before a model is loaded for nothing
 
-    # Only the protocol may be on stdout, whatever a model prints.
+    # stdout is reserved for the protocol; a model may print while it loads.
     with contextlib.redirect_stdout(sys.stderr):
         from langchain_rse.tools import create_mcp_server
 
@@ -117,23 +125,25 @@ def serve_mcp(
         max_sessions=_MAX_SESSIONS,
         session_idle_timeout=_IDLE_SECONDS,
     )
-    readers = "whoever reaches it"
+    readers = "Any client"
     if token:
         app = RequireToken(app, token)
-        readers = "whoever has the token"
-    print_error(f"Serving {kb} on http://{host}:{port}/mcp: {readers} can read all documents", "")
+        readers = "Any client with the token"
+    print_error(f"Serving {kb} on http://{host}:{port}/mcp. {readers} can read all documents", "")
     uvicorn.run(app, host=host, port=port, log_level="warning")
 
 
 def _read_token(path: Path) -> str:
     token = path.read_text(encoding="utf-8").strip()
     if not token or not token.isascii():
-        raise typer.BadParameter(f"{path} must hold a token in ASCII", param_hint="--token-file")
+        raise typer.BadParameter(
+            f"{path} must contain a token of ASCII characters", param_hint="--token-file"
+        )
     return token
 
 
 def _allowed_hosts(host: str, names: Sequence[str]) -> Any:  # noqa: ANN401 - of the MCP SDK
-    """Which Host and Origin headers are answered: any if only a token is required."""
+    """Return the Host and Origin headers to accept: any if only a token protects the server."""
     from mcp.server.transport_security import TransportSecuritySettings
 
     if host not in _THIS_MACHINE and not names:
@@ -146,22 +156,22 @@ def _allowed_hosts(host: str, names: Sequence[str]) -> Any:  # noqa: ANN401 - of
 
 
 class RequireToken:
-    """An ASGI application that answers only requests with a token."""
+    """An ASGI application that rejects requests without the token."""
 
     def __init__(self, app: "ASGIApp", token: str) -> None:
         self._app = app
         self._expected = f"Bearer {token}".encode()
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        """Pass a request on, or answer it with 401."""
+        """Pass a request on, or respond with 401."""
         if scope["type"] == "http":
             given = dict(scope["headers"]).get(b"authorization", b"")
-            # In constant time, so that its duration does not tell how much of a token is right.
+            # In constant time, so that timing reveals nothing about the token.
             if not hmac.compare_digest(given, self._expected):
                 from starlette.responses import PlainTextResponse
 
                 headers = {"WWW-Authenticate": "Bearer"}
-                response = PlainTextResponse("a token is required", 401, headers)
+                response = PlainTextResponse("missing or wrong token", 401, headers)
                 await response(scope, receive, send)
                 return
         await self._app(scope, receive, send)

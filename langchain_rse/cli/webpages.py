@@ -1,6 +1,6 @@
-"""Reads the text of HTML as Markdown, without what stands on every page of a site.
+"""Reads the text of HTML as Markdown, without the parts that every page of a site repeats.
 
-The tree is walked without recursion, so that nested tags may be as deep as they like.
+The tree is walked without recursion, so tags may be nested to any depth.
 """
 
 import re
@@ -16,29 +16,29 @@ from langchain_rse.cli.page_blocks import (
     Place,
     as_markdown,
     content_of,
-    leave_out_links,
+    mark_navigation,
     with_title,
 )
 
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _LISTS = frozenset({"ul", "ol", "dl", "menu"})
 _CODE = frozenset({"pre", "textarea", "listing", "xmp", "plaintext"})
-# Tags that begin a line, after an empty one and without.
+# Tags that begin a line: the first set after an empty line.
 _PARAGRAPHS = frozenset({"p", "blockquote", "dt", "figure", "hr", "table"})
 _PARAGRAPHS |= _LISTS | _HEADINGS | _CODE
 _LINES = frozenset({"address", "article", "aside", "body", "br", "caption", "center", "dd"})
 _LINES |= {"details", "div", "fieldset", "figcaption", "footer", "form", "header", "legend", "li"}
 _LINES |= {"main", "nav", "section", "summary", "td", "th", "tr"}
-# Tags whose text is not shown; those of Ruby say how the text before them is read aloud. Elements
-# that are hidden at first are shown: tabs and folded answers are opened by a click.
+# Tags without visible text. Ruby tags (rp, rt) give the pronunciation of the text before them.
+# Elements that a click reveals, such as tabs and folded answers, are read.
 _HIDDEN = frozenset({"rp", "rt", "script", "style", "template", "select", "datalist", "dialog"})
 _HIDDEN_ROLES = frozenset({"dialog", "alertdialog"})
-# What is the same on other pages, by tags, roles, and classes or ids from before there were roles.
+# Roles of boilerplate, and the classes or ids that older generators use instead of roles.
 _BOILERPLATE_ROLES = frozenset({"navigation", "search", "banner", "contentinfo", "menu", "menubar"})
 _BOILERPLATE_NAMES = frozenset({"nav", "navbar", "navigation", "navheader", "navfooter"})
 _BOILERPLATE_NAMES |= {"nav-panel", "breadcrumb", "breadcrumbs", "sphinxsidebar"}
 _NEVER_BOILERPLATE = frozenset({"html", "body", "main", "article"})
-# What elements are, by their tags.
+# The kinds of elements, by tag.
 _KINDS: dict[str, frozenset[str]] = {
     "a": frozenset({"link"}),
     "article": frozenset({"article", "section"}),
@@ -55,37 +55,37 @@ _KINDS: dict[str, frozenset[str]] = {
 }
 _HIDDEN_KIND = frozenset({"hidden"})
 _NOTHING: frozenset[str] = frozenset()
-# Kinds that say where text stands, also of elements with any tag; and those whose text has a mark
-# in front.
+# Kinds that determine the place of the text in them.
 _PLACES = frozenset({"boilerplate", "main", "article", "edge"})
+# Kinds whose text begins with a Markdown marker.
 _MARKED = frozenset({"heading", "item"})
-# A table with one of these, or with a longer cell, arranges the page.
+# A table that contains one of these tags, or a longer cell, is used for page layout.
 _NOT_IN_TABLES = ("table", "nav", *_HEADINGS, *_CODE)
 _LONGEST_CELL = 1000
-# Items of nested lists are indented by two spaces for each list, up to this many.
+# Items of nested lists are indented by two spaces per level, up to this level.
 _DEEPEST_INDENTATION = 4
-# The sign beside a heading that links to it.
+# Characters of the symbol after a heading that links to it.
 _LONGEST_PERMALINK = 2
 _SPACE = re.compile(r"[ \t\r\n\f]+")
-# Text after these ends is shown, and would be lost.
+# Browsers show text after these tags; the parser would drop it.
 _ENDS_OF_PAGE = re.compile(r"</(?:body|html)\s*>", re.IGNORECASE)
 
 
 class WebPage(NamedTuple):
-    """What a file of HTML says."""
+    """The text and title of an HTML file."""
 
     text: str  # Markdown
-    title: str  # empty if there is none
+    title: str  # empty without a <title>
 
 
 def read_html(source: str) -> WebPage:
-    """Read the content of HTML, whether it is well-formed or not.
+    """Read the content of HTML, well-formed or not.
 
-    Navigation and other boilerplate is left out, unless there is nothing else.
+    Navigation and other boilerplate is skipped, unless the page has no other text.
     """
     from lxml import etree
 
-    # huge_tree: no limit to nested tags and to the length of a text.
+    # huge_tree lifts the limits on nesting and text length.
     parser: Any = etree.HTMLParser(
         encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True
     )
@@ -102,7 +102,7 @@ def read_html(source: str) -> WebPage:
     anchors = {""}.union(root.xpath("//@id | //@name"))
     reader = _Reader(title_element, anchors)
     reader.read(root)
-    leave_out_links(reader.blocks)
+    mark_navigation(reader.blocks)
     return WebPage(as_markdown(with_title(title, content_of(reader.blocks))), title)
 
 
@@ -111,8 +111,8 @@ class _List:
 
     def __init__(self, tag: str, first: int) -> None:
         self.tag = tag
-        self.first = first  # its first block
-        self.items = 0  # so far
+        self.first = first  # index of its first block
+        self.items = 0  # read so far
 
 
 class _Reader:
@@ -121,9 +121,9 @@ class _Reader:
     def __init__(self, title: Any = None, anchors: Collection[str] = ()) -> None:  # noqa: ANN401
         self.blocks: list[Block] = []
         self._title = title  # the element
-        self._anchors = set(anchors)  # what links within the page lead to
-        self._open: Counter[str] = Counter()  # the kinds of the elements that are open
-        self._texts: list[str] = []  # of the block that is being read
+        self._anchors = set(anchors)  # targets of links within the page
+        self._open: Counter[str] = Counter()  # kinds of the open elements
+        self._texts: list[str] = []  # of the current block
         self._prefix = ""
         self._kind = Kind.TEXT
         self._gap = 0
@@ -131,7 +131,7 @@ class _Reader:
         self._lists: list[_List] = []
 
     def read(self, root: Any) -> None:  # noqa: ANN401 - an element
-        """Read an element with all that is in it."""
+        """Read an element and its content."""
         from lxml import etree
 
         open_elements: list[frozenset[str]] = []  # their kinds
@@ -168,7 +168,7 @@ class _Reader:
         elif "list" in kinds:
             self._lists.append(_List(tag, len(self.blocks)))
         elif "item" in kinds:
-            self._prefix = self._mark_of_item()
+            self._prefix = self._item_marker()
 
     def _end(self, element: Any, kinds: frozenset[str]) -> None:  # noqa: ANN401
         if kinds & _PLACES or "code" in kinds:
@@ -184,7 +184,7 @@ class _Reader:
             self._end_list(element)
 
     def _kinds_of(self, element: Any) -> frozenset[str]:  # noqa: ANN401
-        """What an element is, for the text in it."""
+        """Return the kinds of an element, which apply to the text in it."""
         tag = element.tag
         role = element.get("role", "")
         is_button = tag == "button" and role != "tab" and not self._open["heading"]
@@ -206,7 +206,7 @@ class _Reader:
         return kinds | {"boilerplate"} if is_boilerplate else kinds
 
     def _place(self) -> Place:
-        """Where text stands that is read now."""
+        """Return the place of the text that is read now."""
         if self._open["boilerplate"]:
             return Place.BOILERPLATE
         if self._open["main"]:
@@ -214,7 +214,7 @@ class _Reader:
         return Place.ARTICLE if self._open["article"] else Place.BODY
 
     def _break(self, tag: str) -> None:
-        """End a line at the start or end of a tag, unless it stands within a line."""
+        """End a line at the start or end of a tag, unless the tag is inline."""
         if tag in _PARAGRAPHS:
             gap = 2
         elif tag in _LINES:
@@ -233,7 +233,7 @@ class _Reader:
             self._gap = max(self._gap, gap)
 
     def _end_block(self) -> None:
-        """Add the text that was read since the last block, if there is any."""
+        """Add the text read since the last block, if any."""
         text = "".join(self._texts)
         kind = self._kind
         prefix = self._prefix
@@ -256,8 +256,8 @@ class _Reader:
         self._texts.clear()
         self._linked = 0
 
-    def _mark_of_item(self) -> str:
-        """What stands in front of an item of a list."""
+    def _item_marker(self) -> str:
+        """Return the marker of a list item, with its indentation."""
         if not self._lists:
             return "- "
         innermost = self._lists[-1]
@@ -267,7 +267,7 @@ class _Reader:
         return f"{'  ' * depth}{mark} "
 
     def _end_list(self, element: Any) -> None:  # noqa: ANN401
-        """Make boilerplate of an outermost list that has only links within the page."""
+        """Mark an outermost list as boilerplate if it only has links within the page."""
         ended = self._lists.pop()
         if self._lists:
             return
@@ -282,11 +282,11 @@ class _Reader:
                 block.place = Place.BOILERPLATE
 
     def _add_table(self, table: Any) -> bool:  # noqa: ANN401
-        """Add a table as rows, one line each, after its caption; False if it arranges the page.
+        """Add a table as rows, one line each, after its caption; False for a layout table.
 
-        Such a table has no two rows with at least two filled cells.
+        A layout table has fewer than two rows with at least two filled cells.
         """
-        if self._open["code"] or _arranges_page(table):
+        if self._open["code"] or _is_layout_table(table):
             return False
         lines = []
         linked = full_rows = 0
@@ -318,8 +318,8 @@ class _Reader:
         return True
 
 
-def _arranges_page(table: Any) -> bool:  # noqa: ANN401 - an element
-    """Say whether a table has what rows of cells have not, such as text between the cells."""
+def _is_layout_table(table: Any) -> bool:  # noqa: ANN401 - an element
+    """Tell whether a table has content that data tables lack, such as text between the cells."""
     inner = table.iterdescendants(*_NOT_IN_TABLES)
     if next(inner, None) is not None:
         return True
@@ -334,7 +334,7 @@ def _texts_outside_cells(table: Any) -> Iterator[str]:  # noqa: ANN401 - an elem
 
 
 def _is_permalink(link: Any) -> bool:  # noqa: ANN401 - an element
-    """Say whether a link is only a sign, such as # or ¶ beside a heading."""
+    """Tell whether a link is only a symbol, such as # or ¶ after a heading."""
     if not link.get("href", "").startswith("#"):
         return False
     text = "".join(link.itertext()).strip()

@@ -1,8 +1,8 @@
-"""Measures and tunes retrieval on questions whose evidence is known.
+"""Measures and tunes retrieval on questions with known evidence.
 
 `evaluate` measures how much of the evidence a retriever returns within budgets of characters.
-`tune` searches for parameters that return more of it. `evidence_evaluator` measures evidence in the
-experiments of LangSmith.
+`tune` searches for parameters that return more of it. `evidence_evaluator` measures evidence in
+LangSmith experiments.
 """
 
 from langchain_rse.evaluation.evaluating import aevaluate, evaluate

@@ -1,4 +1,4 @@
-"""`evaluate`: asks a retriever many questions and measures what it returns."""
+"""`evaluate`: measures a retriever on many questions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from langchain_core.retrievers import RetrieverLike
 from langchain_rse._progress import progress_bar
 from langchain_rse._sync import Steps, as_async, call, compute, concurrently, during, run
 from langchain_rse.evaluation.evidence import access_of, find_evidence
-from langchain_rse.evaluation.measuring import Figures, Locator, Meter, check_budgets, is_empty
+from langchain_rse.evaluation.measuring import Locator, Meter, Metrics, check_budgets, is_empty
 from langchain_rse.evaluation.reports import Report
 from langchain_rse.questions import Question
 from langchain_rse.retriever import RSERetriever
@@ -28,36 +28,37 @@ def evaluate(
     start_index_key: str = START_INDEX,
     max_concurrency: int = 1,
     show_progress: bool = False,
-    **arguments: Any,  # noqa: ANN401 - the retriever's own
+    **arguments: Any,  # noqa: ANN401 - arguments of the retriever
 ) -> Report:
     """Measure how much of the evidence a retriever returns within budgets of text.
 
     An `RSERetriever` is invoked once per question and budget, with ``max_context_length`` set to
-    the budget. Any other retriever, including a chain around one, is invoked once per question: its
-    Documents count in their order until the budget is spent, and the last one is cut.
+    the budget. Any other retriever, including a chain that contains one, is invoked once per
+    question: its Documents count in order until the budget is spent, and the last one is cut.
 
-    A Document is located in its source by its metadata, else by its text in ``sources``: first
-    unchanged, then with any white space between its words.
+    Documents are located in their sources by metadata. If that fails, their text is searched for in
+    ``sources``: first unchanged, then with any white space between words.
 
-    Questions without an answer in the documents, ``Question("Why?", evidence=[])``, are counted
-    apart: for how many of them nothing was returned, see `Report`.
+    Questions that the documents do not answer, ``Question("Why?", evidence=[])``, are reported
+    separately, with the share of them for which nothing was returned, see `Report`.
 
     Args:
         retriever: Any retriever that returns Documents, best first.
-        questions: The questions with their evidence, at least one that has some.
-        budgets: The numbers of characters that may be returned, each at least 1.
-        sources: Texts of documents by id, which must contain all evidence; quotations are found
-            there. By default, for an RSERetriever, its index.
-        name: The name of the retriever in tables; by default its own or its class.
+        questions: The questions with their evidence. At least one must have evidence.
+        budgets: The budgets in characters, each at least 1.
+        sources: The texts of documents by id. They must contain all evidence and all quotations. By
+            default, for an RSERetriever, its index.
+        name: The name of the retriever in tables. By default ``retriever.name``, or its class.
         doc_id_key: The metadata key of a document's id. Not used for an RSERetriever.
-        start_index_key: The metadata key of a text's first character in the document; likewise.
-        max_concurrency: How many questions to ask at once, at least 1.
+        start_index_key: The metadata key of a text's first character in the document. Not used for
+            an RSERetriever.
+        max_concurrency: Number of questions to ask at once, at least 1.
         show_progress: Show a progress bar; needs tqdm.
         **arguments: Passed to each call, as in ``retriever.invoke(query, **arguments)``.
 
     Raises:
-        ValueError: If an argument is out of its range, a question has an answer but no evidence,
-            none has evidence, evidence is not in its document, a quotation occurs twice, or a
+        ValueError: If an argument is out of its range, a question has an answer but no evidence, no
+            question has evidence, evidence is not in its document, a quotation occurs twice, or a
             Document cannot be located.
         TypeError: If the retriever returns anything but Documents.
         Exception: Any error of the retriever, with the question's number as a note.
@@ -67,9 +68,9 @@ def evaluate(
         raise ValueError(f"max_concurrency must be at least 1; got {max_concurrency!r}")
     located = find_evidence(questions, retriever, sources)
     if all(question.is_unanswerable for question in located):
-        raise ValueError("at least one of the questions must have evidence to measure by")
+        raise ValueError("at least one question must have evidence")
     if isinstance(retriever, RSERetriever):
-        doc_id_key, start_index_key = DOC_ID, START_INDEX  # which its Documents always have
+        doc_id_key, start_index_key = DOC_ID, START_INDEX  # its Documents always have these
     locator = Locator(sources or {}, doc_id_key, start_index_key)
     meter = Meter(locator, access_of(retriever))
     with progress_bar(
@@ -88,7 +89,7 @@ def evaluate(
 
         tasks = [measure(number, question) for number, question in enumerate(located, 1)]
         outcomes = run(concurrently(tasks, max_concurrency))
-    figures: list[list[Figures]] = []
+    figures: list[list[Metrics]] = []
     refusals: list[list[bool]] = []
     for question, outcome in zip(located, outcomes, strict=True):
         if question.is_unanswerable:
@@ -100,7 +101,7 @@ def evaluate(
         name=name or getattr(retriever, "name", None) or type(retriever).__name__,
         budgets=ascending,
         questions=located,
-        figures=dict(zip(Figures._fields, by_metric, strict=True)),
+        figures=dict(zip(Metrics._fields, by_metric, strict=True)),
         refusals=np.array(refusals, dtype=np.bool_).reshape(len(refusals), len(ascending)),
     )
 
@@ -112,7 +113,7 @@ aevaluate = as_async(evaluate)
 def _ask(
     retriever: RetrieverLike, query: str, budgets: Sequence[int], arguments: Mapping[str, Any]
 ) -> Steps[Sequence[list[Document]]]:
-    """Return the answer for each budget; only an RSERetriever is told the budget."""
+    """Return the answer for each budget; only an RSERetriever gets the budget as an argument."""
     invoke, ainvoke = retriever.invoke, retriever.ainvoke
     if not isinstance(retriever, RSERetriever):
         answer = yield from call(invoke, ainvoke, query, **arguments)

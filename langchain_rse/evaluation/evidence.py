@@ -1,4 +1,4 @@
-"""Finds the evidence of questions in the texts of its documents."""
+"""Finds the evidence of questions in the texts of the documents."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -12,12 +12,12 @@ def find_evidence(
 ) -> tuple[Question, ...]:
     """Return the questions with the positions of quotations; check that all evidence exists.
 
-    Evidence must be in ``sources`` or, without these, in the index of an `RSERetriever`. The
-    documents of other retrievers are unknown: evidence is not checked, and cannot be quoted.
+    Evidence must be in ``sources``, or, without ``sources``, in the index of an `RSERetriever`. For
+    other retrievers without ``sources``, evidence is not checked, and cannot be quoted.
 
     Raises:
-        ValueError: If there are no questions, one has an answer but no evidence, evidence is not in
-            its document, or a quotation is not there exactly once.
+        ValueError: If ``questions`` is empty, a question has an answer but no evidence, evidence is
+            not in its document, or a quotation does not occur there exactly once.
     """
     checked = _checked(questions)
     all_evidence: list[Evidence] = []
@@ -36,8 +36,8 @@ def find_evidence(
         read_text = access.text
     elif any(evidence.is_quoted for evidence in all_evidence):
         raise ValueError(
-            "evidence is quoted: give sources, the documents' texts by id, to look it up, or the "
-            "questions of an RSERetriever's report, report.questions"
+            "quoted evidence needs sources, the texts of the documents by id. Or pass questions "
+            "with located quotations: report.questions of an RSERetriever's report"
         )
     else:
         return checked
@@ -45,26 +45,26 @@ def find_evidence(
 
 
 def access_of(retriever: object) -> DocumentAccess | None:
-    """Access to all documents of an `RSERetriever`, whatever its filters; None for others."""
+    """Return access to all documents of an `RSERetriever`, without its filters; None for others."""
     if isinstance(retriever, RSERetriever):
         return DocumentAccess(retriever.docstore)
     return None
 
 
 def _checked(questions: Iterable[Question]) -> tuple[Question, ...]:
-    """Return the questions, all of which must have evidence or no answer."""
+    """Return the questions; a ValueError if a question has an answer but no evidence."""
     checked = tuple(questions)
     if not checked:
-        raise ValueError("questions must have at least one Question; got none")
+        raise ValueError("questions is empty; pass at least one Question")
     for number, question in enumerate(checked, 1):
         if not isinstance(question, Question):
             raise TypeError(
-                f"questions must be of type Question; got {question!r:.80}. load_questions reads "
-                "them from a file"
+                f"questions must be of type Question; got {question!r:.80}. To read questions from "
+                "a file, use load_questions"
             )
         if not question.evidence and not question.is_unanswerable:
             raise ValueError(
-                f"question {number} has no evidence to measure by, only an answer. If the "
-                "documents do not answer it, give evidence=[] and no answer"
+                f"question {number} has an answer but no evidence. If the documents do not answer "
+                "it, pass evidence=[] and no answer"
             )
     return checked

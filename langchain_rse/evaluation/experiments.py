@@ -1,4 +1,4 @@
-"""`evidence_evaluator`: measures evidence in the experiments of LangSmith."""
+"""`evidence_evaluator`: measures evidence in LangSmith experiments."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from langchain_core.documents import Document
 
 from langchain_rse.evaluation.evidence import access_of, find_evidence
 from langchain_rse.evaluation.loading import parse_question
-from langchain_rse.evaluation.measuring import EVERYTHING, Locator, Meter, is_empty
+from langchain_rse.evaluation.measuring import NO_LIMIT, Locator, Meter, is_empty
 from langchain_rse.questions import Question
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import DOC_ID, START_INDEX
@@ -15,7 +15,7 @@ from langchain_rse.stores.records import DOC_ID, START_INDEX
 Evaluator = Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], dict[str, Any]]
 """A function of ``inputs``, ``outputs`` and ``reference_outputs`` that returns scores."""
 
-_OUTPUT = "output"  # under which LangSmith keeps the output of a target that is no dict
+_OUTPUT = "output"  # LangSmith's key for the output of a target that returns no dict
 
 
 def evidence_evaluator(
@@ -27,28 +27,29 @@ def evidence_evaluator(
     doc_id_key: str = DOC_ID,
     start_index_key: str = START_INDEX,
 ) -> Evaluator:
-    """Make an evaluator for LangSmith's ``Client.evaluate``, which measures returned evidence.
+    """Make an evaluator of returned evidence for LangSmith's ``Client.evaluate``.
 
-    The examples have their evidence in ``outputs``, as `load_questions` reads it. The target
-    returns the Documents that were retrieved, as a list or under a key; they may also be dicts with
-    ``page_content`` and ``metadata``. The scores are those of `evaluate`: ``evidence_recall`` and
-    ``whole_evidence``, or for examples with ``evidence: []``, which the documents do not answer,
-    ``refused``: 1 if nothing was returned. ``Client.aevaluate`` takes the evaluator as well.
+    The examples have their evidence in ``outputs``, in the form of `load_questions`. The target
+    returns the retrieved Documents, as a list or under a key; dicts with ``page_content`` and
+    ``metadata`` work too. The scores are ``evidence_recall`` and ``whole_evidence``, the metrics
+    ``recall`` and ``whole`` of `evaluate`. Examples with ``evidence: []``, which the documents do
+    not answer, get ``refused`` instead: 1 if nothing was returned. ``Client.aevaluate`` takes the
+    evaluator as well.
 
     Args:
-        retriever: The retriever in whose index the evidence is, to look up quotations; with it, an
-            equal text of another document counts too.
-        sources: Texts of documents by id, which must contain all evidence, instead of an index.
-        budget: The number of characters that count, at least 1: Documents count in their order, and
-            the last one is cut. None for all.
+        retriever: The retriever whose index contains the evidence, to look up quotations. Equal
+            text in another document then counts too.
+        sources: The texts of documents by id, instead of an index. They must contain all evidence.
+        budget: The number of characters that count, at least 1: Documents count in order, and the
+            last one is cut. None for all.
         documents_key: The key of the target's output with the Documents.
         doc_id_key: The metadata key of a document's id.
         start_index_key: The metadata key of a text's first character in the document.
 
     Returns:
         The evaluator. It raises a ValueError, which LangSmith logs, if an example has no evidence,
-        its evidence is not in its document, or a Document cannot be located; and a TypeError if the
-        target returned anything but Documents.
+        its evidence is not in its document, or a Document cannot be located. It raises a TypeError
+        if the target returns anything but Documents.
 
     Raises:
         ValueError: If ``budget`` is below 1.
@@ -58,7 +59,7 @@ def evidence_evaluator(
     locator = Locator(sources or {}, doc_id_key, start_index_key)
     access = access_of(retriever)
 
-    # LangSmith passes these by name, and reads the keys of the scores in this code.
+    # LangSmith passes arguments by these names, and reads the score keys from the source code.
     def evidence(
         inputs: dict[str, Any], outputs: dict[str, Any], reference_outputs: dict[str, Any]
     ) -> dict[str, Any]:
@@ -68,8 +69,8 @@ def evidence_evaluator(
             refused = int(is_empty(documents))
             return {"results": [{"key": "refused", "score": refused}]}
         (located,) = find_evidence([question], retriever, sources)
-        meter = Meter(locator, access)  # a new one: documents may be replaced meanwhile
-        (figures,) = meter.measure(located, [documents], [budget or EVERYTHING])
+        meter = Meter(locator, access)  # new for each example, because documents may change
+        (figures,) = meter.measure(located, [documents], [budget or NO_LIMIT])
         return {
             "results": [
                 {"key": "evidence_recall", "score": figures.recall},
@@ -81,7 +82,7 @@ def evidence_evaluator(
 
 
 def _read_question(inputs: Mapping[str, Any], reference_outputs: Mapping[str, Any]) -> Question:
-    """The evidence of an example; what it asks, and under which key, the target knows."""
+    """Read the evidence of an example. Only the target knows the question and its key."""
     fields = {
         "question": "of the example",
         "evidence": reference_outputs.get("evidence"),
@@ -91,20 +92,20 @@ def _read_question(inputs: Mapping[str, Any], reference_outputs: Mapping[str, An
 
 
 def _documents_of(outputs: Any, key: str) -> list[Document]:  # noqa: ANN401 - of the target
-    """The Documents of a target's output."""
+    """Return the Documents in a target's output."""
     documents = outputs
     if isinstance(outputs, Mapping):
         documents = outputs.get(key, outputs.get(_OUTPUT))
     if not isinstance(documents, list | tuple):
         raise TypeError(
-            f"the target must return a list of Documents, or a dict with one under {key!r} "
-            f"(documents_key); got {outputs!r:.200}"
+            "the target must return a list of Documents, or a dict with such a list under "
+            f"documents_key={key!r}; got {outputs!r:.200}"
         )
     return [_read_document(document) for document in documents]
 
 
 def _read_document(value: object) -> Document:
-    """A Document, also from the dicts that LangSmith and LangChain write it as."""
+    """Return a Document, or make it from a dict written by LangSmith or LangChain."""
     if isinstance(value, Document):
         return value
     fields = value

@@ -19,16 +19,16 @@ _EVIDENCE_COLUMNS = ("doc_id", "text", "start", "end")
 def load_questions(source: str | os.PathLike[str] | Iterable[Any]) -> list[Question]:
     """Read questions from a file in UTF-8, or from the examples of a LangSmith dataset.
 
-    A file is CSV if its name ends in ``.csv``, else JSON Lines, such as ``{"question": "Why?",
+    A file ending in ``.csv`` is CSV, any other file JSON Lines, such as ``{"question": "Why?",
     "answer": "It rained.", "evidence": [{"doc_id": "a.txt", "text": "Rain fell"}]}``, with
     ``"evidence": []`` if the documents do not answer the question. CSV has a column ``question``
-    and any of ``answer``, ``doc_id``, ``text``, ``start`` and ``end``; rows with the same question
+    and any of ``answer``, ``doc_id``, ``text``, ``start`` and ``end``. Rows with the same question
     are parts of its evidence, and each question needs evidence or an answer. Examples, as from
     ``Client.list_examples``, have these fields in ``inputs`` and ``outputs``. Other fields and
     blank lines are ignored.
 
     Raises:
-        ValueError: If a question is not as described; the message names its line or example.
+        ValueError: If a question is invalid. The message names its line or example.
         OSError: If the file cannot be read.
     """
     questions = []
@@ -49,7 +49,7 @@ def load_questions(source: str | os.PathLike[str] | Iterable[Any]) -> list[Quest
 
 
 def parse_question(fields: bytes | Mapping[str, Any], position: str) -> Question:
-    """Make a question from JSON or from a dict; errors begin with its position in the source."""
+    """Make a question from JSON or a dict; errors begin with its position in the source."""
     try:
         if isinstance(fields, bytes):
             return _QUESTION.validate_json(fields)
@@ -61,10 +61,10 @@ def parse_question(fields: bytes | Mapping[str, Any], position: str) -> Question
 def _read_csv(name: str, content: bytes) -> list[Question]:
     """Read questions from rows; rows with the same question are one question."""
     fields_of: dict[str, dict[str, Any]] = {}  # by the text of the question
-    position_of: dict[str, str] = {}  # of its first row
+    position_of: dict[str, str] = {}  # the position of its first row
     position = name
     try:
-        # Without strict, an unclosed quotation mark would make one cell of all rows after it.
+        # Without strict, an unclosed quotation mark would merge all later rows into one cell.
         rows = csv.DictReader(io.StringIO(content.decode(), newline=""), strict=True)
         for row in rows:
             position = f"{name}, line {rows.line_num}"
@@ -84,7 +84,7 @@ def _add_cells(fields: dict[str, Any], cells: Mapping[str, str]) -> None:
     """Add the answer and the evidence of a row to the fields of its question."""
     answer = cells.get("answer", "")
     if answer and fields["answer"] not in {"", answer}:
-        raise ValueError(f"the question has another answer above: {fields['answer']!r}")
+        raise ValueError(f"the question has a different answer above: {fields['answer']!r}")
     fields["answer"] = answer or fields["answer"]
     evidence = {column: cells[column] for column in _EVIDENCE_COLUMNS if column in cells}
     if evidence:
@@ -96,8 +96,8 @@ def _cells_of(row: Mapping[str | Any, str | Any]) -> dict[str, str]:
     # DictReader puts cells without a column under None.
     if None in row or "question" not in row:
         raise ValueError(
-            "there must be a column question, commas between cells, texts with commas in quotes; "
-            f"got {row}"
+            "CSV needs a column named question, commas between cells, and quotes around cells with "
+            f"commas; got {row}"
         )
     cells = {}
     for column, cell in row.items():

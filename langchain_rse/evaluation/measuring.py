@@ -1,4 +1,4 @@
-"""Measures how much of the evidence of a question the returned Documents contain."""
+"""Measures how much of a question's evidence the returned Documents contain."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from langchain_rse.access import DocumentAccess
 from langchain_rse.questions import Question
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
 
-EVERYTHING = 10**12
+NO_LIMIT = 10**12
 """A budget in characters that no answer reaches."""
 
 
@@ -27,8 +27,8 @@ def check_budgets(budgets: Iterable[int]) -> tuple[int, ...]:
     return ascending
 
 
-class Figures(NamedTuple):
-    """The figures of one question within one budget; `Report` says what they mean."""
+class Metrics(NamedTuple):
+    """The metrics of one question within one budget; `Report` defines them."""
 
     recall: float
     whole: float
@@ -39,7 +39,7 @@ class Figures(NamedTuple):
 
 
 def is_empty(answer: Sequence[Document]) -> bool:
-    """True if an answer has no text; a TypeError if it has anything but Documents."""
+    """Return True if an answer has no text; a TypeError if it has anything but Documents."""
     return not any(_checked(document).page_content for document in answer)
 
 
@@ -57,14 +57,14 @@ class Slice(NamedTuple):
     end: int  # the character after the last one
 
     def is_in(self, other: Self) -> bool:
-        """True if another slice has all of this one."""
+        """Return True if another slice contains this one."""
         is_within = other.start <= self.start and self.end <= other.end
         return self.doc_id == other.doc_id and is_within
 
 
 @dataclass(frozen=True)
 class Locator:
-    """Finds where Documents lie in the texts that they come from."""
+    """Locates Documents in their sources."""
 
     sources: Mapping[str, str]  # texts by document id
     doc_id_key: str = DOC_ID
@@ -78,18 +78,18 @@ class Locator:
         if position is None:
             raise ValueError(
                 f"a Document cannot be located in its source: {document.page_content[:80]!r} has "
-                f"{self.doc_id_key}={document.metadata.get(self.doc_id_key)!r}, "
+                f"{self.doc_id_key}={document.metadata.get(self.doc_id_key)!r} and "
                 f"{self.start_index_key}={document.metadata.get(self.start_index_key)!r} in its "
-                f"metadata and is not in the {len(self.sources)} given sources. Keep both in the "
-                "metadata (add_start_index=True), name them with doc_id_key and start_index_key, "
-                "or give sources, texts by document id"
+                f"metadata, and does not occur in the {len(self.sources)} given sources. Add both "
+                "fields to the metadata (add_start_index=True), name them with doc_id_key and "
+                "start_index_key, or pass sources, texts by document id"
             )
         return position
 
     def visible(self, position: Slice) -> Slice:
-        """A slice without white space at its ends, which splitters strip from chunks.
+        """Return a slice without white space at its ends, which splitters strip from chunks.
 
-        White space is known of the ``sources`` only.
+        Without the text in ``sources``, the slice is unchanged.
         """
         text = self.sources.get(position.doc_id, "")[position.start : position.end]
         if not text.strip():
@@ -98,10 +98,7 @@ class Locator:
         return position._replace(start=start, end=start + len(text.strip()))
 
     def passages(self, slices: Iterable[Slice]) -> list[Slice]:
-        """Join slices that a reader sees as one text: they touch, or only white space is between.
-
-        White space between them is known of the ``sources`` only.
-        """
+        """Join slices that touch, or that only white space in ``sources`` separates."""
         passages: list[Slice] = []
         for position in sorted(slices):
             last = passages[-1] if passages else None
@@ -128,7 +125,7 @@ class Locator:
         header_length = 0
         if end:
             start, header_length = self._below_header(text, Slice(doc_id, start, end))
-        # Positions may count from the start of a page: then the text decides.
+        # Positions may count from the start of a page. Then the text is searched for instead.
         if doc_id in self.sources:
             source = self.sources[doc_id]
             if not source.startswith(text[header_length:], start):
@@ -136,10 +133,9 @@ class Locator:
         return Slice(doc_id, start, start + max(length - header_length, 0))
 
     def _below_header(self, text: str, position: Slice) -> tuple[int, int]:
-        """Where a text begins in its slice, and how many characters of headers stand above it.
+        """Return the start of a text in its document, and the length of the headers above it.
 
-        Vector stores have chunks without white space at their ends, which is known of the
-        ``sources`` only.
+        Chunks in vector stores may lack the white space at their ends; ``sources`` have it.
         """
         source = self.sources.get(position.doc_id, "")
         for part in (position, self.visible(position)):
@@ -149,7 +145,7 @@ class Locator:
         return position.start, max(len(text) - (position.end - position.start), 0)
 
     def _locate_by_text(self, document: Document, length: int) -> Slice | None:
-        """Search the text in its source, or in all sources; first unchanged, then by its words."""
+        """Search for the text in its source, or in all sources; first unchanged, then by words."""
         text = document.page_content
         doc_id = document.metadata.get(self.doc_id_key)
         sources = self.sources
@@ -161,7 +157,7 @@ class Locator:
                 return Slice(source_id, start, start + length)
         if not text.strip():
             return None
-        # The group is the part of the match that is within the length.
+        # The group is the part of the match within the length.
         pattern = re.compile(f"(?=({_words_pattern(text[:length])})){_words_pattern(text)}")
         for source_id, source in sources.items():
             match = pattern.search(source)
@@ -177,13 +173,13 @@ class Meter:
     locator: Locator
     access: DocumentAccess | None = None  # to the index of an RSERetriever
     digests: dict[str, str] = field(default_factory=dict)
-    """Digests of texts by document id. An RSERetriever returns one of the documents that have the
-    same text, so slices are compared by digest; without a digest, by document id."""
+    """Digests of texts by document id. Of several documents with the same text, an RSERetriever
+    returns one, so slices are compared by digest; without a digest, by document id."""
 
     def measure(
         self, question: Question, answers: Sequence[Sequence[Document]], budgets: Sequence[int]
-    ) -> list[Figures]:
-        """Compute the figures of the answer for each budget."""
+    ) -> list[Metrics]:
+        """Compute the metrics of the answer for each budget."""
         if self.access is not None:
             self._read_digests(self.access, question, answers)
         return [
@@ -194,7 +190,7 @@ class Meter:
     def _read_digests(
         self, access: DocumentAccess, question: Question, answers: Iterable[Sequence[Document]]
     ) -> None:
-        """Read the digests of the documents that were returned or have evidence."""
+        """Read the digests of documents with evidence and of returned documents."""
         doc_ids: set[object] = {evidence.doc_id for evidence in question.evidence}
         for answer in answers:
             doc_ids.update(document.metadata.get(DOC_ID) for document in answer)
@@ -202,7 +198,7 @@ class Meter:
         for doc_id, manifest in access.manifests_of(unknown_ids).items():
             self.digests[doc_id] = manifest.text_digest or doc_id
 
-    def _measure(self, question: Question, answer: Sequence[Document], budget: int) -> Figures:
+    def _measure(self, question: Question, answer: Sequence[Document], budget: int) -> Metrics:
         parts = [Slice(part.doc_id, part.start, part.end) for part in question.evidence]
         evidence = [self._by_digest(part) for part in parts]
         located: list[Slice] = []
@@ -223,7 +219,7 @@ class Meter:
         evidence_size = _count_characters(evidence)
         union_size = _count_characters([*evidence, *returned])
         common_size = evidence_size + _count_characters(returned) - union_size
-        return Figures(
+        return Metrics(
             recall=common_size / evidence_size,
             whole=whole / len(evidence),
             precision=common_size / spent if spent else 0.0,
@@ -238,14 +234,14 @@ class Meter:
 
 
 def _read_position(value: object) -> int | None:
-    """Read a position in metadata, which some stores keep as a float; None if there is none."""
+    """Read a position in metadata, a float in some stores; None for any other value."""
     if isinstance(value, int | float | np.integer) and value >= 0:
         return int(value)
     return None
 
 
 def _words_pattern(text: str) -> str:
-    """Make a pattern of the text's words with any white space between them."""
+    """Make a pattern of a text's words with any white space between them."""
     return r"\s+".join(re.escape(word) for word in text.split())
 
 

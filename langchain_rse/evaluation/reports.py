@@ -1,4 +1,4 @@
-"""Tables of figures: the report of a retriever, and the comparison of two."""
+"""The report of a retriever, and the comparison of two reports."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from langchain_rse.explaining import load_plots
 from langchain_rse.questions import Question
 from langchain_rse.text.quoting import counted
 
-_FORMATS = {"segments": ".1f", "characters": ",.0f"}  # by metric; of the others .3f
+_FORMATS = {"segments": ".1f", "characters": ",.0f"}  # by metric; .3f for all others
 _WITHOUT_INTERVAL = ("precision", "segments", "characters")
 _RESAMPLES = 2_000
 
 
 def as_text(title: str, rows: Mapping[str, Iterable[str]]) -> str:
-    """Lay out a table: a line for each row, with its name in front and its cells aligned."""
+    """Lay out a table: a line for each row, with its name and aligned cells."""
     table = [[name, *cells] for name, cells in rows.items()]
     name_width, *cell_widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = [title]
@@ -32,7 +32,7 @@ def as_text(title: str, rows: Mapping[str, Iterable[str]]) -> str:
 
 
 def as_values(result: object) -> dict[str, Any]:
-    """Return all fields of a result as values that JSON has."""
+    """Return all fields of a result as JSON values."""
     values = dict(vars(result))
     for name, value in values.items():
         if isinstance(value, np.ndarray):
@@ -42,28 +42,28 @@ def as_values(result: object) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
-    """Figures of a retriever for each question and budget; printed, a table of means.
+    """The metrics of a retriever for each question and budget. Prints as a table of means.
 
-    The metrics of questions with evidence, all 0 if nothing was returned:
+    The metrics of questions with evidence (all are 0 if nothing is returned):
 
-    - ``recall``: the share of the evidence's characters that were returned.
-    - ``whole``: the share of the parts of evidence that stand whole in one passage: a returned
-      text, or several that follow one another in a document. What a reader of the texts needs; a
-      better predictor of right answers than recall (arXiv 2607.00725).
-    - ``precision``: the share of the returned characters that are evidence.
+    - ``recall``: the share of the evidence that is returned, in characters.
+    - ``whole``: the share of evidence parts that one passage contains completely. A passage is one
+      returned text, or several adjacent ones. This predicts right answers better than recall (arXiv
+      2607.00725).
+    - ``precision``: the share of the returned text that is evidence, in characters.
     - ``iou``: intersection over union of the evidence and the returned text, in characters.
-    - ``segments``: the number of texts returned.
-    - ``characters``: the number of characters returned. Text that is returned twice counts
-      twice, here and in ``precision``, and so do headers.
+    - ``segments``: the number of returned texts.
+    - ``characters``: the number of returned characters. Headers count, and text that is returned
+      twice counts twice; likewise for ``precision``.
 
     Attributes:
         name: The retriever's name.
         budgets: The budgets in characters, ascending.
         questions: All questions, with the positions of quotations.
-        figures: For each metric an array of shape ``(questions, budgets)``, of the questions that
-            are `answerable`.
-        refusals: True where nothing was returned for a question without an answer; shape
-            ``(questions, budgets)``, of the questions that are `unanswerable`.
+        figures: An array for each metric, of shape ``(questions, budgets)``, for the `answerable`
+            questions.
+        refusals: True where nothing was returned; shape ``(questions, budgets)``, for the
+            `unanswerable` questions.
     """
 
     name: str
@@ -79,14 +79,14 @@ class Report:
 
     @property
     def unanswerable(self) -> tuple[Question, ...]:
-        """The questions that the documents do not answer; they are in no metric."""
+        """The questions that the documents do not answer. The metrics exclude them."""
         return tuple(question for question in self.questions if question.is_unanswerable)
 
     @property
     def refused(self) -> Floats:
-        """The share of the `unanswerable` for which nothing was returned; shape ``(budgets,)``.
+        """The share of `unanswerable` questions that returned nothing; shape ``(budgets,)``.
 
-        NaN if there are no such questions.
+        NaN without such questions.
         """
         if not len(self.refusals):
             return np.full(len(self.budgets), np.nan)
@@ -94,7 +94,7 @@ class Report:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The names of the metrics, the most important first."""
+        """The names of the metrics, most important first."""
         return tuple(self.figures)
 
     def mean(self, metric: str) -> Floats:
@@ -109,14 +109,14 @@ class Report:
         """Compare one of the ``metrics``, question by question.
 
         Raises:
-            ValueError: If ``other`` is not about the same questions and budgets, or one of the
-                reports has not this metric.
+            ValueError: If the reports have different questions or budgets, or a report does not
+                have this metric.
         """
         for attribute in ("budgets", "questions"):
             if getattr(self, attribute) != getattr(other, attribute):
                 raise ValueError(
-                    f"{self.name} and {other.name} have different {attribute}, or the same in "
-                    "another order"
+                    f"{self.name} and {other.name} have different {attribute}, or a different "
+                    "order of them"
                 )
         differences = _figures_of(self, metric) - _figures_of(other, metric)
         return Comparison(
@@ -133,9 +133,9 @@ class Report:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return means and intervals as values that JSON has.
+        """Return means and intervals as JSON values.
 
-        With questions without an answer, also their number and the share that was refused.
+        With unanswerable questions, also their number and the refused share.
         """
         metrics = {}
         for metric in self.metrics:
@@ -152,10 +152,10 @@ class Report:
             values["refused"] = self.refused.tolist()
         return values
 
-    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas need not be there
+    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
         """Return a DataFrame with a row for each question and budget; needs pandas.
 
-        Rows of questions without an answer have a value in the column ``refused`` and no metrics.
+        Rows of unanswerable questions have a value in the column ``refused`` and no metrics.
         """
         measured = refused = 0
         rows = []
@@ -177,12 +177,12 @@ class Report:
         """Plot a metric against the budget, with 95 % intervals; needs matplotlib, extra ``plot``.
 
         Args:
-            *others: Reports to draw beside this one.
+            *others: Other reports to draw.
             metric: One of the ``metrics``.
             dark: True for a dark background.
 
         Raises:
-            ValueError: If a report has not this metric.
+            ValueError: If a report does not have this metric.
         """
         curves = []
         for report in (self, *others):
@@ -192,7 +192,7 @@ class Report:
 
     def __repr__(self) -> str:
         questions = counted(len(self.answerable), "question")
-        title = f"{self.name}: means of {questions} [95% interval]"
+        title = f"{self.name}: means over {questions} [95% interval]"
         rows = {"budget": _format(",", self.budgets)}
         for metric in self.metrics:
             form = _FORMATS.get(metric, ".3f")
@@ -201,7 +201,7 @@ class Report:
             else:
                 rows[metric] = _format(form, self.mean(metric), self.interval(metric))
         if self.unanswerable:
-            title += "; refused: questions without an answer for which nothing was returned"
+            title += f"; {counted(len(self.unanswerable), 'unanswerable question')}"
             counts = self.refusals.sum(axis=0)
             rows["refused"] = [f"{count} of {len(self.refusals)}" for count in counts]
         return as_text(title, rows)
@@ -209,7 +209,7 @@ class Report:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """The difference between two retrievers on the same questions; printed, a table.
+    """The difference between two retrievers on the same questions. Prints as a table.
 
     Attributes:
         name: The name of the retriever.
@@ -217,11 +217,11 @@ class Comparison:
         metric: The compared metric, see `Report`.
         budgets: The budgets in characters, ascending.
         questions: The number of questions.
-        difference: The mean of the retriever's figures minus the other's; shape ``(budgets,)``.
-        interval: Ends of its 95 % bootstrap interval; shape ``(budgets, 2)``.
-        better: The number of questions with a greater figure; shape ``(budgets,)``.
-        worse: The number with a smaller figure.
-        same: The number with the same figure.
+        difference: The retriever's mean minus the other's; shape ``(budgets,)``.
+        interval: The ends of its 95 % bootstrap interval; shape ``(budgets, 2)``.
+        better: The number of questions with a higher value; shape ``(budgets,)``.
+        worse: The number of questions with a lower value; shape ``(budgets,)``.
+        same: The number of questions with an equal value; shape ``(budgets,)``.
     """
 
     name: str
@@ -236,7 +236,7 @@ class Comparison:
     same: NDArray[np.int64]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields as values that JSON has."""
+        """Return all fields as JSON values."""
         return as_values(self)
 
     def __repr__(self) -> str:
@@ -256,7 +256,8 @@ class Comparison:
 def _figures_of(report: Report, metric: str) -> Floats:
     if metric not in report.figures:
         raise ValueError(
-            f"{report.name} has the metrics {', '.join(report.metrics)}; got metric={metric!r}"
+            f"metric must be one of {', '.join(report.metrics)} (metrics of {report.name}); "
+            f"got {metric!r}"
         )
     return report.figures[metric]
 
@@ -278,7 +279,7 @@ def bootstrap(values: Floats) -> Floats:
 
 
 def _format(form: str, values: Iterable[float], intervals: Iterable[Floats] = ()) -> list[str]:
-    """Format numbers, with their intervals if they are given."""
+    """Format numbers, with their intervals if given."""
     cells = [format(value, form) for value in values]
     for index, (low, high) in enumerate(intervals):
         cells[index] += f" [{low:{form}}, {high:{form}}]"

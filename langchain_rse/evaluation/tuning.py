@@ -1,4 +1,4 @@
-"""`tune`: searches for better parameters of an RSERetriever, and measures what they gain."""
+"""`tune`: searches for better parameters of an RSERetriever, and measures their gain."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from langchain_rse._sync import as_async, during, run
 from langchain_rse.config import Hybrid, QuerySettings, RSEConfig, settings_of_call
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.evidence import access_of, find_evidence
-from langchain_rse.evaluation.measuring import Figures, Locator, Meter, check_budgets
+from langchain_rse.evaluation.measuring import Locator, Meter, Metrics, check_budgets
 from langchain_rse.evaluation.reports import as_values, bootstrap
 from langchain_rse.query.trying import try_settings
 from langchain_rse.questions import Question
@@ -31,45 +31,44 @@ SPACE: Mapping[str, Sequence[Any]] = {
     "name_weight": (0.0, 0.2, 0.5),
     "calibration": ("auto", "identity", "rank"),
 }
-"""The values of fields of `RSEConfig` that `tune` tries by default."""
+"""The values that `tune` tries by default, by field of `RSEConfig`."""
 
 METRICS = ("recall", "precision", "iou")
 """The metrics that `tune` may maximize."""
 
 Changes = Mapping[str, Any]
-"""Fields of `RSEConfig` that differ from the retriever's own, by their names."""
+"""Changed fields of `RSEConfig`, by name."""
 
-_MAX_CHANGES = 4  # in a trial, so that the effect of each stays visible
-_DRAWS_PER_TRIAL = 20  # at the most: a small space has fewer trials than are asked for
+_MAX_CHANGES = 4  # per trial, to keep the effect of each change visible
+_DRAWS_PER_TRIAL = 20  # a limit, because a small space may not have enough different trials
 _MAX_PRINTED_TRIALS = 10
 _FOLDS = 5
 
 
 class Trial(NamedTuple):
-    """Parameters that were tried, and the mean of the metric over questions and budgets."""
+    """A set of parameters, and the mean of the metric over questions and budgets."""
 
-    changes: Changes  # the parameters that differ from the retriever's own
+    changes: Changes  # from the retriever's parameters
     score: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tuning:
-    """Result of `tune`; printed, a table of the best trials.
+    """Result of `tune`. Prints as a table of the best trials.
 
     Attributes:
-        changes: The best parameters that differ from the retriever's own; empty if the search
-            gained nothing on held-out questions.
-        metric: The metric that was maximized.
-        start: The score of the retriever's own parameters.
-        held_out: The score on held-out questions, by cross-validation; expect it for new questions.
+        changes: The changed parameters of the best trial; empty if held-out questions show no gain.
+        metric: The maximized metric.
+        start: The score of the retriever's parameters.
+        held_out: The cross-validated score on held-out questions; expect it for new questions.
         gain: ``held_out`` minus ``start``.
-        interval: Ends of the gain's 95 % bootstrap interval.
-        trials: All trials, the best first, with scores from the questions they were chosen by;
-            ``pandas.DataFrame(tuning.trials)`` is a table of them.
+        interval: The ends of the gain's 95 % bootstrap interval.
+        trials: All trials, best first, with their scores on all questions.
+            ``pandas.DataFrame(tuning.trials)`` makes a table.
         questions: The number of questions.
-        config: The retriever's config and penalty with ``changes``, as for
+        config: The retriever's config and penalty with ``changes``, for
             ``RSERetriever(..., config=tuning.config)``.
-        hybrid: The weight of the full-text index that all trials had.
+        hybrid: The weight of the full-text index in all trials.
     """
 
     changes: Changes
@@ -88,23 +87,23 @@ class Tuning:
         self.config.to_file(path, hybrid=self.hybrid)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields as values that JSON has."""
+        """Return all fields as JSON values."""
         return {**as_values(self), "config": self.config.model_dump()}
 
     def __repr__(self) -> str:
         low, high = self.interval
         if self.gain <= 0:
-            advice = "Keep the retriever's parameters"
+            advice = "Keep the current parameters."
         elif low < 0:
-            advice = "The interval includes 0: decide with more questions"
+            advice = "The interval includes 0: add questions before you decide."
         else:
-            advice = "Use the first trial"
+            advice = "Use the first trial."
         questions = counted(self.questions, "question")
         title = (
-            f"{self.metric} of {questions}: {self.start:.3f}; tuned, on held-out questions: "
-            f"{self.held_out:.3f}, gain {self.gain:+.3f} [{low:+.3f}, {high:+.3f}]. {advice}"
+            f"{self.metric} on {questions}: {self.start:.3f} now, {self.held_out:.3f} tuned "
+            f"(held-out questions), gain {self.gain:+.3f} [{low:+.3f}, {high:+.3f}]"
         )
-        lines = [title, "score  changes"]
+        lines = [title, advice, "score  changes"]
         for changes, score in self.trials[:_MAX_PRINTED_TRIALS]:
             changed = ", ".join(f"{name}={value}" for name, value in changes.items())
             lines.append(f"{score:.3f}  {changed or '(none)'}")
@@ -121,30 +120,31 @@ def tune(
     trials: int = 100,
     seed: int = 0,
     show_progress: bool = False,
-    **arguments: Any,  # noqa: ANN401 - the retriever's own
+    **arguments: Any,  # noqa: ANN401 - arguments of the retriever
 ) -> Tuning:
     """Search for parameters that return more of the evidence within budgets of text.
 
-    The search is random: each trial changes one to four of the retriever's own parameters. The
-    vector store, the reranker and ``query_generator`` are called once per question. The gain is
-    measured by cross-validation: the best trial on four fifths of the questions is scored on the
-    others. With ``metric="recall"`` a smaller penalty never hurts, because text that is not
-    evidence costs nothing; ``"iou"`` and ``"precision"`` reward segments that fit the evidence.
+    The search is random: each trial changes one to four parameters of the retriever. The vector
+    store, the reranker and ``query_generator`` are called once per question. The gain is
+    cross-validated: the best trial on four fifths of the questions is scored on the last fifth.
+    With ``metric="recall"`` a lower penalty never hurts, because other text costs nothing;
+    ``"iou"`` and ``"precision"`` reward segments that match the evidence.
 
     Args:
         retriever: The retriever to tune. It is not changed.
-        questions: The questions, at least two with evidence; those without an answer do not count.
-        budgets: The numbers of characters that may be returned, each at least 1.
+        questions: The questions, at least two with evidence. Unanswerable questions do not count.
+        budgets: The budgets in characters, each at least 1.
         metric: The metric to maximize: ``"recall"``, ``"precision"`` or ``"iou"``; see `Report`.
-        space: Values to try, by the name of a field of `RSEConfig`.
-        trials: How many sets of parameters to try, at least 2.
+        space: The values to try, by field of `RSEConfig`.
+        trials: Number of parameter sets to try, at least 2.
         seed: Seed of trials and folds: the same seed gives the same result.
         show_progress: Show a progress bar; needs tqdm.
         **arguments: Passed to each query, such as ``filter`` or ``k``.
 
     Raises:
         ValueError: If an argument is out of its range, or evidence is not in its document.
-        MissingRecordError: If the docstore lacks a document, unless ``on_missing="split"``.
+        MissingRecordError: If the docstore does not contain a document, unless
+            ``on_missing="split"``.
     """
     if not isinstance(retriever, RSERetriever):
         raise TypeError(f"retriever must be an RSERetriever; got {retriever!r:.80}")
@@ -157,11 +157,11 @@ def tune(
     located = find_evidence(questions, retriever)
     numbered = [each for each in enumerate(located, 1) if not each[1].is_unanswerable]
     if len(numbered) <= 1:
-        raise ValueError(f"at least two questions must have evidence, not {len(numbered)}")
-    own_settings = _settings_within(ascending, retriever, arguments)
-    changing = _without_own_values(space, own_settings[0].config)
+        raise ValueError(f"at least two questions must have evidence; got {len(numbered)}")
+    current_settings = _settings_within(ascending, retriever, arguments)
+    changing = _changing_values(space, current_settings[0].config)
     changes_of_trials = _draw_trials(changing, trials, seed)
-    settings = [_with_changes(own_settings, changes) for changes in changes_of_trials]
+    settings = [_with_changes(current_settings, changes) for changes in changes_of_trials]
     scores = np.empty((len(settings), len(numbered)))
     meter = Meter(Locator({}), access_of(retriever))
     with progress_bar(
@@ -170,7 +170,7 @@ def tune(
         for column, (number, question) in enumerate(numbered):
             with during(f"asking question {number}"):
                 figures = _measure(retriever, question, settings, ascending, meter)
-            by_budget = figures[..., Figures._fields.index(metric)]
+            by_budget = figures[..., Metrics._fields.index(metric)]
             scores[:, column] = by_budget.mean(axis=1)
             advance(1)
     return _choose(changes_of_trials, settings, scores, metric, seed)
@@ -214,14 +214,14 @@ def _settings_within(
     """Return the settings of a query for each budget."""
     settings = []
     for budget in budgets:
-        # A TypeError if the caller has given the budget as well.
+        # Raises a TypeError if the caller passes the budget as well.
         settings_of_budget = dict(**arguments, max_context_length=budget, length_function=len)
         settings.append(settings_of_call(retriever, settings_of_budget))
     return settings
 
 
 def _with_changes(settings: Sequence[QuerySettings], changes: Changes) -> list[QuerySettings]:
-    """Return settings with the changes of a trial; their config has the penalty that holds."""
+    """Return settings with the changes of a trial, and with the effective penalty in the config."""
     changed = []
     for each in settings:
         penalty = {"irrelevant_chunk_penalty": each.penalty}
@@ -230,20 +230,20 @@ def _with_changes(settings: Sequence[QuerySettings], changes: Changes) -> list[Q
     return changed
 
 
-def _without_own_values(
-    space: Mapping[str, Sequence[Any]], own_config: RSEConfig
+def _changing_values(
+    space: Mapping[str, Sequence[Any]], current_config: RSEConfig
 ) -> dict[str, list[Any]]:
-    """Return the values of the space that change something, in the order of their names."""
-    own_values = dict(own_config)
+    """Return the values of the space that change a parameter, sorted by parameter."""
+    current_values = dict(current_config)
     changing = {}
     for name in sorted(space):
-        if name not in own_values:
-            raise ValueError(f"space has {name!r}, which is not a field of RSEConfig")
-        values = [value for value in space[name] if value != own_values[name]]
+        if name not in current_values:
+            raise ValueError(f"space contains {name!r}, but RSEConfig has no such field")
+        values = [value for value in space[name] if value != current_values[name]]
         if values:
             changing[name] = values
     if not changing:
-        raise ValueError("space has no value that differs from the retriever's own")
+        raise ValueError("space only contains values that the retriever already uses")
     return changing
 
 
@@ -281,7 +281,7 @@ def _measure(
 
 
 def _cross_validate(scores: Floats, seed: int) -> Floats:
-    """Score each question by the trial that is best on the other folds; shape ``(questions,)``."""
+    """Score each question with the best trial on the other folds; shape ``(questions,)``."""
     count = scores.shape[1]
     held_out = np.empty(count)
     fold_of = np.random.default_rng(seed).permutation(count) % min(_FOLDS, count)

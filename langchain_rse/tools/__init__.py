@@ -1,10 +1,10 @@
-"""Tools for agents: search with passages to cite, checks of citations, an MCP server.
+"""Tools for agents: search with citable passages, checks of citations, an MCP server.
 
-`create_rse_tool` makes a LangChain tool of a retriever, `create_mcp_server` a server for MCP
-clients; `RSEMiddleware` keeps a conversation's passages within one budget. `verify_quotes` looks
-for an answer's quotations in the passages that it is based on; `locate_citations` finds the places
-that a model's own citations mean, which `search_result_blocks` (Claude) and `cohere_documents`
-(Cohere) let it give. `citation_of` and `place_of` say where a segment is.
+`create_rse_tool` turns a retriever into a LangChain tool, `create_mcp_server` into a server for MCP
+clients. `RSEMiddleware` keeps the passages of a conversation within one budget. `verify_quotes`
+checks the quotations in an answer against its passages. `search_result_blocks` (Claude) and
+`cohere_documents` (Cohere) let a model cite natively; `locate_citations` finds the cited places.
+`citation_of` and `place_of` describe the place of a segment.
 """
 
 import importlib
@@ -38,7 +38,7 @@ __all__ = [
     "verify_quotes",
 ]
 
-# They need the packages langchain and mcp, and none of the other names does.
+# These need the packages langchain and mcp; the other names do not.
 _MODULE_OF = {"RSEMiddleware": "middleware", "create_mcp_server": "mcp"}
 
 

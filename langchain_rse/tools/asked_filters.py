@@ -1,4 +1,4 @@
-"""Filters that a model asks for: by metadata fields that an application names."""
+"""Filters by metadata fields, for which a model gives the values."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,14 +10,14 @@ from langchain_rse.retriever import RSERetriever
 from langchain_rse.tools.catalog import MOST_OF_VALUE, Argument, optional, text_type
 
 FilterFields = Sequence[str] | Mapping[str, str]
-"""Metadata fields that a model may filter by, or a mapping to their descriptions."""
+"""Metadata fields that a model may filter by; a mapping describes them."""
 
 MakeFilter = Callable[[dict[str, Any], Any], Any]
-"""Makes the vector store's filter from fields and values, and the retriever's own filter."""
+"""Makes the vector store's filter from the model's values by field, and the retriever's filter."""
 
 STRICT = ConfigDict(extra="forbid")
 
-# Stores whose filters are no dicts.
+# Stores whose filters are not dicts.
 _OTHER_FILTERS = frozenset({"LanceDB", "Milvus", "QdrantVectorStore"})
 _Value = text_type(MOST_OF_VALUE) | int | float | bool
 
@@ -25,11 +25,11 @@ _Value = text_type(MOST_OF_VALUE) | int | float | bool
 def check_fields(
     retriever: RSERetriever, fields: FilterFields, make_filter: MakeFilter | None
 ) -> None:
-    """Raise an error if filters by these fields cannot be made, or joined with the retriever's."""
+    """Raise an error if the retriever cannot filter by these fields."""
     if not fields:
         return
     if isinstance(fields, str):
-        raise TypeError(f"filter_fields must be a list of names, or a dict; got {fields!r}")
+        raise TypeError(f"filter_fields must be a list of names or a dict; got {fields!r}")
     check_taken(retriever.base_retriever, {"filter": dict.fromkeys(fields)})
     if make_filter is not None:
         return
@@ -38,37 +38,37 @@ def check_fields(
     own_filter = retriever.search_kwargs.get("filter")
     has_one_condition = len(fields) == 1 and not own_filter
     if store in _OTHER_FILTERS:
-        reason = f"filters of {store} are no dicts"
+        reason = f"{store} filters are not dicts"
     elif not isinstance(own_filter, Mapping | None):
-        reason = f"the retriever's own filter is no dict: {own_filter!r:.200}"
+        reason = f"the retriever's filter is not a dict: {own_filter!r:.200}"
     elif retriever.hybrid not in {"auto", 0.0} and not has_one_condition:
         reason = f"several conditions need hybrid='auto' or 0; got hybrid={retriever.hybrid!r}"
     else:
         return
     raise ValueError(
-        f"filter_fields={list(fields)!r:.200} need make_filter, as {reason}. Give a function from "
-        "a dict of fields and values, and the retriever's own filter, to a filter"
+        f"filter_fields={list(fields)!r:.200} require make_filter: {reason}. Pass a function that "
+        "takes a dict of fields and values and the retriever's filter, and returns a filter"
     )
 
 
 def filter_argument(fields: FilterFields) -> Argument:
-    """The argument of a filter. Metadata fields are aliases, since they may have any name."""
+    """Make the ``filter`` argument. Metadata fields are aliases, because they may have any name."""
     descriptions = fields if isinstance(fields, Mapping) else {}
     conditions: dict[str, Any] = {}
     for number, name in enumerate(fields):
         field = Field(None, alias=name, description=descriptions.get(name) or None)
         conditions[f"field_{number}"] = (_Value | None, field)
     model: type[BaseModel] = create_model("Filter", __config__=STRICT, **conditions)
-    return optional(model | None, "Only passages of documents with these values.", None)
+    return optional(model | None, "Search only documents with these metadata values.", None)
 
 
 def conditions_of(filter_: BaseModel | None) -> dict[str, Any]:
-    """The fields and values that a model has given."""
+    """Return the fields and values that a model has given."""
     return {} if filter_ is None else filter_.model_dump(by_alias=True, exclude_none=True)
 
 
 def join_filters(conditions: dict[str, Any], own_filter: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Join conditions, and the retriever's own filter, by "$and"."""
+    """Join conditions and the retriever's filter by "$and"."""
     filters = [{name: value} for name, value in conditions.items()]
     if own_filter:
         filters.insert(0, dict(own_filter))

@@ -1,4 +1,4 @@
-"""Finds the places in documents that the citations of Claude and of Cohere's models mean."""
+"""Finds the cited places in documents, for citations by Claude and Cohere's models."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,39 +15,37 @@ _Blocks = Sequence[str | Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class ModelCitation(Place):
-    """A citation that a model gave by itself, and the place in a document that it means.
+    """A citation by a model, and the cited place in a document.
 
     Attributes:
-        text: The text of the answer that it is for.
-        start: The first character of that text in the answer.
-        end: The character after its last one in the answer.
-        number: The number of the passage, from 1; None if it is in none of the segments, as is
-            ``doc_id``.
-        doc_id: The id of the passage's document.
+        text: The part of the answer with the citation.
+        start: The first character of ``text`` in the answer.
+        end: The character after the last one of ``text``.
+        number: The number of the cited passage, from 1; None if no segment contains the place.
+        doc_id: The id of the passage's document; None if ``number`` is None.
         start_index: The first character of the place in the document's text.
-        end_index: The character after the last one of that place.
-        found: The text of that place; what the model cites, if it is in none of the segments.
-        source: The source of the passage's document, or else its id.
-        title: The title of the passage's document, or else its name.
+        end_index: The character after the last one of the place.
+        found: The text of the place; without a passage, the text that the model cites.
+        source: The source of the passage's document, or its id.
+        title: The title of the passage's document, or its name.
     """
 
 
 def locate_citations(
     answer: BaseMessage | _Blocks, segments: Iterable[Segment]
 ) -> list[ModelCitation]:
-    """Find the places in documents that the citations of an answer mean.
+    """Find the places in documents that an answer cites.
 
-    Claude cites chunks of a passage, which came from `create_rse_tool` with
-    ``content="search_results"`` or from `search_result_blocks`; the titles of the blocks tell which
-    passage it is, so other search results in the conversation do no harm. Cohere's models cite
-    whole passages, which came from `cohere_documents`. Other citations, such as those of a search
-    in the web, are left out.
+    Claude cites chunks of passages from `search_result_blocks` or from `create_rse_tool` with
+    ``content="search_results"``. The titles of the blocks identify the passages, so other search
+    results in the conversation do no harm. Cohere's models cite whole passages from
+    `cohere_documents`. Other citations, such as web pages, are skipped.
 
     Args:
-        answer: The model's message, or its content blocks: with citations as Anthropic gives them,
-            or as LangChain's standard annotations. Cohere's are only in the message.
-        segments: The segments that the model read: of all artifacts of a conversation, in their
-            order, or what was given to the functions above. Also as dicts from a checkpointer.
+        answer: The model's message, or its content blocks, with citations in Anthropic's form or as
+            LangChain's standard annotations. Cohere's citations need the message.
+        segments: The segments that the model has read: all artifacts of the conversation in their
+            order, or the segments passed to the functions above. Dicts from a checkpointer work.
 
     Returns:
         The citations in the order of the answer.
@@ -62,14 +60,14 @@ def locate_citations(
 
 
 def _cite(text: str, start: int, passage: Passage, first: int, last: int) -> ModelCitation:
-    """Cite the characters from first until last of a passage's header and text.
+    """Cite characters of a passage's header and text.
 
     Args:
-        text: The text of the answer that is based on them.
-        start: Where that is in the answer.
+        text: The part of the answer with the citation.
+        start: The first character of ``text`` in the answer.
         passage: The passage.
-        first: The first character.
-        last: The one after the last. The header is not cited.
+        first: The first cited character.
+        last: The character after the last one. Characters of the header are not cited.
     """
     header_length = len(passage.header)
     place = passage.place(max(first - header_length, 0), max(last - header_length, 0))
@@ -77,7 +75,7 @@ def _cite(text: str, start: int, passage: Passage, first: int, last: int) -> Mod
 
 
 def _locate_of_cohere(message: BaseMessage, passages: Sequence[Passage]) -> Iterator[ModelCitation]:
-    """Locate Cohere's citations, which have a range of the answer and the ids of documents."""
+    """Locate Cohere's citations: a range of the answer, and ids of documents."""
     answer = str(message.text)
     passage_of = {cohere_id(position): passage for position, passage in enumerate(passages, 1)}
     for citation in message.additional_kwargs.get("citations") or ():
@@ -94,14 +92,14 @@ def _locate_of_cohere(message: BaseMessage, passages: Sequence[Passage]) -> Iter
 
 
 def _field(record: object, name: str) -> Any:  # noqa: ANN401 - of Cohere's API
-    """Return a field of an object of Cohere's SDK, or of the dict that a checkpointer restores."""
+    """Return a field of an object from Cohere's SDK, or of a dict from a checkpointer."""
     if isinstance(record, Mapping):
         return record.get(name)
     return getattr(record, name, None)
 
 
 def _locate_of_claude(blocks: _Blocks, passages: Sequence[Passage]) -> Iterator[ModelCitation]:
-    """Locate Claude's citations, each of which is for a whole text block of the answer."""
+    """Locate Claude's citations. Each applies to a whole text block of the answer."""
     position = 0
     for block in blocks:
         text = block if isinstance(block, str) else ""
@@ -119,16 +117,16 @@ def _locate_of_claude(blocks: _Blocks, passages: Sequence[Passage]) -> Iterator[
 class _ClaudeCitation(NamedTuple):
     """A citation of type ``search_result_location``."""
 
-    result: int  # the number of the block among all search results of the request, from 0
+    result: int  # the position of the search result in the request, from 0
     start: int  # the first text block of the search result
     end: int  # the one after the last
     source: str | None
     title: str | None
-    text: str  # that is cited; empty if it is unknown
+    text: str  # the cited text; empty if unknown
 
 
 def _read_annotation(annotation: Mapping[str, Any]) -> _ClaudeCitation | None:
-    """Read a citation from Anthropic's or LangChain's form; None if it cites no search result."""
+    """Read a citation in Anthropic's or LangChain's form; None unless it cites a search result."""
     fields = annotation
     if annotation.get("type") == "non_standard_annotation":
         fields = annotation.get("value") or {}
@@ -141,7 +139,7 @@ def _read_annotation(annotation: Mapping[str, Any]) -> _ClaudeCitation | None:
             return None
         indexes.append(index)
     result, start, end = indexes
-    # In the examples of Anthropic's guide, a citation of one block ends at the same one.
+    # In Anthropic's guide, a citation of one block has the same start and end.
     end = max(end, start + 1)
     text = fields.get("cited_text") or ""
     return _ClaudeCitation(result, start, end, fields.get("source"), fields.get("title"), text)
@@ -150,7 +148,7 @@ def _read_annotation(annotation: Mapping[str, Any]) -> _ClaudeCitation | None:
 def _locate(
     citation: _ClaudeCitation, text: str, position: int, passages: Sequence[Passage]
 ) -> ModelCitation:
-    """Find the place of a citation in the passage that it names, which may have moved."""
+    """Find the place of a citation, first in the passage at its position, then in all others."""
     at_its_number = passages[citation.result : citation.result + 1]
     for passage in [*at_its_number, *passages]:
         characters = _find_cited(citation, passage)
@@ -160,7 +158,7 @@ def _locate(
 
 
 def _find_cited(citation: _ClaudeCitation, passage: Passage) -> tuple[int, int] | None:
-    """Find the cited characters of a passage; None if the citation is of another one."""
+    """Find the cited characters of a passage; None if the citation is for another passage."""
     if citation.title not in {None, heading_of(passage)}:
         return None
     if citation.source not in {None, block_source(passage)}:
@@ -173,7 +171,7 @@ def _find_cited(citation: _ClaudeCitation, passage: Passage) -> tuple[int, int] 
     shown = encodable(passage.shown[first:last])
     if "".join(citation.text.split()) not in "".join(shown.split()):
         return None
-    # Some models cite less than the blocks.
+    # Some models cite a part of the blocks.
     if citation.text and shown.count(citation.text) == 1:
         first += shown.index(citation.text)
         last = first + len(citation.text)

@@ -1,6 +1,6 @@
-"""The tools ``search`` and ``fetch`` of an MCP server, as ChatGPT's connectors ask for them.
+"""The tools ``search`` and ``fetch`` of an MCP server, for ChatGPT's connectors.
 
-Both answer with JSON: https://platform.openai.com/docs/mcp says which fields there have to be.
+Both answer with JSON, in the fields that https://platform.openai.com/docs/mcp requires.
 """
 
 import re
@@ -21,7 +21,7 @@ from langchain_rse.tools.passages import citation_of
 from langchain_rse.tools.places import name_in
 
 MakeUrl = Callable[[Document], str]
-"""Makes the address of a passage, under which a reader finds it; "" if there is none."""
+"""Makes the URL of a passage for a reader; "" for a passage without one."""
 
 _PASSAGE_ID = re.compile(r"(?s)(.+)#([0-9]{1,15})-([0-9]{1,15})")
 
@@ -29,10 +29,10 @@ _PASSAGE_ID = re.compile(r"(?s)(.+)#([0-9]{1,15})-([0-9]{1,15})")
 class FoundPassage(BaseModel):
     """A passage that ``search`` has found."""
 
-    id: str = Field(description="For fetch, which reads the text around this passage.")
-    title: str = Field(description="The document, and the place of the passage there.")
+    id: str = Field(description="Pass it to fetch to read the text around this passage.")
+    title: str = Field(description="The document and the place of the passage in it.")
     text: str = Field(description="The text of the passage.")
-    url: str = Field(description='Where a reader finds the document; "" if it has no address.')
+    url: str = Field(description='The URL of the document; "" if it has none.')
 
 
 class FoundPassages(BaseModel):
@@ -45,12 +45,12 @@ class FetchedText(FoundPassage):
     """The answer of ``fetch``: the same passage, with the text around it."""
 
     metadata: dict[str, str | int] = Field(
-        description="The source, and which characters of the document the text is."
+        description="The source, and the place of the text in the document, in characters."
     )
 
 
 def url_of_source(passage: Document) -> str:
-    """The source of a passage if it is an address on the web, else ""."""
+    """Return the source of a passage if it is a web address, else ""."""
     source = passage.metadata.get("source")
     if isinstance(source, str) and source.lower().startswith(("http://", "https://")):
         return source
@@ -60,7 +60,7 @@ def url_of_source(passage: Document) -> str:
 def connector_functions(
     retriever: RSERetriever, search_tool: BaseTool, make_url: MakeUrl
 ) -> dict[str, Callable[..., Any]]:
-    """Make the functions that clients call, by their names."""
+    """Make the functions that clients call, by name."""
 
     async def search(query: str) -> FoundPassages:
         return await _search(search_tool, query, make_url)
@@ -89,18 +89,16 @@ async def _search(search_tool: BaseTool, query: str, make_url: MakeUrl) -> Found
 
 
 def _fetch(retriever: RSERetriever, passage_id: str, make_url: MakeUrl) -> FetchedText:
-    """Read the text around a passage; the same error if its document must not be read as if none.
+    """Read the text around a passage; a hidden document gives the same error as a missing one.
 
-    The passage is read as well: its title and address are those that ``search`` told.
+    The passage is read again, so that its title and URL are the same as in ``search``.
     """
     access = retriever.document_access()
     doc_id, start, end = _place_of(passage_id)
     manifest = access.manifest(doc_id)
     end = min(end, start + MOST_OF_DOCUMENT)
     passage = access.passage(manifest, start, end)
-    margin = (
-        MOST_OF_DOCUMENT - (end - start)
-    ) // 2  # as much on both sides, where there is as much
+    margin = (MOST_OF_DOCUMENT - (end - start)) // 2
     first = max(min(start - margin, manifest.length - MOST_OF_DOCUMENT), 0)
     text = access.passage(manifest, first, first + MOST_OF_DOCUMENT)
     return FetchedText(
@@ -118,17 +116,17 @@ def _fetch(retriever: RSERetriever, passage_id: str, make_url: MakeUrl) -> Fetch
 
 
 def _id_of(passage: Document) -> str:
-    """The id of a passage, from which `_place_of` knows where it is."""
+    """Return the id of a passage, for `_place_of`."""
     metadata = passage.metadata
     return encodable(f"{metadata[DOC_ID]}#{metadata[START_INDEX]}-{metadata[END_INDEX]}")
 
 
 def _place_of(passage_id: str) -> tuple[str, int, int]:
-    """The id of the document, and the characters of the passage."""
+    """Return the id of the document and the characters of the passage."""
     match = _PASSAGE_ID.fullmatch(passage_id)
     if match is None:
         raise MissingRecordError(
-            f"there is no passage {passage_id!r:.200}: give an id as search gives it"
+            f"no passage has the id {passage_id!r:.200}: pass an id from search"
         )
     doc_id, start, end = match.groups()
     return doc_id, int(start), int(end)

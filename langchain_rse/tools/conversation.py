@@ -1,4 +1,4 @@
-"""Finds the passages that the messages of a conversation show, and takes passages out of them."""
+"""Finds the passages in the messages of a conversation, and removes passages from messages."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,14 +13,14 @@ from langchain_rse.stores.records import DOC_ID, RELEVANCE_SCORE, SEGMENT
 from langchain_rse.tools.passages import format_passages, search_result_blocks, text_of_blocks
 from langchain_rse.tools.places import NUMBER
 
-# Other tools may leave other things in their messages.
+# Identify the artifacts of this package; other tools have other artifacts.
 _FIELDS_OF_PASSAGES = {NUMBER, "version", "chunk_start", "chunk_end"}
 
 _Content = str | list[Any]
 
 
 class ShownChunk(NamedTuple):
-    """A chunk that a passage has shown."""
+    """A chunk of a passage in the conversation."""
 
     doc_id: str
     version: str
@@ -28,7 +28,7 @@ class ShownChunk(NamedTuple):
 
 
 Shown = Mapping[ShownChunk, int]
-"""The chunks that a conversation shows, with the numbers of their passages."""
+"""The chunks in a conversation, with the numbers of their passages."""
 
 
 class ShownPassage(NamedTuple):
@@ -38,11 +38,11 @@ class ShownPassage(NamedTuple):
     value: float
     chunks: frozenset[ShownChunk]
     text: str  # as the model reads it, with its heading
-    part: int | None  # of the message's content; None if it was taken out
+    part: int | None  # index in the message's content; None if it was removed
 
 
 def messages_in(runtime: Any) -> list[object]:  # noqa: ANN401 - of LangGraph, or None
-    """Collect the items of all lists in a graph's state: messages may have any key."""
+    """Collect the items of all lists in a graph's state, because messages may have any key."""
     state = getattr(runtime, "state", None)
     fields = state if isinstance(state, Mapping) else getattr(state, "__dict__", {})
     messages: list[object] = []
@@ -53,7 +53,7 @@ def messages_in(runtime: Any) -> list[object]:  # noqa: ANN401 - of LangGraph, o
 
 
 def passages_in(message: object) -> Iterator[ShownPassage]:
-    """Find the passages that a tool has shown in a message, also those taken out of its content."""
+    """Find the passages of a tool's message, including passages removed from its content."""
     if not isinstance(message, ToolMessage) or not isinstance(message.artifact, list):
         return
     parts = _parts_of(message.content)
@@ -81,21 +81,21 @@ def passages_in(message: object) -> Iterator[ShownPassage]:
 
 
 def _parts_of(content: _Content) -> Sequence[Any]:
-    """The blocks of a content, or the paragraphs of a text: no line of a passage is empty."""
+    """Return the blocks of a content, or the paragraphs of a text; passages have no empty lines."""
     return content.split("\n\n") if isinstance(content, str) else content
 
 
 def replace_passages(content: _Content, lines: Mapping[int, str]) -> _Content:
-    """Copy the content of a message of the tool, with lines in place of some parts.
+    """Copy the content of a tool's message, with lines in place of some parts.
 
-    Where a line is empty, the part is left out. Not all may be.
+    An empty line removes the part; at least one part must remain.
     """
     parts = list(_parts_of(content))
     for part, line in lines.items():
         if isinstance(content, str) or not line:
             parts[part] = line
         else:
-            # A search result still, since Anthropic refuses other blocks beside search results.
+            # Still a search result, because Anthropic rejects a mix with other blocks.
             text = {"type": "text", "text": line}
             parts[part] = {**parts[part], "title": line, "content": [text]}
     parts = [part for part in parts if part]
@@ -103,13 +103,13 @@ def replace_passages(content: _Content, lines: Mapping[int, str]) -> _Content:
 
 
 def last_number(messages: Iterable[object]) -> int:
-    """The greatest number of a passage in a conversation, shown or taken out; 0 without any."""
+    """Return the highest number of a passage in a conversation, including removed ones, or 0."""
     shown = itertools.chain.from_iterable(map(passages_in, messages))
     return max((passage.number for passage in shown), default=0)
 
 
 def find_shown(messages: Iterable[object]) -> Shown:
-    """Find the chunks that tools have shown in a conversation and that are still in its text."""
+    """Find the chunks of all passages that are still in the text of a conversation."""
     shown = {}
     for message in messages:
         for passage in passages_in(message):
@@ -121,9 +121,9 @@ def find_shown(messages: Iterable[object]) -> Shown:
 def split_shown(
     docstore: BaseStore[str, Document], segment: Document, shown: Shown
 ) -> tuple[list[Document], set[int]]:
-    """Return the parts of a segment not shown yet, and the numbers of passages that show the rest.
+    """Return the new parts of a segment, and the numbers of the passages that show the rest.
 
-    Parts without a candidate are left out.
+    Parts without a candidate are dropped.
     """
     doc_id = segment.metadata[DOC_ID]
     rse = segment.metadata[SEGMENT]

@@ -1,4 +1,4 @@
-"""An MCP server, with which any agent can search the documents of a retriever."""
+"""An MCP server, through which any agent can search the documents of a retriever."""
 
 import asyncio
 import inspect
@@ -14,6 +14,7 @@ from mcp_types import ToolAnnotations
 from langchain_rse._sync import in_thread
 from langchain_rse.errors import RSEError
 from langchain_rse.retriever import RSERetriever
+from langchain_rse.text.quoting import counted
 from langchain_rse.text.ranges import format_range
 from langchain_rse.text.titles import short_names
 from langchain_rse.tools.catalog import (
@@ -42,25 +43,25 @@ def create_mcp_server(
 ) -> "MCPServer[Any]":
     """Make an MCP server with the tools ``search``, ``read_around`` and ``list_documents``.
 
-    With ``tools="connector"``, it has ``search`` and ``fetch`` in the form that ChatGPT's
-    connectors and deep research ask for: they answer with JSON, as text and as structured content.
+    With ``tools="connector"``, it has ``search`` and ``fetch`` as ChatGPT's connectors and deep
+    research require them; they answer with JSON, as text and as structured content.
 
-    The tools only read, and only documents that pass the filters of the retriever: a filter that
-    cannot be applied to a document as a whole leaves ``search`` alone, and the other tools answer
-    with an error. ``create_mcp_server(retriever).run()`` serves one client on stdin and stdout,
-    ``run("streamable-http", port=8000)`` any number of clients, without authentication by default.
+    The tools are read-only and respect the filters of the retriever. If a filter cannot be applied
+    to whole documents, only ``search`` works, and the other tools answer with an error.
+    ``create_mcp_server(retriever).run()`` serves one client on stdin and stdout;
+    ``run("streamable-http", port=8000)`` serves many clients, without authentication by default.
 
     Args:
         retriever: The retriever that searches.
         name: The server's name.
-        k: The most passages of an answer.
-        max_context_length: The most text of an answer, headings included, in the units of the
-            retriever's ``length_function``. None for that of the retriever.
-        timeout: The most seconds that a call may take; then it is an error.
-        tools: ``"passages"`` for models that read text with citations, ``"connector"`` for clients
-            that ask for ``search`` and ``fetch``.
-        make_url: For ``"connector"``: makes the address of a passage, which ChatGPT needs to cite
-            it, from its Document; "" if it has none. By default, the source if it is on the web.
+        k: Maximum number of passages in an answer.
+        max_context_length: Maximum length of an answer, headings included, in the units of the
+            retriever's ``length_function``. None for the retriever's budget.
+        timeout: A call that takes more seconds is an error.
+        tools: ``"passages"`` for models that read and cite text, ``"connector"`` for clients that
+            require ``search`` and ``fetch``.
+        make_url: For ``"connector"``: returns the URL of a passage's Document, or "". ChatGPT cites
+            only passages with a URL. By default, the source if it is a web address.
         **settings: Arguments of the SDK's ``MCPServer``, such as ``auth`` and ``log_level``.
 
     Raises:
@@ -90,16 +91,16 @@ def create_mcp_server(
 def _make_tool(
     function: Callable[..., Awaitable[Any]], arguments: Mapping[str, Argument], timeout: float
 ) -> Callable[..., Awaitable[Any]]:
-    """Make a function with these arguments end in time, and tell clients what was wrong.
+    """Give a function these arguments and a timeout, and report errors to the client.
 
-    Of other errors, the SDK tells them only that there was one.
+    The SDK hides the messages of other errors.
     """
 
     async def tool(**kwargs: Any) -> Any:  # noqa: ANN401
         try:
             return await asyncio.wait_for(function(**kwargs), timeout)
         except asyncio.TimeoutError:
-            raise ToolError(f"there was no answer within {timeout:g} seconds") from None
+            raise ToolError(f"no answer within {timeout:g} seconds") from None
         except (RSEError, ValueError) as error:
             raise ToolError(str(error)) from error
 
@@ -118,7 +119,7 @@ def _make_tool(
 def _passage_functions(
     retriever: RSERetriever, search_tool: BaseTool
 ) -> dict[str, Callable[..., Any]]:
-    """Make the functions that clients call, by their names."""
+    """Make the functions that clients call, by name."""
 
     async def search(query: str, k: int) -> str:
         return str(await search_tool.ainvoke({"query": query, "k": k}))
@@ -140,10 +141,10 @@ def _read_around(retriever: RSERetriever, document: str, start: int, end: int) -
 
 
 def _list_documents(retriever: RSERetriever, offset: int, limit: int) -> str:
-    """List documents until there are ``limit`` or their lines are too long for one answer."""
+    """List up to ``limit`` documents, as many as fit into one answer."""
     page = retriever.document_access().page(offset, limit)
     if offset >= page.total:
-        return f"There are {page.total:,} documents: there is none to list after {offset:,}."
+        return f"offset={offset} is past the last of {counted(page.total, 'document')}."
     names = short_names(manifest.doc_id for manifest in page.manifests if manifest is not None)
     lines: list[str] = []
     room = MOST_OF_DOCUMENT
@@ -158,5 +159,5 @@ def _list_documents(retriever: RSERetriever, offset: int, limit: int) -> str:
         end += 1
     head = f"Documents {format_range(offset + 1, end)} of {page.total:,}"
     if end < page.total:
-        head += f". Go on with offset={end}"
+        head += f". For more, use offset={end}"
     return "\n".join([f"{head}:", *lines])

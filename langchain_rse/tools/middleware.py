@@ -1,4 +1,4 @@
-"""Keeps the passages that an agent reads in a conversation within one budget."""
+"""Keeps the passages of a conversation within one budget."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ try:
     from langgraph.types import Command
 except ImportError as error:
     raise ImportError(_TO_INSTALL) from error
-# In these, tools do not read the state that a middleware gives them.
+# In these versions, tools ignore the state from a middleware.
 if version("langchain") in {"1.0.0", "1.0.1"}:
     raise ImportError(_TO_INSTALL)
 
@@ -34,31 +34,31 @@ _ToolResult: TypeAlias = ToolMessage | Command[Any]
 class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
     """Keep the passages of a whole conversation within one budget, in LangChain's `create_agent`.
 
-    The newest passages stay whole, as far as the budget goes. In the place of older ones, the model
-    reads a line in each message that lists their numbers and says to search again; so does the
-    tool, which then shows such a passage again if it finds it. Calls in parallel that find the same
-    passage show it once. All this changes what the model reads, not the agent's state: its messages
-    and artifacts keep all passages, to check quotations and citations.
+    The newest passages stay whole, as far as the budget allows. A line in each older message lists
+    the numbers of its removed passages and tells the model to search again; the tool then shows a
+    removed passage again if it finds it. If parallel calls find the same passage, it is shown once.
+    Only the model's input changes: the messages and artifacts in the agent's state keep all
+    passages, so that quotations and citations can be checked.
 
-    ``create_agent(model, middleware=[RSEMiddleware(tool, max_context_length=12_000)])`` gives the
-    tools to the agent; they are not given to it a second time.
+    ``create_agent(model, middleware=[RSEMiddleware(tool, max_context_length=12_000)])`` also adds
+    the tools to the agent; do not pass them again as ``tools``.
 
     Args:
         tools: Tools from `create_rse_tool`.
-        max_context_length: The most text of all passages that the model reads at once, with their
-            headings, in the units of the tools' ``length_function``. At least that of each tool.
-            The lines in place of passages, one or few in a message, are not counted.
+        max_context_length: The budget for all passages that the model reads at once, headings
+            included, in the units of the tools' ``length_function``. At least the budget of each
+            tool. The lines for removed passages do not count.
 
     Raises:
         TypeError: If a tool is not from `create_rse_tool`.
-        ValueError: If there is no tool, a tool has no ``max_context_length`` or a greater one, or
-            the tools measure text with different functions.
+        ValueError: If no tool is given, a tool has a larger ``max_context_length``, or the tools
+            have different length functions.
     """
 
     def __init__(self, *tools: BaseTool, max_context_length: float) -> None:
         super().__init__()
         if not tools:
-            raise ValueError("RSEMiddleware needs a tool from create_rse_tool; got none")
+            raise ValueError("RSEMiddleware needs at least one tool from create_rse_tool")
         self.tools = tools
         self._max_context_length = max_context_length
         self._length_function = limit_of(tools[0]).length_function
@@ -67,39 +67,39 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
             limit = limit_of(tool)
             if not limit.max_context_length <= max_context_length:
                 raise ValueError(
-                    f"max_context_length of a conversation must be at least that of the tool "
-                    f"{tool.name!r}; got {max_context_length!r}, and {limit.max_context_length!r} "
-                    "of the tool: give create_rse_tool a smaller max_context_length"
+                    f"max_context_length={max_context_length!r} must be at least the "
+                    f"max_context_length of the tool {tool.name!r}, {limit.max_context_length!r}. "
+                    "Pass a smaller max_context_length to create_rse_tool"
                 )
             if limit.length_function != self._length_function:
                 raise ValueError(
                     f"all tools must have the same length_function; got {self._length_function!r} "
-                    f"and, of the tool {tool.name!r}, {limit.length_function!r}"
+                    f"for {tools[0].name!r} and {limit.length_function!r} for {tool.name!r}"
                 )
             self._limit_of[tool.name] = limit.max_context_length
 
     def wrap_model_call(
         self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]
     ) -> ModelResponse:
-        """Let the model read the passages that are within the budget."""
+        """Show the model the passages within the budget."""
         return handler(self._fit_model_request(request))
 
     async def awrap_model_call(
         self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[ModelResponse]]
     ) -> ModelResponse:
-        """Let the model read the passages that are within the budget."""
+        """Show the model the passages within the budget."""
         return await handler(self._fit_model_request(request))
 
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], _ToolResult]
     ) -> _ToolResult:
-        """Let a tool count the passages as shown that the model still reads after its answer."""
+        """Let a tool skip only passages that the model can still read after its answer."""
         return handler(self._fit_tool_request(request))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[_ToolResult]]
     ) -> _ToolResult:
-        """Let a tool count the passages as shown that the model still reads after its answer."""
+        """Let a tool skip only passages that the model can still read after its answer."""
         return await handler(self._fit_tool_request(request))
 
     def _fit_model_request(self, request: ModelRequest) -> ModelRequest:
@@ -109,8 +109,8 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
         if request.tool_call["name"] not in self._limit_of:
             return request
         messages = request.state["messages"]
-        # The answers of this call and of those beside it will push out older passages, to which
-        # the tool must not refer.
+        # The answers of this call and of parallel calls will displace older passages; the tool must
+        # not refer to displaced passages.
         room = self._max_context_length
         calls = next(each.tool_calls for each in reversed(messages) if isinstance(each, AIMessage))
         for call in calls:
@@ -119,10 +119,10 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
         return replace(request, state=state, runtime=replace(request.runtime, state=state))
 
     def _fit(self, messages: Sequence[AnyMessage], room: float) -> list[AnyMessage]:
-        """Copy messages, with lines in place of the passages for which there is no room.
+        """Copy messages, with lines in place of passages beyond the budget.
 
-        After the first that does not fit, no older one stays: the request changes least if its
-        beginning stays as it was in the last one.
+        Once a passage does not fit, all older ones are removed, so that the beginning of the
+        request changes as little as possible.
         """
         removed: dict[int, list[ShownPassage]] = {}  # by the position of the message
         lines: dict[int, dict[int, str]] = {}  # by the position of the message, and the part
@@ -141,7 +141,7 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
                 removed.setdefault(position, []).append(passage)
                 lines.setdefault(position, {})[part] = ""
         for position, passages in removed.items():
-            # One line for all: in a long conversation, a line for each would outgrow the passages.
+            # One line per message: one per passage would outgrow a long conversation's budget.
             first = min(passage.part for passage in passages if passage.part is not None)
             numbers = _listed(sorted(passage.number for passage in passages))
             lines[position][first] = f"Removed to make room: {numbers}. Search again to read it."
@@ -158,9 +158,9 @@ def _listed(numbers: Sequence[int]) -> str:
 
 
 def _newest_first(messages: Sequence[AnyMessage]) -> Iterator[tuple[int, int, ShownPassage]]:
-    """Yield the passages that a conversation shows, with the positions of message and part.
+    """Yield the passages in a conversation, with the positions of message and part.
 
-    Those that the model reads for the first time together are in the order of their values.
+    Passages of the same step come in the order of their values.
     """
     steps: list[list[tuple[int, int, ShownPassage]]] = [[]]
     for position, message in enumerate(messages):

@@ -1,6 +1,6 @@
-"""Formats passages for a model: as numbered text, as Claude's search results, for Cohere.
+"""Formats passages for a model: as numbered text, as search results for Claude, or for Cohere.
 
-Each passage has its number and the place to cite: source, pages and characters.
+Each passage has a number and a place to cite: source, pages and characters.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,23 +29,23 @@ from langchain_rse.tools.places import (
 )
 
 SEARCH_RESULT = "search_result"
-"""The type of the content blocks from which Claude cites."""
+"""The type of the content blocks that Claude cites."""
 
 _LONGEST_NAME = 1_000
-# Longer labels of pages are no labels.
+# A longer value is not a page label.
 _LONGEST_LABEL = 20
 
 
 def name_shown(name: str) -> str:
-    """The name of a document as a model reads it: in one line, and not too long."""
+    """Return the name of a document for a model: one line of limited length."""
     return shortened(visible(name), _LONGEST_NAME)
 
 
 def citation_of(metadata: Mapping[str, Any]) -> str:
-    """Describe the source, pages and characters to cite, as a reader of the source counts them.
+    """Describe the source, pages and characters to cite, counted as a reader counts them.
 
-    A row, or another separate document of its source, is cited by its id; with characters only if
-    they are not its first ones.
+    A row, or another separate document of its source, is cited by its id. Its characters are named
+    unless they start at 0.
     """
     place = place_of(metadata)
     name = name_shown(name_in(metadata))
@@ -53,7 +53,7 @@ def citation_of(metadata: Mapping[str, Any]) -> str:
 
 
 def place_of(metadata: Mapping[str, Any]) -> str:
-    """The pages and characters of `citation_of`; empty if there is nothing to say."""
+    """Return the pages and characters of `citation_of`, or ""."""
     source = str(metadata.get("source") or metadata[DOC_ID])
     parts = []
     pages = _pages_of(metadata)
@@ -66,15 +66,15 @@ def place_of(metadata: Mapping[str, Any]) -> str:
 
 
 def _pages_of(metadata: Mapping[str, Any]) -> str | None:
-    """Name the pages that a segment is on; None if they are unknown.
+    """Name the pages of a segment; None if they are unknown.
 
-    Pages have the labels that are printed on them. Without labels, ``page`` counts from 0, as in
-    LangChain's loaders of PDFs, and ``page_number`` from 1.
+    Labels printed on the pages come first. Otherwise ``page`` counts from 0, as in LangChain's PDF
+    loaders, and ``page_number`` from 1.
     """
     pages = _first_and_last(metadata, "page")
     labels = _first_and_last(metadata, "page_label")
     numbers = _first_and_last(metadata, "page_number")
-    # Different pages with one label are labeled wrongly.
+    # Labels are wrong if different pages have the same one.
     tells_apart = pages[0] == pages[1] or labels[0] != labels[1]
     if all(_is_label(label) for label in labels) and tells_apart:
         first, last = visible(labels[0]), visible(labels[1])
@@ -88,8 +88,8 @@ def _pages_of(metadata: Mapping[str, Any]) -> str | None:
 
 
 def _first_and_last(metadata: Mapping[str, Any], name: str) -> tuple[Any, Any]:
-    """The values of a field at the first and the last character of a segment."""
-    value = metadata.get(name)  # if it is the same in the whole document
+    """Return the values of a field at the first and the last character of a segment."""
+    value = metadata.get(name)  # set if the whole segment has the same value
     return metadata.get(f"{name}_start", value), metadata.get(f"{name}_end", value)
 
 
@@ -107,7 +107,7 @@ def _characters_of(metadata: Mapping[str, Any], source: str) -> str:
 
 
 def number_passages(segments: Sequence[Document], first_number: int) -> list[Document]:
-    """Copy segments, with numbers from ``first_number`` and their names in their metadata."""
+    """Copy segments, and add numbers from ``first_number`` and names to their metadata."""
     name_of = short_names(path_in(segment.metadata) for segment in segments)
     passages = []
     for number, segment in enumerate(segments, first_number):
@@ -124,7 +124,7 @@ def number_passages(segments: Sequence[Document], first_number: int) -> list[Doc
 
 
 def format_passages(segments: Iterable[Segment]) -> str:
-    """Format the text of segments, each below a line with its number and place to cite."""
+    """Format segments as text, each below a line with its number and place to cite."""
     parts = []
     for passage in read_passages(segments):
         text = quote_lines(passage.shown.strip("\r\n"))
@@ -133,35 +133,35 @@ def format_passages(segments: Iterable[Segment]) -> str:
 
 
 def heading_of(passage: Passage) -> str:
-    """The number and the place of a passage: the line above its text, or the title of a block."""
+    """Return the number and place of a passage: the line above its text, or a block's title."""
     return f"[{passage.number}] {citation_of(passage.metadata)}"
 
 
 def quote_lines(text: str) -> str:
-    """Put ``> `` in front of each line of a text, so that none can pass for a heading.
+    """Put ``> `` in front of each line of a text, so that no line can pass for a heading.
 
-    Lines end where any program may see an end: also at U+2028, form feeds and the like.
+    All characters that some program treats as a line break count, such as U+2028 and form feeds.
     """
     lines = encodable(text).splitlines() or [""]
     return "\n".join(f"> {line}" for line in lines)
 
 
-# For models that cite by themselves
+# For models that cite natively
 
 
 def search_result_blocks(segments: Iterable[Segment]) -> list[dict[str, Any]]:
-    """Make ``search_result`` content blocks, from which Claude gives citations of its own.
+    """Make ``search_result`` content blocks, which Claude cites natively.
 
-    Each segment is a block, whose title has the number and the place to cite, and each of its
-    chunks is a text block within: the least that Claude cites. They are for the content of a user's
-    message; `create_rse_tool` makes the same with ``content="search_results"``.
+    A segment becomes a block, with the number and place to cite as its title. Each of its chunks
+    becomes a text block, the smallest unit that Claude cites. Put the blocks into a user message;
+    `create_rse_tool` makes the same blocks with ``content="search_results"``.
 
     Args:
-        segments: The segments from a retriever or from the artifacts of `create_rse_tool`, also as
-            dicts from a checkpointer. Their numbers are the tool's, or their places here, from 1.
+        segments: The segments from a retriever or from the artifacts of `create_rse_tool`; dicts
+            from a checkpointer work. Segments without a number from the tool count from 1.
 
     Returns:
-        A block for each segment that has more than white space: the API refuses others.
+        A block for each segment. Segments of white space are skipped: the API rejects them.
     """
     blocks = []
     for passage in read_passages(segments):
@@ -173,7 +173,7 @@ def search_result_blocks(segments: Iterable[Segment]) -> list[dict[str, Any]]:
             "source": block_source(passage),
             "title": heading_of(passage),
             "content": [{"type": "text", "text": each} for each in texts],
-            # It must be the same for all blocks of a request.
+            # The API requires the same value for all blocks of a request.
             "citations": {"enabled": True},
         }
         blocks.append(block)
@@ -181,16 +181,16 @@ def search_result_blocks(segments: Iterable[Segment]) -> list[dict[str, Any]]:
 
 
 def block_source(passage: Passage) -> str:
-    """The source of a passage's block: the name of its document."""
+    """Return the source of a passage's block: the name of its document."""
     return name_shown(name_in(passage.metadata))
 
 
 def block_ranges(passage: Passage) -> list[tuple[int, int]]:
-    """The characters of header and text in each text block of a passage's search result.
+    """Return the range of each text block in the header and text of a passage.
 
-    Each block has a chunk, the first one also the header. A chunk of white space belongs to the
-    block after it, or to the last one: the API refuses text blocks without text. A passage of
-    which the lengths of the chunks are not known is one block.
+    A block holds one chunk, the first block also the header. A chunk of white space joins the next
+    block, or the last one, because the API rejects blank text blocks. A passage whose chunk lengths
+    are unknown is one block.
     """
     chunks = (passage.metadata.get(SEGMENT) or {}).get("chunks", ())
     lengths = [chunk["length"] for chunk in chunks]
@@ -212,7 +212,7 @@ def block_ranges(passage: Passage) -> list[tuple[int, int]]:
 
 
 def text_of_blocks(blocks: Sequence[Mapping[str, Any]]) -> str:
-    """Join all that a model reads of search results."""
+    """Join all texts of search results that a model reads."""
     parts = []
     for block in blocks:
         parts += [block["title"], block["source"], *(text["text"] for text in block["content"])]
@@ -220,14 +220,13 @@ def text_of_blocks(blocks: Sequence[Mapping[str, Any]]) -> str:
 
 
 def cohere_documents(segments: Iterable[Segment]) -> list[dict[str, Any]]:
-    """Make documents for Cohere's chat models, which then give citations of their own.
+    """Make documents for Cohere's chat models, which cite them natively.
 
-    They are for ``ChatCohere(...).invoke(question, documents=cohere_documents(segments))``. With
-    the same segments, `locate_citations` finds the places that the answer cites.
+    Call ``ChatCohere(...).invoke(question, documents=cohere_documents(segments))``, and pass the
+    answer with the same segments to `locate_citations`.
 
     Returns:
-        A document for each segment, with the fields ``title``, which is the place to cite, and
-        ``text``.
+        A document for each segment, with the fields ``title`` (the place to cite) and ``text``.
     """
     documents = []
     for position, passage in enumerate(read_passages(segments), 1):
@@ -237,5 +236,5 @@ def cohere_documents(segments: Iterable[Segment]) -> list[dict[str, Any]]:
 
 
 def cohere_id(position: int) -> str:
-    """The id of the document of a segment for Cohere's models."""
+    """Return the id of a segment's document for Cohere's models."""
     return f"passage-{position}"

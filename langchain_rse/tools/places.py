@@ -1,4 +1,4 @@
-"""Passages that a model has read, and the places in them that an answer is based on."""
+"""Passages that a model has read, and cited places in them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ from langchain_rse.stores.records import DOC_ID, END_INDEX, SEGMENT, START_INDEX
 from langchain_rse.text.titles import short_names, shown_name
 
 NUMBER = "number"
-"""The field in the ``rse`` metadata of a passage with the number by which it is cited."""
+"""The field in the ``rse`` metadata of a passage for its citation number."""
 
 NAME = "name"
-"""The field with the name of its document, if its file alone does not tell it from others."""
+"""The field for the name of its document, if the file name is ambiguous."""
 
 Segment = Document | Mapping[str, Any]
-"""A segment, or the dict that some checkpointers restore."""
+"""A segment, or its dict from a checkpointer."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A part of an answer, and the place in a document that it is based on."""
+    """A part of an answer, and the place in a document that supports it."""
 
     text: str
     start: int
@@ -38,17 +38,15 @@ class Place:
     def to_citation(self) -> Citation:
         """Make LangChain's standard annotation of a text block.
 
-        Its ``start_index`` and ``end_index`` are the place in the answer, and ``cited_text`` is
-        the document's. The place in the document is in ``extras``: ``number``, ``doc_id``,
+        ``start_index`` and ``end_index`` are characters of the answer; ``cited_text`` is the text
+        of the document. ``extras`` has the place in the document: ``number``, ``doc_id``,
         ``start_index`` and ``end_index``.
 
         Raises:
-            ValueError: If the place in the passages was not found.
+            ValueError: If the place was not found in the passages.
         """
         if self.number is None:
-            raise ValueError(
-                f"there is nothing to cite for {self.text!r:.200}: it was not found in the passages"
-            )
+            raise ValueError(f"cannot cite {self.text!r:.200}: it was not found in the passages")
         citation = create_citation(
             url=self.source,
             title=self.title,
@@ -68,18 +66,18 @@ class Place:
 class Passage(NamedTuple):
     """A segment that a model has read."""
 
-    number: int  # the tool's, or its position among the segments, from 1
-    header: str  # that may be above the text
-    text: str  # of the document
+    number: int  # from the tool, or its position among the segments, from 1
+    header: str  # the header above the text, or ""
+    text: str  # from the document
     metadata: Mapping[str, Any]
 
     @property
     def shown(self) -> str:
-        """All that the model has read of it."""
+        """The header and text, as the model has read them."""
         return self.header + self.text
 
     def place(self, start: int, end: int) -> dict[str, Any]:
-        """The fields of a `Place`, from the first character of the text and the one after it."""
+        """Return the fields of a `Place` for the characters from ``start`` to ``end``."""
         start_index = self.metadata.get(START_INDEX, 0)
         source = self.metadata.get("source") or self.metadata.get(DOC_ID)
         title = self.metadata.get("title")
@@ -97,7 +95,7 @@ class Passage(NamedTuple):
 
 
 def read_passages(segments: Iterable[Segment]) -> list[Passage]:
-    """Read segments that a model has read, in their order."""
+    """Make the passages of segments, in their order."""
     return [_read_passage(segment, position) for position, segment in enumerate(segments, 1)]
 
 
@@ -115,13 +113,13 @@ def _read_passage(segment: Segment, position: int) -> Passage:
 
 
 def name_in(metadata: Mapping[str, Any]) -> str:
-    """The name of a passage's document for people: without the folders of an absolute path."""
+    """Return a short name of a passage's document: an absolute path without its folders."""
     rse = metadata.get(SEGMENT) or {}
     path = path_in(metadata)
     return str(rse.get(NAME) or short_names([path])[path])
 
 
 def path_in(metadata: Mapping[str, Any]) -> str:
-    """The name of a passage's document with its folders."""
+    """Return the name of a passage's document with its folders."""
     source = str(metadata.get("source") or metadata[DOC_ID])
     return shown_name(metadata.get(DOC_ID, source), source)

@@ -1,4 +1,4 @@
-"""Finds quotations in text and Markdown, in quotation marks of any language."""
+"""Finds quotations in text and Markdown, with the quotation marks of any language."""
 
 import re
 from collections.abc import Iterator
@@ -6,29 +6,33 @@ from typing import NamedTuple
 
 from langchain_rse.ingest.markup import unescape
 
-# Opening marks, and the marks that close them.
+# Each opening mark, with its closing marks.
 _MARKS = "“” ”” „“” «» »« \u2039\u203a 「」 『』 《》 \uff02\uff02 ❝❞ 〝〞〟"
 _CLOSING_MARKS = {marks[0]: marks[1:] for marks in _MARKS.split()}
-# Scripts whose words are not divided by spaces, or in which words are joined to a quotation.
+# Scripts without spaces between words, or with words joined to a quotation.
 _JOINING = "\u0600-\u06ff\u0750-\u077f\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\U0010ffff"
 _HEBREW = "\u05d0-\u05ea"
-_SUPERSCRIPTS = "\xb2\xb3\xb9\xbc-\xbe\u2070-\u209c"  # after a quotation, they are notes
+_SUPERSCRIPTS = "\xb2\xb3\xb9\xbc-\xbe\u2070-\u209c"  # notes after a quotation
 _LETTER_OR_DIGIT = rf"[^\W_{_JOINING}]"
 _LETTER = rf"[^\W\d_{_SUPERSCRIPTS}{_JOINING}]"
-# How marks open and close that may be inches, commas or arrows as well.
+# The contexts in which ambiguous marks (inches, commas, arrows) open and close a quotation.
 _OPENS = rf"(?<!{_LETTER_OR_DIGIT})"
 _CLOSES = rf"(?!{_LETTER})(?!(?<=\d.)\d)"  # 5'6 is a length
 # Opening mark, closing mark, and the text inside.
 _AMBIGUOUS_MARKS = [
     (rf'(?<![^\W_{_JOINING}{_HEBREW}])"', r'(?<![(\[{<=])"', '[^"]'),
-    (rf'(?<={_LETTER})"(?=\w)', f'"(?!{_LETTER})', '[^"]'),  # a space is missing before it
+    (rf'(?<={_LETTER})"(?=\w)', f'"(?!{_LETTER})', '[^"]'),  # without a space before it
     (rf"{_OPENS}\u2018", rf"\u2019{_CLOSES}", "[^\u2018]"),
-    (rf"{_OPENS}'", rf"'{_CLOSES}", r"(?!(?<=[\s(\[])'\S)[\s\S]"),  # no other one opens within
+    (
+        rf"{_OPENS}'",
+        rf"'{_CLOSES}",
+        r"(?!(?<=[\s(\[])'\S)[\s\S]",
+    ),  # no other one opens inside
     (rf"{_OPENS}\u201a", rf"[\u2018\u2019]{_CLOSES}", "[^\u201a]"),
     (rf"{_OPENS}\u203a", rf"\u2039{_CLOSES}", "[^\u203a]"),
 ]
-# The mark of an abbreviation, which stands before its last letters; after prefixes, it opens a
-# quotation if a word follows.
+# In an abbreviation, the mark precedes the last letters. After prefixes and before a word, it opens
+# a quotation.
 _HEBREW_ABBREVIATION = re.compile(
     rf'(?<![{_HEBREW}])(?P<prefix>[\u05d5\u05e9\u05d4\u05d1\u05db\u05dc\u05de]{{1,4}}"'
     rf'(?=[{_HEBREW}]{{2}}))|(?<=[{_HEBREW}])"(?=[{_HEBREW}])'
@@ -38,7 +42,7 @@ _LIST_MARKS = r"[ \t]*(?:(?:[-*+]|\d+[.)])[ \t]+)*"  # of lists around a block q
 
 
 def _quotation_pattern() -> str:
-    """Make the pattern of block quotes, marked quotations and, last, those without an end."""
+    """Make the pattern of block quotes, marked quotations and, last, unclosed quotations."""
     patterns = [rf"^{_LIST_MARKS}(?P<block>>.*(?:\n[ \t]*>.*)*)"]
     for name in ("q", "blockquote"):
         patterns.append(rf"<{name}\b[^<>]*>(?P<{name}>(?:(?!</?{name}\b)[\s\S])*)</{name}\s*>")
@@ -53,11 +57,11 @@ def _quotation_pattern() -> str:
 
 
 def _apostrophe_pattern() -> str:
-    """Make the pattern of what begins or ends a quotation in "'", or lets none reach further."""
+    """Make the pattern of positions where a quotation in "'" begins or ends, or cannot cross."""
     return (
         r"(?P<paragraph>\n\s*\n)"
         rf"|(?P<closing>(?<=\S)'{_CLOSES})"
-        r"|(?P<only_opening>(?<=[\s(\[])'(?=\S))"  # no quotation around it has it inside
+        r"|(?P<only_opening>(?<=[\s(\[])'(?=\S))"  # never inside another quotation in "'"
         rf"|(?P<opening>{_OPENS}'(?=\S))"
     )
 
@@ -73,7 +77,7 @@ _OMISSION = re.compile(r"[\[(]\s*(?:…|\.{3})\s*[\])]|…|\.{3,}|\.(?: \.){2,}"
 _PUNCTUATION = "\t\r\n,.;:!?\"'\u2018\u2019\u201a" + _MARKS
 # Words; single characters in scripts without spaces.
 _WORD = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|[^\W_]\w*")
-_MIN_WORDS = 3  # fewer could be found anywhere
+_MIN_WORDS = 3  # shorter quotations could match anywhere
 
 
 class Quotation(NamedTuple):
@@ -86,12 +90,12 @@ class Quotation(NamedTuple):
 
     @property
     def is_too_short(self) -> bool:
-        """True if there are fewer than three words, without citations."""
+        """True if the quotation has fewer than three words, not counting citations."""
         return _count_words(self.text) < _MIN_WORDS
 
 
 def find_quotations(answer: str) -> Iterator[Quotation]:
-    """Find the quotations in an answer that have words, in their order; none in code."""
+    """Find the quotations with words in an answer, in order; code is skipped."""
     without_code = _CODE.sub(lambda code: "." * len(code[0]), answer)
     without_code = _HEBREW_ABBREVIATION.sub(lambda mark: mark["prefix"] or ".", without_code)
     for match in _QUOTATION.finditer(_without_unclosed_apostrophes(without_code)):
@@ -112,9 +116,9 @@ def find_quotations(answer: str) -> Iterator[Quotation]:
 
 
 def _without_unclosed_apostrophes(text: str) -> str:
-    """Replace each "'" that nothing closes: the search would read on from each to the end."""
+    """Replace each unclosed "'", from which the search would read to the end of the text."""
     unclosed: list[int] = []
-    is_closed = False  # by one after it
+    is_closed = False  # by a later mark
     for match in reversed(list(_APOSTROPHE.finditer(text))):
         if match["paragraph"]:
             is_closed = False
@@ -134,11 +138,11 @@ def _without_unclosed_apostrophes(text: str) -> str:
 
 
 def _find_in_block(answer: str, start: int, end: int) -> Iterator[Quotation]:
-    """Find the quotation that a block quote is, or those in quotation marks within it."""
+    """Find the quotation of a block quote, or the quotations in quotation marks within it."""
     block = answer[start:end]
     text = _BLOCK_MARKS.sub("", block).strip()
     text = _ATTRIBUTION.sub("", text).strip(_PUNCTUATION)
-    # If most of the block is in quotation marks, the words around them are not the source's.
+    # If most of the block is in quotation marks, the other words are not from the source.
     unmarked_block = _BLOCK_MARKS.sub(lambda marks: " " * len(marks[0]), block)
     marked = [
         quotation
@@ -173,5 +177,5 @@ def count_omissions(text: str) -> int:
 
 
 def split_at_omissions(text: str) -> list[str]:
-    """Return the parts of a quotation between ellipses; those that have words."""
+    """Return the parts of a quotation between ellipses that contain words."""
     return [part for part in _OMISSION.split(text) if _WORD.search(part)]

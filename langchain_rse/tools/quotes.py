@@ -1,4 +1,4 @@
-"""Checks the quotations in an answer against the passages that it is based on."""
+"""Checks the quotations in an answer against its passages."""
 
 import itertools
 import re
@@ -23,55 +23,55 @@ from langchain_rse.tools.quotations import (
     split_at_omissions,
 )
 
-# Numbers; after a letter, digit, % or bracket, a sign is a hyphen.
+# Numbers. After a letter, digit, % or bracket, a sign is a hyphen.
 _SIGN = r"(?<![\w%)\]])[-+\u2010-\u2013\u2212]"
 _NUMBER = re.compile(rf"(?:{_SIGN})?\d+(?:[.,]\d+)*|[¹²³⁰-₉]+|[¼-¾⅐-⅞①-⒛]")
 _PLAIN = str.maketrans("\u2010\u2011\u2012\u2013\u2212\u2044", "----- ")
-# Characters before and after a place in which a number or a symbol may begin or end.
+# A number at the edge of a match may extend this many characters beyond it.
 _AROUND = 100
-# Symbols that change what is said; their categories are those of mathematics and currencies.
+# Symbols that change the meaning, in addition to mathematical and currency symbols.
 _SYMBOLS = frozenset("%\u2030\u2031\u00b0")
-# Markdown, the signs of numbers, which are compared with the numbers, and fraction slashes.
+# Symbols that do not count: Markdown, signs (compared with their numbers) and fraction slashes.
 _NO_SYMBOLS = frozenset("|~`^+\u2212\u2044")
 
-# At most this many places with the same letters are compared, and parts of a similar quotation.
+# At most this many occurrences of the same letters, and parts of a similar quotation, are compared.
 _MOST_PLACES = 1_000
 _MOST_PARTS = 50
-# Similar letters are located by runs of this many, the longest that rapidfuzz slides in one step
-# a letter, at least this similar in percent ...
+# Similar text is located by runs of this many letters, the longest that rapidfuzz slides in one
+# step per letter. They must be at least this similar, in percent.
 _RUN = 64
 _LEAST_SIMILAR = 60
-# ... and compared in blocks of this many, in time proportional to their number.
+# Located text is compared in blocks of this many letters, which takes linear time.
 _BLOCK = 1_000
-_FEWEST = 4  # letters that are the same by chance
+_FEWEST = 4  # shorter runs of equal letters occur by chance
 
 Verdict = Literal["exact", "shortened", "similar", "missing", "too short", "unclosed"]
 
 
 @dataclass(frozen=True)
 class Quote(Place):
-    """A quotation in an answer, and where it is in the passages.
+    """A quotation in an answer, and its place in the passages.
 
     Attributes:
         text: The text between the quotation marks, or of a block quote.
-        start: Its first character in the answer.
-        end: The character after its last one in the answer.
-        verdict: ``"exact"``: it is in a passage, except for white space; ``"shortened"``: so are
-            its parts, but an ellipsis stands for text that is left out, see ``omitted``;
-            ``"similar"``: with small differences, see ``similarity``; ``"missing"``: it is in
-            none; ``"too short"``: fewer than three words; ``"unclosed"``: no mark closes it. The
-            last two are not searched for.
-        number: The number of the passage, from 1; None if it was not found, as is ``doc_id``.
-        doc_id: The id of the passage's document.
+        start: The first character of ``text`` in the answer.
+        end: The character after the last one of ``text``.
+        verdict: ``"exact"``: a passage contains it, except for white space; ``"shortened"``: a
+            passage contains its parts, with ``omitted`` text at each ellipsis; ``"similar"``: a
+            passage contains it with small differences, see ``similarity``; ``"missing"``: no
+            passage contains it; ``"too short"``: it has fewer than three words; ``"unclosed"``: its
+            closing mark is missing. The last two are not searched for.
+        number: The number of the passage, from 1; None if no passage contains the quotation.
+        doc_id: The id of the passage's document; None if ``number`` is None.
         start_index: The first character of the place in the document's text.
-        end_index: The character after the last one of that place.
-        found: The text of that place.
-        similarity: The share of letters, digits and symbols that are the same, from 0 to 1; below
-            1 if any of them differs.
-        omitted: What the passage has in place of each ellipsis between two parts. It may be a
-            "not": look at it before the quotation is shown.
-        source: The source of the passage's document, or else its id.
-        title: The title of the passage's document, or else its name.
+        end_index: The character after the last one of the place.
+        found: The text of the place.
+        similarity: The share of equal letters, digits and symbols, from 0 to 1; below 1 if any
+            differs.
+        omitted: The passage's text at each ellipsis between two parts. It may be a "not": check it
+            before you show the quotation.
+        source: The source of the passage's document, or its id.
+        title: The title of the passage's document, or its name.
     """
 
     verdict: Verdict = field(kw_only=True)
@@ -82,18 +82,18 @@ class Quote(Place):
 def verify_quotes(
     answer: str, segments: Iterable[Segment], *, min_similarity: float = 0.85
 ) -> list[Quote]:
-    """Find the quotations of an answer in the segments that it is based on.
+    """Find the quotations of an answer in its segments.
 
-    Quotations are text in quotation marks of any language and Markdown's block quotes, except in
-    code. An ellipsis stands for text of the segment that was left out. Marks,
-    punctuation at the ends, citations such as ``[1]`` and white space are not compared.
+    Quotations are text in quotation marks of any language, and Markdown block quotes, except in
+    code. An ellipsis stands for omitted text of the segment. Quotation marks, punctuation at the
+    ends, citations such as ``[1]`` and white space are not compared.
 
     Args:
         answer: The answer, as text or Markdown.
-        segments: The segments from a retriever or from the artifacts of `create_rse_tool`, also as
-            dicts from a checkpointer. Their numbers are the tool's, or their places here, from 1.
-        min_similarity: The share of letters and digits that must be the same in a similar
-            quotation, from 0 to 1. Its numbers must all be the same.
+        segments: The segments from a retriever or from the artifacts of `create_rse_tool`; dicts
+            from a checkpointer work. Segments without a number from the tool count from 1.
+        min_similarity: Minimum share of equal letters and digits in a similar quotation, from 0 to
+            1. Its numbers must be equal in any case.
 
     Returns:
         The quotations in the order of the answer.
@@ -108,7 +108,7 @@ def verify_quotes(
 
 
 class _Source(NamedTuple):
-    """A passage, and two forms of its text."""
+    """A passage, and two normalized forms of its text."""
 
     passage: Passage
     letters: Form  # the folded letters and digits
@@ -116,7 +116,7 @@ class _Source(NamedTuple):
 
 
 class _Match(NamedTuple):
-    """Where a quotation, or a part of it, is in the text of a source."""
+    """The place of a quotation, or of a part of it, in the text of a source."""
 
     similarity: float
     start: int
@@ -125,7 +125,7 @@ class _Match(NamedTuple):
 
 
 _Find = Callable[[str, _Source, int], _Match | None]
-"""From a part of a quotation, a source, and the character to begin at, to where the part is."""
+"""Finds a part of a quotation in a source, from a character on."""
 
 
 def _read_source(passage: Passage) -> _Source:
@@ -163,7 +163,7 @@ def _verify(quotation: Quotation, sources: Sequence[_Source], min_similarity: fl
 
 
 def _attempts(text: str) -> Iterator[tuple[Verdict, _Find, list[str]]]:
-    """The ways to find a quotation, best first, each with the verdict that it gives."""
+    """Yield the ways to find a quotation, best first, with the verdict of each."""
     # The source may itself contain an ellipsis, or numbers in brackets.
     variants = list(dict.fromkeys([text, remove_citations(text)]))
     for variant in variants:
@@ -196,7 +196,7 @@ def _find_in_order(parts: Sequence[str], source: _Source, find: _Find) -> _Match
 
 
 def _find_exact(part: str, source: _Source, position: int) -> _Match | None:
-    """Find the same characters, whatever the white space."""
+    """Find the same characters, ignoring white space."""
     characters = "".join(part.split())
     first = bisect_left(source.compact.places, position)
     start = source.compact.text.find(characters, first)
@@ -235,11 +235,11 @@ def _find_similar(part: str, source: _Source, position: int) -> _Match | None:
 
 
 _Range = tuple[float, int, int]
-"""A similarity, and the range of a source's letters that has it."""
+"""A similarity, and the range of similar letters in a source."""
 
 
 def _similar_ranges(letters: str, source: str, first: int) -> Iterator[_Range]:
-    """Where the same letters are, from the first place on; then, where most of them are."""
+    """Yield the ranges of equal letters, in order, and then the range of the most similar ones."""
     start = source.find(letters, first)
     for _ in range(_MOST_PLACES):
         if start < 0:
@@ -261,7 +261,7 @@ def _similar_ranges(letters: str, source: str, first: int) -> Iterator[_Range]:
 
 
 def _align(letters: str, source: str, first: int) -> tuple[int, int] | None:
-    """Find the range of the source, from the first letter on, that is most like a block."""
+    """Find the range of the source, from ``first`` on, that is most similar to a block."""
     remaining = source[first:]
     last_run = max(len(letters) - _RUN, 0)
     highest = float(_LEAST_SIMILAR)
@@ -287,7 +287,7 @@ def _align(letters: str, source: str, first: int) -> tuple[int, int] | None:
 
 
 def _similarity(letters: str, found: str) -> float:
-    """The share of equal letters of two texts that differ, compared block by block."""
+    """Return the share of equal letters of two different texts, compared block by block."""
     reach = min(abs(len(letters) - len(found)), _BLOCK) + _BLOCK // 10
     equal = 0
     for start in range(0, len(letters), _BLOCK):
@@ -303,14 +303,14 @@ def _similarity(letters: str, found: str) -> float:
 
 
 def _with_symbols(match: _Match, part: str, text: str) -> _Match:
-    """Lower the similarity of a match by the symbols that differ."""
+    """Lower the similarity of a match for symbols that differ."""
     quoted = _symbols_in(part)
     # Symbols at the ends belong to the match if the quotation has them.
     before = text[max(match.start - 2, 0) : match.start]
     after = text[match.end : match.end + 2]
     found = _symbols_in(text[match.start : match.end])
     missing = quoted - found - _symbols_in(before) - _symbols_in(after)
-    # The source has more: within the match, or right at its ends, as a "%" that was dropped.
+    # Symbols that the quotation dropped, within the match or right at its ends, such as "%".
     adjacent = _symbols_in(before[-1:]) + _symbols_in(after[:1])
     added = found + adjacent - quoted
     count = max(missing.total(), added.total())
@@ -319,7 +319,7 @@ def _with_symbols(match: _Match, part: str, text: str) -> _Match:
 
 
 def _symbols_in(text: str) -> Counter[str]:
-    """Count the symbols of mathematics and currencies, and percent signs, of a text."""
+    """Count the mathematical and currency symbols and percent signs in a text."""
     symbols: Counter[str] = Counter()
     for character in normalize("NFKC", text).replace("!=", "\u2260"):
         is_symbol = category(character) in {"Sm", "Sc"} and character not in _NO_SYMBOLS
@@ -329,7 +329,7 @@ def _symbols_in(text: str) -> Counter[str]:
 
 
 def _numbers_in(text: str, start: int, end: int) -> str:
-    """Join the numbers between two positions of a text, each as a whole, in plain characters."""
+    """Join the numbers between two positions of a text, whole and in plain characters."""
     matches = _NUMBER.finditer(text, max(start - _AROUND, 0), end + _AROUND)
     numbers = [match[0] for match in matches if start < match.end() and match.start() < end]
     return normalize("NFKD", " ".join(numbers)).translate(_PLAIN)

@@ -1,4 +1,4 @@
-"""A tool with which an agent can search, and cite the passages it finds."""
+"""A tool for agents that searches and returns passages to cite."""
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +17,7 @@ from langchain_rse.explaining import RSETrace, TraceCollector
 from langchain_rse.query.reading import CHARACTERS
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import RELEVANCE_SCORE
+from langchain_rse.text.quoting import counted
 from langchain_rse.tools.asked_filters import (
     STRICT,
     FilterFields,
@@ -50,12 +51,12 @@ from langchain_rse.tools.passages import (
 from langchain_rse.tools.places import name_in
 
 _OTHER_WORDS = "Other words may find more."
-_EXCERPT = 120  # characters of the nearest passage, if it is too far
-# The least distance between the passage numbers of parallel calls, which do not see each other.
+_EXCERPT = 120  # characters of the nearest passage, shown if it is too far
+# Passage numbers reserved for each of several parallel calls, which do not see each other.
 _MIN_DISTANCE = 20
-# About that of a passage, for which the retriever leaves room.
+# A typical heading. The retriever's budget reserves its length for each passage.
 _HEADING = "[10] a/file/of/some/folder.pdf, pages 10-11, characters 100,000-110,000\n\n\n"
-_SOURCE = "a/file/of/some/folder.pdf"  # the second time, of a search result
+_SOURCE = "a/file/of/some/folder.pdf"  # a search result repeats the source
 
 
 def create_rse_tool(
@@ -72,30 +73,32 @@ def create_rse_tool(
 ) -> StructuredTool:
     """Make a tool that searches and returns numbered passages with their sources.
 
-    The model gives ``query`` and, optionally, ``k`` and ``filter``. It reads each passage below a
-    line such as ``[1] report.pdf, page 3, characters ...``, with ``> `` in front of each
-    line of its text, so that no text can imitate such a line; or, from which Claude cites by
-    itself, as a ``search_result`` block. The artifact of the message is the list of these
-    segments, with the number in ``metadata["rse"]["number"]``. Wrong arguments are answered by a
-    message of status "error". In a graph of LangGraph, text that earlier calls have shown is not
-    shown again, and each number stands for one passage of the conversation.
+    The model passes ``query`` and, optionally, ``k`` and ``filter``. Each passage has a heading
+    such as ``[1] report.pdf, page 3, characters ...``, and ``> `` in front of each line of its
+    text, so that no text can imitate a heading. With ``content="search_results"``, a passage is a
+    ``search_result`` block instead, which Claude cites natively. The artifact of the message is the
+    list of segments, numbered in ``metadata["rse"]["number"]``. Wrong arguments produce a message
+    of status "error". In LangGraph, the tool does not repeat text from earlier calls, and a number
+    identifies one passage of the conversation.
 
     Args:
         retriever: The retriever that searches.
         name: The tool's name.
-        description: What the model reads of the tool. None for what ``content`` needs.
-        content: ``"text"``, or ``"search_results"``: content blocks for `locate_citations`.
-        k: The most passages of an answer, at least 1. None for the retriever's, or 10.
-        max_context_length: The most text of an answer, headings included, in the units of
-            ``length_function``. None for the retriever's, or 80,000 characters: a longer answer
-            would not reach the model in deepagents.
+        description: The description for the model. None for the default of ``content``.
+        content: ``"text"``, or ``"search_results"`` for content blocks, see `locate_citations`.
+        k: Maximum number of passages in an answer, at least 1. None for the retriever's, or 10.
+        max_context_length: Maximum length of an answer, headings included, in the units of
+            ``length_function``. None for the retriever's, or 80,000 characters: deepagents would
+            move a longer answer to a file.
         length_function: Measures text, for example in tokens. None for the retriever's.
-        filter_fields: Metadata fields that the model may filter by, or a mapping to their meaning.
-        make_filter: Makes the vector store's filter from the model's fields and values, such as
-            ``{"year": 2024}``, and the retriever's own filter or None. By default: ``"$and"``.
+        filter_fields: Metadata fields that the model may filter by; a mapping describes them.
+        make_filter: Makes the vector store's filter from the model's values by field, such as
+            ``{"year": 2024}``, and the retriever's filter or None. By default, joins them by
+            ``"$and"``.
 
     Raises:
-        ValueError: If an argument is out of its range, or filters cannot be joined or made.
+        ValueError: If an argument is out of its range, or the retriever cannot filter by
+            ``filter_fields``.
         TypeError: If ``filter_fields`` is a string.
     """
     if k is None:
@@ -131,7 +134,7 @@ def create_rse_tool(
 
 
 class ToolLimit(NamedTuple):
-    """The most text of an answer of a tool."""
+    """Maximum length of an answer, and its unit."""
 
     max_context_length: float
     length_function: Callable[[str], float]
@@ -154,7 +157,7 @@ def _limit_of(
     max_context_length: float | None,
     length_function: Callable[[str], float] | None,
 ) -> ToolLimit:
-    """Return the limit of an answer: what is given, else the retriever's, else the default."""
+    """Return the limit of an answer: the given one, or the retriever's, or the default."""
     measure = length_function or retriever.length_function
     if max_context_length is not None:
         return ToolLimit(max_context_length, measure)
@@ -166,7 +169,7 @@ def _limit_of(
 
 
 def _runtime_type() -> Any:  # noqa: ANN401 - an annotation
-    """Return the type of the argument in which LangGraph, if installed, hands over its state."""
+    """Return the type of the argument that receives LangGraph's state, if it is installed."""
     marker: object = None
     with contextlib.suppress(ImportError, AttributeError):
         from langgraph import prebuilt  # noqa: PLC0415
@@ -177,20 +180,20 @@ def _runtime_type() -> Any:  # noqa: ANN401 - an annotation
 
 
 def _make_explanation(name: str, filter_fields: FilterFields) -> Callable[[Any], str]:
-    """Make the function that tells the model what is wrong with its arguments."""
+    """Make the function that explains wrong arguments to the model."""
     allowed = ""
     if filter_fields:
-        allowed = f" The fields of filter are: {', '.join(filter_fields)}."
+        allowed = f" Fields of filter: {', '.join(filter_fields)}."
 
     def explain(error: Any) -> str:  # noqa: ANN401 - LangChain's union of pydantic's
         problems = problems_of(error) if isinstance(error, ValidationError) else str(error)
-        return f"The arguments are wrong: {problems}.{allowed} Call {name} again with others."
+        return f"Wrong arguments: {problems}.{allowed} Correct them and call {name} again."
 
     return explain
 
 
 _Answer = tuple[str | list[dict[str, Any]], list[Document]]
-"""What the model reads, and the passages."""
+"""The content for the model, and the passages."""
 
 
 @dataclass(frozen=True)
@@ -219,7 +222,7 @@ class _Search:
         runtime: Any = None,  # noqa: ANN401 - of LangGraph
     ) -> Steps[_Answer]:
         if not query.strip():
-            return "The query is empty: say what to search for.", []
+            return "The query is empty. Pass a question or a few keywords.", []
         if k is None:
             k = self.k
         collector = TraceCollector()
@@ -248,9 +251,9 @@ class _Search:
     def _find_new(
         self, query: str, k: int, shown: Shown, arguments: Mapping[str, Any]
     ) -> Steps[tuple[list[Document], set[int]]]:
-        """Find passages without text shown before; also the numbers of passages found again.
+        """Find passages without repeated text, and the numbers of passages found again.
 
-        If passages were found again, a second search has more room, so that it finds new ones.
+        If passages are found again, a second search with a larger budget finds new ones.
         """
         room = self.limit.max_context_length
         for _ in range(2):
@@ -279,20 +282,20 @@ class _Search:
         return passages, found_again
 
     def _length_shown(self, text: str) -> float:
-        """About the length of a passage as the model reads it."""
+        """Estimate the length of a passage as the model reads it."""
         measure = self.limit.length_function
         if self.has_blocks:
             return measure(_HEADING + _SOURCE) + measure(text)
         return measure(_HEADING) + measure(quote_lines(text))
 
     def _show(self, found: list[Document], k: int, first_number: int, note: str) -> _Answer:
-        """Show the passages of the highest value that fit with their headings."""
+        """Show the most valuable passages that fit with their headings."""
         passages = [passage for passage in found if passage.page_content.strip()]
         while passages:
             numbered = number_passages(passages, first_number)
             content: str | list[dict[str, Any]]
             if self.has_blocks:
-                # Without the note: Anthropic refuses other blocks beside search results.
+                # Without the note, because Anthropic rejects a mix with other blocks.
                 content = search_result_blocks(numbered)
                 text = text_of_blocks(content)
             else:
@@ -301,7 +304,7 @@ class _Search:
             if len(passages) <= k and is_short:
                 return content, numbered
             passages.remove(min(passages, key=_value_of))
-        return f"{len(found)} passages were found, but none is short enough to be shown.", []
+        return f"{counted(len(found), 'passage')} found, but too long to show.", []
 
 
 def _value_of(segment: Document) -> float:
@@ -309,7 +312,7 @@ def _value_of(segment: Document) -> float:
 
 
 def _explain_nothing(query: str, conditions: Mapping[str, Any], note: str, trace: RSETrace) -> str:
-    """Say that there is no passage, or none that is new, and why as far as it is known."""
+    """Report that no passage, or no new passage, was found, with the reason if it is known."""
     values = ", ".join(f"{name}={value!r}" for name, value in conditions.items())
     searched = f"{query!r:.200} with {values}" if values else f"{query!r:.200}"
     advice = "Other words, or no filter, may find more." if values else _OTHER_WORDS
@@ -326,14 +329,14 @@ def _explain_nothing(query: str, conditions: Mapping[str, Any], note: str, trace
     text = " ".join(nearest.document.page_content[:_EXCERPT].split())
     name = name_in({"doc_id": nearest.doc_id, **nearest.document.metadata})
     return (
-        f"{nothing} The nearest passage is in {name_shown(name)}, and begins with:\n"
+        f"{nothing} The nearest passage is in {name_shown(name)} and begins with:\n"
         f"{quote_lines(text)}\n"
-        "Say that the documents have no answer, or search in other words."
+        "Say that the documents have no answer, or search with other words."
     )
 
 
 def _calls_before(runtime: Any, messages: Sequence[object]) -> int:  # noqa: ANN401
-    """Count the calls before this one in the same message, which run in parallel."""
+    """Count the parallel calls before this one in the same message."""
     for message in messages:
         call_ids = [tool_call["id"] for tool_call in getattr(message, "tool_calls", ())]
         if runtime.tool_call_id in call_ids:

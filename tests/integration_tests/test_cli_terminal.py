@@ -169,14 +169,14 @@ def test_an_interrupted_index_goes_on_where_it_stopped(folder: Path) -> None:
         output, messages = indexing.communicate(timeout=60)
     assert indexing.returncode == 130
     assert output == ""
-    assert messages == "Interrupted. The same command goes on where it stopped\n"
+    assert messages == "Interrupted. Run the same command to continue\n"
 
     (folder / "slow").unlink()
     again = call(folder, *arguments)
     assert again.returncode == 0, again.stderr
-    assert "Read 3 documents" in again.stdout
+    assert "Indexed 3 documents" in again.stdout
     whole = call(folder, "list", "--kb", "new")
-    assert "unfinished" not in whole.stdout
+    assert "incomplete" not in whole.stdout
     assert "1,260,000" in whole.stdout
 
 
@@ -195,9 +195,9 @@ def test_files_without_rights_are_named_and_the_rest_is_indexed(folder: Path) ->
     finally:
         (folder / "docs" / "locked").chmod(0o700)
     assert result.returncode == 1, result.stderr
-    assert "Read 1 document" in result.stdout
+    assert "Indexed 1 document" in result.stdout
     lines = result.stderr.splitlines()
-    assert lines[0] == "2 could not be read:"
+    assert lines[0] == "Could not read 2:"
     assert sorted(line.strip() for line in lines[1:]) == [
         *("docs/locked: Permission denied", "docs/secret.txt: Permission denied")
     ]

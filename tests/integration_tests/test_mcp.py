@@ -171,12 +171,12 @@ async def exercise(session: ClientSession) -> None:
         assert message in text
 
     first, _ = await ask(session, "list_documents")
-    assert first.startswith("Documents 1–50 of 60. Go on with offset=50:\n")
+    assert first.startswith("Documents 1–50 of 60. For more, use offset=50:\n")
     second, _ = await ask(session, "list_documents", offset=50)
     names = re.findall(r"(?m)^(.*\.txt), [\d,]+ characters$", f"{first}\n{second}")
     assert sorted(names) == sorted(["birds.txt", *(f"{number:02}.txt" for number in range(59))])
     none, _ = await ask(session, "list_documents", offset=60)
-    assert none.startswith("There are 60 documents")
+    assert none == "offset=60 is past the last of 60 documents."
 
 
 async def test_over_stdio(folder: Path) -> None:

@@ -163,7 +163,7 @@ def test_encrypted_pdfs(tmp_path: Path, method: str) -> None:
     documents, files = read(open_to_all, closed)
     assert [document.page_content for document in documents] == ["Anybody."]
     assert list(files.failures) == [closed]
-    assert "needs a password" in files.failures[closed]
+    assert "without a password" in files.failures[closed]
 
 
 # Folders, and what cannot be read
@@ -208,7 +208,7 @@ def test_text_is_found_without_a_suffix(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     files = Files()
     assert found(tmp_path, files) == {"LICENSE", "README", "sub/Makefile", "AUTHORS"}
-    assert files.skipped == {"without ending": 5}
+    assert files.skipped == {"without extension": 5}
     text, _ = text_of(tmp_path / "LICENSE", b"Permission is granted")
     assert text == "Permission is granted"
 
@@ -290,7 +290,7 @@ def test_what_git_ignores_is_left_out(tmp_path: Path) -> None:
         *("docs/c.tmp.txt", "docs/d.txt"),
     }
     # a.log, build/ and sub/deep/c.tmp.txt; .git; the .gitignore files
-    assert files.skipped == {"ignored by .gitignore": 3, "hidden folder": 1, "without ending": 2}
+    assert files.skipped == {"ignored by .gitignore": 3, "hidden folder": 1, "without extension": 2}
     # A repository's rules hold below it, but not for what the user names.
     (tmp_path / "sub" / "deep" / ".gitignore").write_text("*.log", encoding="utf-8")
     write(tmp_path, "docs/e.log")
@@ -318,7 +318,7 @@ def test_links_out_of_a_folder_are_not_followed(tmp_path: Path) -> None:
     (docs / "up").symlink_to(tmp_path)
     files = Files()
     assert files.find([docs], without=tmp_path / "kb") == [docs / "a.txt", docs / "sub" / "b.txt"]
-    assert files.skipped == {"link out of the folder": 3}
+    assert files.skipped == {"links out of the folder": 3}
     # A link that the user gives is followed.
     (tmp_path / "link").symlink_to(docs)
     for link in (tmp_path / "link", docs / "to_file.txt", docs / "to_folder"):
@@ -331,15 +331,15 @@ def test_a_file_that_is_given_is_read_whatever_its_name(tmp_path: Path) -> None:
 
 def test_files_that_cannot_be_read_have_a_reason_and_the_others_are_read(tmp_path: Path) -> None:
     reasons = {
-        os.fsdecode(b"caf\xe9.txt"): "its name is not Unicode: rename it",
+        os.fsdecode(b"caf\xe9.txt"): "the file name is not Unicode: rename the file",
         "gone.txt": "No such file or directory",
         "loop.txt": "symbolic link",
         "dangling.txt": "No such file or directory",
-        "pipe.txt": "it is not a file",
+        "pipe.txt": "not a regular file",
         "broken.docx": "BadZipFile",
         "broken.pdf": "",
-        "binary.txt": "it is not a text file; if it is, give its --encoding",
-        "blank.html": "it has no text",
+        "binary.txt": "not a text file (if it is one, set --encoding)",
+        "blank.html": "no text",
     }
     for name in ("gone.txt", "broken.docx", "broken.pdf", "good.txt"):
         (tmp_path / name).write_text("%PDF-1.4 and no more", encoding="utf-8")

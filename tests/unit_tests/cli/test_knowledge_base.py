@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from langchain_rse.cli.knowledge_base import StoredSettings, only_writer
+from langchain_rse.cli.knowledge_base import only_writer
+from langchain_rse.cli.stored_settings import StoredSettings
 
 
 def test_settings_come_back(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_what_is_returned_without_an_answer_need_not_be_located() -> None:
 
 def test_a_question_must_have_evidence() -> None:
     retriever = canned()
-    with pytest.raises(ValueError, match="at least one of the questions must have evidence"):
+    with pytest.raises(ValueError, match="at least one question must have evidence"):
         evaluate(retriever, [NO_ANSWER, NO_ANSWER])
     assert retriever.asked == []
 
@@ -188,7 +188,7 @@ def test_quoted_evidence_is_located_in_the_index(way: Way) -> None:
     ("question", "message"),
     [
         (quoting("of the text"), "in the index, question 2: 'of the text' is at 19 and at 51"),
-        (Question("Why?", answer="So."), "question 2 has no evidence to measure by"),
+        (Question("Why?", answer="So."), "question 2 has an answer but no evidence"),
     ],
 )
 def test_what_is_no_quotation_of_the_index(question: Question, message: str) -> None:
@@ -200,7 +200,7 @@ def test_what_is_no_quotation_of_the_index(question: Question, message: str) -> 
 
 def test_quotations_of_other_retrievers_need_sources() -> None:
     retriever = canned()
-    with pytest.raises(ValueError, match=r"give sources, .* or .* report\.questions"):
+    with pytest.raises(ValueError, match=r"quoted evidence needs sources, .* report\.questions"):
         evaluate(retriever, [quoting("Four")])
     assert retriever.asked == []
 

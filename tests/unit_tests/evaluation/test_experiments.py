@@ -108,8 +108,13 @@ def test_quotations_are_found_in_the_index_of_a_retriever() -> None:
     ("outputs", "evidence", "answer", "message"),
     [
         ({"documents": []}, None, None, "the example with the inputs .*'Why\\?'"),
-        ({"documents": []}, None, "Rain.", "no evidence to measure by, only an answer"),
-        ({"documents": []}, [{"doc_id": "a", "text": "Herons"}], None, "evidence is quoted"),
+        ({"documents": []}, None, "Rain.", "has an answer but no evidence"),
+        (
+            {"documents": []},
+            [{"doc_id": "a", "text": "Herons"}],
+            None,
+            "quoted evidence needs sources",
+        ),
         ({}, [EVIDENCE], None, "the target must return a list of Documents"),
         ({"documents": ["Herons"]}, [EVIDENCE], None, "dicts with page_content and metadata"),
         ({"documents": [Document("a")]}, [EVIDENCE], None, "cannot be located in its source"),

@@ -186,8 +186,8 @@ def test_text_with_other_white_space_is_cut_at_the_same_word(data: st.DataObject
 @pytest.mark.parametrize(
     ("metadata", "sources", "message"),
     [
-        ({}, None, "doc_id=None, start_index=None .* is not in the 0 given sources"),
-        ({"doc_id": "a", "start_index": 2}, SOURCES, r"doc_id='a', start_index=2 "),
+        ({}, None, "doc_id=None and start_index=None .* not occur in the 0 given sources"),
+        ({"doc_id": "a", "start_index": 2}, SOURCES, r"doc_id='a' and start_index=2 "),
         ({"doc_id": "c"}, SOURCES, "doc_id='c'"),
     ],
 )

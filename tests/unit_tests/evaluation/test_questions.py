@@ -145,10 +145,10 @@ Who?,,,,,Ann,
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("question;doc_id\nWhy?;a\n", r"line 2: there must be .* commas between cells"),
-        ("question,doc_id,text\nWhy?,a,one, two\n", r"line 2: .*commas in quotes.*\[' two'\]"),
+        ("question;doc_id\nWhy?;a\n", r"line 2: CSV needs .* commas between cells"),
+        ("question,doc_id,text\nWhy?,a,one, two\n", r"line 2: .*cells with commas.*\[' two'\]"),
         ('question,answer\nWhy?,"It\nrained\n', r"unexpected end of data"),
-        ("question,answer\nWhy?,A\nHow?,B\nWhy?,C\n", r"line 4: .* another answer above: 'A'"),
+        ("question,answer\nWhy?,A\nHow?,B\nWhy?,C\n", r"line 4: .* different answer above: 'A'"),
         ("question,answer\nWhy?,A\n ,B\n", r"line 3: .*\s.*question\s"),
         ("question,answer\nWhy?,\n", r"line 2: .*\s.*give evidence, a reference answer, or both"),
         ("question,doc_id,start,end\nWhy?,a,1,x\n", r"line 2: .*\s+evidence\.0\.end\s.*'x'"),

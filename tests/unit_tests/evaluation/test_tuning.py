@@ -284,9 +284,12 @@ ONE = [Question("Why?", [Evidence("d0", 0, 1)])]
         ({"seed": -1}, "seed"),
         ({"metric": "characters"}, "recall, precision, iou; got 'characters'"),
         ({"budgets": [0]}, "budgets"),
-        ({"space": {"penalty": (0.1,)}}, "space has 'penalty', which is not a field of RSEConfig"),
+        (
+            {"space": {"penalty": (0.1,)}},
+            "'penalty', but RSEConfig has no such field",
+        ),
         ({"space": {"decay_rate": (10, 0)}}, "decay_rate"),
-        ({"space": {}}, "space has no value that differs"),
+        ({"space": {}}, "space only contains values"),
     ],
 )
 def test_arguments_out_of_range(arguments: dict[str, Any], message: str) -> None:
@@ -334,15 +337,16 @@ def result(gain: float, trials: int = 2) -> Tuning:
 
 def test_a_tuning_is_printed_with_its_best_trials() -> None:
     expected = """
-iou of 12 questions: 0.500; tuned, on held-out questions: 0.625, gain +0.125 [+0.000, +0.375]. {}
+iou on 12 questions: 0.500 now, 0.625 tuned (held-out questions), gain +0.125 [+0.000, +0.375]
+Use the first trial.
 score  changes
 0.750  irrelevant_chunk_penalty=0.1, neighbor_radius=4
 0.500  (none)
 """
-    assert repr(result(0.125)) == expected.strip().format("Use the first trial")
-    assert "[-0.025, +0.350]. The interval includes 0" in str(result(0.1))
-    assert str(result(-0.125)).splitlines()[0].endswith("Keep the retriever's parameters")
-    assert len(str(result(0.125, trials=50)).splitlines()) == 2 + 10
+    assert repr(result(0.125)) == expected.strip()
+    assert "[-0.025, +0.350]\nThe interval includes 0" in str(result(0.1))
+    assert str(result(-0.125)).splitlines()[1] == "Keep the current parameters."
+    assert len(str(result(0.125, trials=50)).splitlines()) == 3 + 10
 
 
 def test_the_summary_is_json() -> None:

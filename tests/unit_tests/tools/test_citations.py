@@ -219,7 +219,7 @@ def test_a_citation_of_something_else(fields: dict[str, Any]) -> None:
     (citation,) = locate_citations(answer, SEGMENTS)
     found = fields.get("cited_text", "Herons fish. ")
     assert citation == ModelCitation("so", 9, 11, found=found)
-    with pytest.raises(ValueError, match="nothing to cite for 'so': it was not found"):
+    with pytest.raises(ValueError, match="cannot cite 'so': it was not found"):
         citation.to_citation()
 
 
@@ -257,7 +257,7 @@ def test_a_quotation_as_a_citation() -> None:
     assert (citation["start_index"], citation["end_index"]) == (1, 23)
     assert citation["cited_text"] == "Cranes dance, in spring"
     for quote in (missing, unclosed):
-        with pytest.raises(ValueError, match=r"nothing to cite for '(herons sleep all day|no)'"):
+        with pytest.raises(ValueError, match=r"cannot cite '(herons sleep all day|no)'"):
             quote.to_citation()
     (quote,) = verify_quotes("“Cranes dance in spring”", [Document("Cranes dance in spring")])
     assert (quote.source, quote.title) == (None, None)

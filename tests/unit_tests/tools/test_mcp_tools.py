@@ -341,9 +341,9 @@ async def test_an_excluded_document_and_none_give_the_same_error(document: str) 
     server = create_mcp_server(with_filter(), tools="connector")
     for suffix, message in (
         ("#0-9", f"there is no document '{document}', or the filter excludes it"),
-        ("", f"there is no passage '{document}'"),
-        ("#-1-9", f"there is no passage '{document}#-1-9'"),
-        (f"#{'9' * 500}-9", "there is no passage"),
+        ("", f"no passage has the id '{document}'"),
+        ("#-1-9", f"no passage has the id '{document}#-1-9'"),
+        (f"#{'9' * 500}-9", "no passage has the id"),
     ):
         with pytest.raises(ToolError, match=message):
             await server.call_tool("fetch", {"id": f"{document}{suffix}"})

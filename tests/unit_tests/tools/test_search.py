@@ -103,7 +103,7 @@ def test_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
     answer = ask(SYNC, tool, **arguments)
     assert answer.status == "error"
     assert message in str(answer.content)
-    assert "The fields of filter are: source." in str(answer.content)
+    assert "Fields of filter: source." in str(answer.content)
 
 
 def by_equality(
@@ -172,7 +172,7 @@ def test_a_filter_of_the_retriever_holds_besides_those_of_the_model() -> None:
     assert own == {"tenant": 1}
     for fields in ({"search_kwargs": {"filter": "tenant = 1"}}, {"hybrid": 0.5}):
         other = retriever.model_copy(update=fields)
-        with pytest.raises(ValueError, match="need make_filter"):
+        with pytest.raises(ValueError, match="require make_filter"):
             create_rse_tool(other, filter_fields=["year"])
         create_rse_tool(other, filter_fields=["year"], make_filter=by_equality)
 
@@ -189,7 +189,7 @@ def test_half_a_character_is_replaced() -> None:
     [
         ({"irrelevant_chunk_penalty": 1.0}, "irrelevant_chunk_penalty=1"),
         ({"max_context_length": 20}, "exceed max_context_length=20"),
-        ({"score_floor": 2.0}, "The nearest passage is in a, and begins with:\n> a0 5"),
+        ({"score_floor": 2.0}, "The nearest passage is in a and begins with:\n> a0 5"),
     ],
 )
 def test_why_nothing_is_found(fields: dict[str, Any], reason: str) -> None:
@@ -220,7 +220,7 @@ def test_documents_are_named_by_the_ends_of_their_paths(content: Any) -> None:
 def test_a_source_that_is_longer_than_the_budget() -> None:
     retriever = make_retriever({"a" * 500: lines(5)})
     message = ask(SYNC, create_rse_tool(retriever, max_context_length=300), query="q 0")
-    assert message.content == "1 passages were found, but none is short enough to be shown."
+    assert message.content == "1 passage found, but too long to show."
     assert message.artifact == []
 
 
