@@ -181,7 +181,7 @@ def test_a_function_cannot_be_kept_in_a_file(tmp_path: Path) -> None:
         ("search_type", "base_retriever"),
         ("top_k", "fetch_k"),
         ("base_compressor", "reranker"),
-        ("zebra", "known are"),
+        ("zebra", "allowed: "),
     ],
 )
 def test_a_name_that_is_not_known_says_what_to_write(name: str, instead: str) -> None:
