@@ -488,7 +488,7 @@ def _warn_of_changed(
     warn(
         f"{counted(sum(map(len, changed.values())), 'chunk')} of adopted document(s) {names} are "
         "excluded because they were changed or deleted in the vector store after the index was "
-        "adopted. Adopt it again with from_existing_index or RSEIndexer.adopt"
+        "adopted. Adopt the index again with from_existing_index or RSEIndexer.adopt"
     )
 
 
