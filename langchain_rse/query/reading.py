@@ -185,14 +185,6 @@ class _Texts(NamedTuple):
         limit = self.settings.max_context_length
         return math.inf if limit is None else limit
 
-    def fitting(self, selection: Selection, steps: int) -> int:
-        """Return how many of the first steps of a selection fit."""
-
-        def length_after(count: int) -> float:
-            return sum(map(self.length, selection.segments_after(count)))
-
-        return fit(steps, self.limit, length_after)
-
     def length(self, segment: Segment) -> float:
         """Return the length of a segment as it is returned, headers included."""
         positions = range(segment.start, segment.end)

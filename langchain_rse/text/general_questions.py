@@ -1,4 +1,4 @@
-"""Questions about many things, which have nothing to do with most documents."""
+"""General questions, unrelated to most documents."""
 
 GENERAL_QUESTIONS = (
     "What is the capital of France?",

@@ -1,20 +1,21 @@
-"""The words of a query, to highlight them in texts."""
+"""Makes a pattern that highlights the words of a query in texts."""
 
 import re
 from collections.abc import Iterable
 
 from langchain_rse.text.words import has_unspaced, split_words, without_function_words
 
-_SHORT = 3  # letters of words such as "the"
-# Each is tried at each character of the texts, so only the first words of a query are highlighted.
+_SHORT = 3  # maximum length of a short word, such as "the"
+# Every pattern is tried at every character of a text, so only this many words are highlighted.
 _MOST_PATTERNS = 256
-_LONGEST_WORD = 100  # a longer one is compared by its beginning
+_LONGEST_WORD = 100  # of a longer word, only the beginning is compared
 
 
 def query_words(queries: Iterable[str]) -> re.Pattern[str] | None:
-    """Make a pattern of the content words of queries; None if they have no word to highlight.
+    """Make a pattern that matches the content words of queries; None if there are none.
 
-    Short words match only if they are names or numbers, others in all forms that begin alike.
+    Short words match only if they are names or numbers. Longer words match all words with the same
+    beginning.
     """
     patterns: dict[str, None] = {}
     content = " ".join(without_function_words(query) for query in queries)
@@ -30,7 +31,7 @@ def query_words(queries: Iterable[str]) -> re.Pattern[str] | None:
 
 
 def _pattern_of(word: str) -> str | None:
-    """The pattern of a word, of letters, digits and marks; None if it is not highlighted."""
+    """Return the pattern of a word (letters, digits, marks); None if it is not highlighted."""
     if has_unspaced(word):  # two neighboring characters
         return word
     if len(word) > _LONGEST_WORD:

@@ -1,16 +1,16 @@
-"""Ranges of numbers, such as the characters of a passage, as people read them."""
+"""Formats ranges of numbers, such as the characters of a passage, for people."""
 
 _EN_DASH = "\u2013"
 
 
 def format_range(start: int, end: int, encoding: str | None = "utf-8") -> str:
-    """A range with thousands separators and an en dash; one number if both are the same.
+    """Format a range with thousands separators and an en dash; equal numbers are written once.
 
     Args:
         start: The first number.
-        end: The last number, written as it is.
-        encoding: The encoding of the terminal that shows it; where it has no en dash, or is
-            unknown (None), a hyphen stands in its place.
+        end: The last number.
+        encoding: The encoding of the terminal. If it has no en dash, or is unknown (None), the
+            range is written with a hyphen.
     """
     if start == end:
         return f"{start:,}"
