@@ -142,7 +142,7 @@ def test_a_retriever_over_chunks_of_ones_own(long: RSERetriever) -> None:
     assert "BM25Retriever.from_documents(list(RSEIndexer(vectorstore, docstore).chunks()))" in (
         message
     )
-    assert "or write it with" not in message
+    assert "or write documents with" not in message
     assert ask(wrap(long, chunks_of(long)))
 
 
