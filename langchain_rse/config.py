@@ -160,9 +160,9 @@ class RSEConfig(_Frozen):
     budget as long as anything is relevant. If the best candidate that fits the budget reaches the
     penalty, at least one segment is returned."""
     calibration: _Calibration = "auto"
-    """Maps scores to relevances in [0, 1]. ``"auto"`` uses the known calibration of a reranker,
-    recognized by its name, and ``"minmax"`` for all other scores. `langchain_rse.engine.calibrate`
-    lists the other methods."""
+    """Maps scores to relevances in [0, 1]. ``"auto"`` uses a fixed calibration for rerankers that
+    it recognizes by class name, and ``"minmax"`` for all other scores.
+    `langchain_rse.engine.calibrate` lists the other methods."""
     rank_fusion: Literal["decay", "mean"] = "decay"
     """Combines relevance with rank. ``"decay"``: relevance falls exponentially with the rank.
     ``"mean"``: the average of relevance and relative rank."""
@@ -329,9 +329,9 @@ class QuerySettings(BaseModel):
     )
 
     k: _Count | None = None
-    """Maximum number of segments; None for no limit. The segment with the best candidate and the
-    most valuable others are kept. Value grows with length, so for short documents limit
-    ``max_context_length`` instead."""
+    """Maximum number of segments. The segment with the best candidate and the most valuable others
+    are kept. Value grows with length, so for short documents limit ``max_context_length`` instead.
+    None for no limit."""
     max_context_length: _NotNegative | None = 16_000
     """Budget: maximum length of all segments together, in units of ``length_function``. None for no
     limit."""
@@ -387,19 +387,18 @@ class QuerySettings(BaseModel):
     segment there. ``"split"`` also excludes candidates without a document id, with a warning that
     counts them."""
     duplicates: Literal["drop", "drop_near", "keep"] = "drop"
-    """What to do with text that occurs in several documents. ``"drop"`` returns text that is the
-    same word for word only once, from the document with the better best candidate: a candidate is
-    excluded if all of its text (at least 150 characters, not counting white space) occurs in
-    candidates of a better document. It stays if the query names its document by words that do not
-    name the better one. ``"drop_near"`` also excludes a candidate if at least 80 % of its sequences
-    of five words occur in candidates of better documents; avoid it for texts that are similar on
-    purpose, such as contracts. ``"keep"`` keeps all candidates."""
+    """What to do with text that occurs in several documents. ``"drop"`` returns it only once, from
+    the document with the better best candidate: a candidate is excluded if its whole text (at least
+    150 characters, not counting white space) occurs word for word in candidates of a better
+    document. It stays if the query names its document by words that do not name the better one.
+    ``"drop_near"`` excludes a candidate if at least 80 % of its sequences of five words occur in
+    candidates of better documents; avoid it for texts that are similar on purpose, such as
+    contracts. ``"keep"`` keeps all candidates."""
     candidates_only: bool | None = None
-    """True to return only chunks that the search found; False to fill the gaps between them with
-    other chunks. None fills gaps unless chunks in between might not pass a filter: then it is True,
-    with a warning, for a filter that is not a dict of fields and values, and for a
-    ``base_retriever`` of an unknown class, which may filter. A filter always holds for whole
-    segments."""
+    """True to return only chunks that the search found, False to fill the gaps between them with
+    other chunks. None fills gaps, except if chunks in a gap might not pass a filter: with a filter
+    that is not a dict of fields and values, or a ``base_retriever`` of an unknown class, it acts
+    like True and warns. A filter always holds for whole segments."""
     config: Annotated[RSEConfig, BeforeValidator(RSEConfig.of)] = PRESETS["balanced"]
     """Expert settings of scoring and selection: an `RSEConfig` or the name of a preset."""
 

@@ -35,7 +35,7 @@ class MissingRecordError(RSEError, LookupError):
 
 
 class CorruptRecordError(RSEError, ValueError):
-    """A record of the docstore cannot be read."""
+    """A record of the docstore is corrupt: it cannot be read."""
 
 
 class FormatError(CorruptRecordError):

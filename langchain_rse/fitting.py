@@ -51,9 +51,9 @@ logger = logging.getLogger(__name__)
 # These numbers were chosen on eight datasets with three embedding models; see benchmarks/README.md.
 # Position of the floor between the median score of general questions (0) and the quantile ``lost``
 # of the scores of sentences from the documents (1); rerankers use a multiple of ``lost``.
-_WAY_TO_OWN = 0.5
+_FLOOR_POSITION = 0.5
 _WORD_BONUS = 6.0  # in standard deviations of the scores of general questions
-_RERANKED_WAY_TO_OWN = 0.3
+_RERANKED_FLOOR_POSITION = 0.3
 _RERANKED_QUANTILE = 15.0  # times ``lost``: 0.3 by default
 _USUAL_WORD_SHARE = 0.17  # the share of words at which the bonus has no effect
 _UPPER_SIXTH = 84  # the percentile one standard deviation above the median
@@ -82,7 +82,7 @@ class FitArguments(NamedTuple):
     show_progress: bool
 
 
-class Asked(NamedTuple):
+class Probe(NamedTuple):
     """The best candidate of a question that was asked."""
 
     score: float
@@ -122,23 +122,24 @@ def _find_floor(arguments: FitArguments) -> ScoreFloor:
     is_reranked = is_reranker(arguments.settings.reranker)
     bonus = 0.0  # a reranker reads the words itself; a similarity filter scores like a search
     if not is_reranked:
-        scores = [direction * asked.score for asked in unrelated]
+        scores = [direction * probe.score for probe in unrelated]
         median, upper = np.percentile(scores, [50, _UPPER_SIXTH])
         bonus = _WORD_BONUS * float(upper - median)
 
-    def reach(asked: Asked) -> float:
-        return direction * asked.score + bonus * asked.word_share
+    def reach(probe: Probe) -> float:
+        return direction * probe.score + bonus * probe.word_share
 
     if arguments.questions is None:
-        general, own = _reach_of_sentences(unrelated, answered, direction)
+        general, sentences = _scores_of_sentences(unrelated, answered, direction)
         if is_reranked:
-            quantile = np.quantile(own, min(_RERANKED_QUANTILE * lost, 0.5))
-            floor = general + _RERANKED_WAY_TO_OWN * float(quantile - general)
+            quantile = np.quantile(sentences, min(_RERANKED_QUANTILE * lost, 0.5))
+            floor = general + _RERANKED_FLOOR_POSITION * float(quantile - general)
         else:
-            quantile = np.quantile(own, lost)
-            floor = general + _WAY_TO_OWN * float(quantile - general) + _USUAL_WORD_SHARE * bonus
+            quantile = np.quantile(sentences, lost)
+            floor = general + _FLOOR_POSITION * float(quantile - general)
+            floor += _USUAL_WORD_SHARE * bonus
     else:
-        quotations = [asked for asked in answered if asked.is_quotation]
+        quotations = [probe for probe in answered if probe.is_quotation]
         if 2 * len(quotations) > len(answered):
             raise CalibrationError(
                 f"{len(quotations)} of {len(answered)} questions occur word for word in the "
@@ -161,8 +162,8 @@ def _find_floor(arguments: FitArguments) -> ScoreFloor:
         higher_is_better=direction > 0,
         lost=lost,
         with_questions=arguments.questions is not None,
-        answered=_percentiles([direction * reach(asked) for asked in answered]),
-        unrelated=_percentiles([direction * reach(asked) for asked in unrelated]),
+        answered=_percentiles([direction * reach(probe) for probe in answered]),
+        unrelated=_percentiles([direction * reach(probe) for probe in unrelated]),
         answered_count=len(answered),
         unrelated_count=len(unrelated),
         chunks=sum(map(_chunk_count, arguments.manifests)),
@@ -180,10 +181,10 @@ def _chunk_count(manifest: Manifest) -> int:
     return manifest.current.chunks if manifest.current else 0
 
 
-def _direction(asked: Sequence[Asked], searcher: str) -> float:
+def _direction(probes: Sequence[Probe], searcher: str) -> float:
     """Return 1 if higher scores are better, -1 for distances."""
-    known = [each.higher_is_better for each in asked if each.higher_is_better is not None]
-    if not known or len({each.score for each in asked}) == 1:
+    known = [each.higher_is_better for each in probes if each.higher_is_better is not None]
+    if not known or len({each.score for each in probes}) == 1:
         raise CalibrationError(
             f"{searcher} gives all candidates of a question the same score, so no floor can be "
             "fitted: the chunks are all alike, or the scores are constant"
@@ -191,24 +192,24 @@ def _direction(asked: Sequence[Asked], searcher: str) -> float:
     return 1.0 if 2 * sum(known) > len(known) else -1.0
 
 
-def _reach_of_sentences(
-    unrelated: Sequence[Asked], answered: Sequence[Asked], direction: float
+def _scores_of_sentences(
+    unrelated: Sequence[Probe], answered: Sequence[Probe], direction: float
 ) -> tuple[float, list[float]]:
-    """Return the median reach of general questions, and the reach of each sentence.
+    """Return the median score of general questions, and the score of each sentence.
 
     Higher is better for both, also for distances.
     """
     copied = []
-    for asked in answered:
-        if asked.own_score is not None and direction * (asked.score - asked.own_score) >= 0:
-            copied.append(asked)
+    for probe in answered:
+        if probe.own_score is not None and direction * (probe.score - probe.own_score) >= 0:
+            copied.append(probe)
     if len(copied) >= _ALIKE * len(answered):
         raise CalibrationError(
             "the chunks are alike: sentences match other chunks as well as their own, so they are "
             "no model for questions. Pass questions with evidence"
         )
-    scores = [direction * asked.score for asked in answered]
-    general = float(np.median([direction * asked.score for asked in unrelated]))
+    scores = [direction * probe.score for probe in answered]
+    general = float(np.median([direction * probe.score for probe in unrelated]))
     if np.median(scores) <= general:
         raise CalibrationError(
             "sentences from the documents score no better than unrelated questions, so scores do "
@@ -221,7 +222,7 @@ def _reach_of_sentences(
 # Asking
 
 
-def _ask_all(arguments: FitArguments) -> tuple[list[Asked], list[Asked], int]:
+def _ask_all(arguments: FitArguments) -> tuple[list[Probe], list[Probe], int]:
     """Ask general questions, and the given questions or sentences from the documents.
 
     Returns the results of general and of answered questions, and the number of answered questions
@@ -230,16 +231,16 @@ def _ask_all(arguments: FitArguments) -> tuple[list[Asked], list[Asked], int]:
     sources, settings = arguments.sources, arguments.settings
     rng = np.random.default_rng(arguments.seed)
     general = list(GENERAL_QUESTIONS)
-    asker = few = _Asker(sources, settings)
+    full_prober = prober = _Prober(sources, settings)
     if settings.reranker is not None:
-        fewer = min(settings.fetch_k, _RERANKED_CANDIDATES)
-        few = _Asker(sources, settings.model_copy(update={"fetch_k": fewer}))
+        fetch_k = min(settings.fetch_k, _RERANKED_CANDIDATES)
+        prober = _Prober(sources, settings.model_copy(update={"fetch_k": fetch_k}))
         general = [str(each) for each in rng.permutation(general)[:_RERANKED_QUESTIONS]]
-    tasks: list[Steps[Asked | None]] = []
+    tasks: list[Steps[Probe | None]] = []
     if arguments.questions is None:
-        kind, depth = "sentence", few.settings.fetch_k
+        kind, depth = "sentence", prober.settings.fetch_k
         for sentence, chunk in _draw_sentences(arguments, rng):
-            tasks.append(few.ask(sentence, chunk))
+            tasks.append(prober.ask(sentence, chunk))
     else:
         kind, depth = "question", settings.fetch_k
         lengths = {each.doc_id: each.length for each in arguments.manifests}
@@ -250,7 +251,7 @@ def _ask_all(arguments: FitArguments) -> tuple[list[Asked], list[Asked], int]:
         read_text = DocumentAccess(sources.docstore).text
         for question in locate_evidence(arguments.questions, lengths, read_text):
             if question.evidence:
-                tasks.append(asker.ask_question(question, text_of))
+                tasks.append(full_prober.ask_question(question, text_of))
     message = (
         f"Fitting the score floor asks {counted(len(general), 'general question')} and "
         f"{counted(len(tasks), kind)}"
@@ -258,19 +259,19 @@ def _ask_all(arguments: FitArguments) -> tuple[list[Asked], list[Asked], int]:
     if settings.reranker is not None:
         message += f"; {type(settings.reranker).__name__} reads up to {depth} candidates for each"
     logger.info("%s", message)
-    all_tasks = [few.ask(query) for query in general] + tasks
+    all_tasks = [prober.ask(query) for query in general] + tasks
     with progress_bar(
         len(all_tasks), unit="questions", title="Fitting", show=arguments.show_progress
     ) as advance:
 
-        def advancing(task: Steps[Asked | None]) -> Steps[Asked | None]:
-            asked = yield from task
+        def advancing(task: Steps[Probe | None]) -> Steps[Probe | None]:
+            probe = yield from task
             advance(1)
-            return asked
+            return probe
 
         results = run(concurrently([advancing(task) for task in all_tasks], AT_ONCE))
-    unrelated = [asked for asked in results[: len(general)] if asked is not None]
-    answered = [asked for asked in results[len(general) :] if asked is not None]
+    unrelated = [probe for probe in results[: len(general)] if probe is not None]
+    answered = [probe for probe in results[len(general) :] if probe is not None]
     if not unrelated or not answered:
         raise CalibrationError(
             f"{sources.name} found too little: candidates for {len(unrelated)} of "
@@ -331,13 +332,13 @@ def _draw_sentences(
 
 
 @dataclass(frozen=True)
-class _Asker:
+class _Prober:
     """Asks questions with the retriever's search and reranker."""
 
     sources: Sources
     settings: QuerySettings
 
-    def ask(self, query: str, own: tuple[str, int] | None = None) -> Steps[Asked | None]:
+    def ask(self, query: str, own: tuple[str, int] | None = None) -> Steps[Probe | None]:
         """Ask a general question; or a sentence, ignoring the chunk ``own`` that contains it."""
         candidates = yield from self._find([query])
         others = []
@@ -347,10 +348,10 @@ class _Asker:
                 own_score = None if candidate.hit is None else candidate.hit.score
             else:
                 others.append(candidate)
-        asked = self._measure(query, others)
-        return None if asked is None else asked._replace(own_score=own_score)
+        probe = self._measure(query, others)
+        return None if probe is None else probe._replace(own_score=own_score)
 
-    def ask_question(self, question: Question, text_of: Mapping[str, str]) -> Steps[Asked | None]:
+    def ask_question(self, question: Question, text_of: Mapping[str, str]) -> Steps[Probe | None]:
         """Ask a question with evidence; return None if no evidence is returned without a floor.
 
         Of several queries, the best one counts. ``text_of`` maps document ids to digests of texts.
@@ -363,11 +364,11 @@ class _Asker:
         if not _contains_evidence(trace.documents_returned, question.evidence, text_of):
             return None
         measured = [self._measure(query, found) for query, found in candidates.items()]
-        known = [asked for asked in measured if asked is not None]
+        known = [probe for probe in measured if probe is not None]
         if not known:
             return None
         direction = -1.0 if known[0].higher_is_better is False else 1.0
-        return max(known, key=lambda asked: (direction * asked.score, asked.word_share))
+        return max(known, key=lambda probe: (direction * probe.score, probe.word_share))
 
     def _find(self, queries: Sequence[str]) -> Steps[Candidates]:
         """Search and rerank."""
@@ -378,7 +379,7 @@ class _Asker:
             )
         return candidates
 
-    def _measure(self, query: str, candidates: Sequence[Candidate]) -> Asked | None:
+    def _measure(self, query: str, candidates: Sequence[Candidate]) -> Probe | None:
         """Measure the best candidate of a query; return None if there is none."""
         by_rank = best_first(candidates)
         if not by_rank:
@@ -393,7 +394,7 @@ class _Asker:
             )
         words = " ".join(find_words(query))
         best_words = " ".join(find_words(by_rank[0].document.page_content))
-        return Asked(
+        return Probe(
             score,
             share_of_words(query, by_rank[:BEST_WITH_WORDS]),
             direction_of(by_rank),

@@ -57,8 +57,8 @@ class Reason(Enum):
     UNKNOWN = "its document is not in the docstore"
     NOTHING_FOUND = "{searcher} found nothing{limits}"
     NO_CHUNKS = (
-        "{searcher} returned {documents} Documents, but no chunk of the docstore. If the index was "
-        "adopted, adopt it again"
+        "{searcher} returned {documents} Document(s), but no chunk of the docstore. If the index "
+        "was adopted, adopt it again"
     )
     NO_QUERY = "the query is empty"
 

@@ -345,6 +345,6 @@ def warn_of_few(retriever: object, returned: int, fetch_k: int) -> None:
     least = 1 if hasattr(retriever, "base_compressor") else max(min(limits), 1)
     if least <= returned <= sum(limits) < fetch_k:
         warn(
-            f"{type(retriever).__name__} returned only {returned} candidates, its limit. Segments "
-            f"need more to choose from: set {', '.join(settings)}"
+            f"{type(retriever).__name__} returned only {returned} candidates because of its limit. "
+            f"Segments need more candidates: set {', '.join(settings)}"
         )
