@@ -9,36 +9,36 @@ from langchain_rse._messages import load
 from langchain_rse.text.quoting import visible
 
 Advance = Callable[[int], object]
-"""Function that advances a progress bar by a number of items."""
+"""Advances a progress bar by a number of items."""
 
 
 @contextmanager
 def progress_bar(total: int | None, *, unit: str, title: str, show: bool) -> Iterator[Advance]:
-    """Show a progress bar if ``show`` is True; yield the function that advances it."""
+    """Show tqdm's progress bar if ``show`` is True; yield the function that advances it."""
     with _tqdm(show, total=total, unit=f" {unit}", desc=title) as bar:
         yield (lambda _: None) if bar is None else bar.update
 
 
 class ChunkBar:
-    """A progress bar that counts written chunks and names the current document."""
+    """A progress bar that counts written chunks and names their document, while it is `shown`."""
 
     def __init__(self) -> None:
-        # Length of all documents in characters, to estimate the number of chunks. 0 when all are
-        # split and the number is exact; None if unknown: the bar then shows no total.
+        # Characters of all documents, to estimate the number of chunks: 0 once all documents are
+        # split and the number is known; None if unknown, which shows no total.
         self.length: int | None = None
         self._bar: Any = None
         self._chunks = self._split = 0
 
     @contextmanager
     def shown(self, *, show: bool) -> Iterator[None]:
-        """Show the bar if ``show`` is True; raise an ImportError if tqdm is missing."""
+        """Show the bar if ``show`` is True; an ImportError if tqdm is missing."""
         with _tqdm(show, unit=" chunks", desc="Indexing") as self._bar:
             yield
             if self._bar is not None:
                 self._bar.total = self._bar.n  # the last documents may have had no chunks
 
     def expect(self, chunks: int, length: int) -> None:
-        """Add a document's chunks and characters to the expected total."""
+        """Add a document's chunks and characters to the total that is expected."""
         self._chunks += chunks
         self._split += length
         if self._bar is not None:
@@ -47,7 +47,7 @@ class ChunkBar:
             self._bar.total = None if more is None else self._chunks + more
 
     def advance(self, chunks: int, doc_id: str = "") -> None:
-        """Count chunks, and show the document's id (the last part of a path or address)."""
+        """Count chunks; show the document's id, of a path or address only its last part."""
         if self._bar is not None:
             self._bar.update(chunks)
             if doc_id:
