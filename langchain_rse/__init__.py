@@ -1,9 +1,8 @@
 """Relevant Segment Extraction for LangChain: passages instead of fragments.
 
-These are the names that a user starts with. All others are in their modules: rerankers in
-`langchain_rse.rerankers`, relevance filters in `langchain_rse.filters`, errors in
-`langchain_rse.errors`, and so on. Names are loaded when they are first used, so that importing the
-package costs next to nothing.
+This module exports the names that most users need. Rerankers are in `langchain_rse.rerankers`,
+relevance filters in `langchain_rse.filters`, errors in `langchain_rse.errors`. Names load on first
+use, so importing the package is cheap.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""``python -m langchain_rse``, and the script ``langchain-rse``."""
+"""Entry point of ``python -m langchain_rse`` and of the script ``langchain-rse``."""
 
 import codecs
 import io
 import sys
 
-# For streams that lack these characters: of ranges, and of strips.
+# Replacements for streams that cannot encode these characters, used in ranges and bars.
 _IN_ASCII = dict(zip("–·▁▂▃▄▅▆▇█", "-..--==+##", strict=True))
 
 
 def main() -> None:
-    """Run the command line, or exit with a message that says what to install."""
+    """Run the command line, or exit with a message that names the package to install."""
     try:
         from langchain_rse.cli.app import app  # noqa: PLC0415
     except ModuleNotFoundError as error:
@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def _look_alike(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Replace a character that the stream's encoding lacks, or escape it."""
+    """Replace or escape a character that the stream cannot encode."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     character = error.object[error.start]

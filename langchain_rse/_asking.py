@@ -1,4 +1,4 @@
-"""Asks a language model for an answer in a form, by LangChain's structured output and retries."""
+"""Asks a language model for a structured answer, with retries."""
 
 import re
 from collections.abc import Callable
@@ -24,20 +24,20 @@ _TAG = re.compile(r"<(?=/?\s*(?:query|chunk|title|text)\b)", re.IGNORECASE)
 
 
 class Failure(NamedTuple):
-    """All attempts to get a usable answer from a model failed; the reason is the last one's."""
+    """The model gave no usable answer in any attempt."""
 
-    reason: str
+    reason: str  # of the last attempt
 
 
 @dataclass(frozen=True)
 class Prompt(Generic[M]):
-    """What a language model is asked, and the form of its answer.
+    """A prompt for a language model, and the class of its answer.
 
     Attributes:
-        instructions: The system message; `ask` adds what all prompts have in common.
-        request: The user's message.
+        instructions: The system message; `ask` adds instructions that all prompts share.
+        request: The user message.
         form: The class of the answer.
-        check: Raises a ValueError if an answer of that class is unusable; None if all are usable.
+        check: Raises a ValueError if an answer is unusable; None accepts every answer.
     """
 
     instructions: str
@@ -46,7 +46,7 @@ class Prompt(Generic[M]):
     check: Callable[[M], None] | None = None
 
     def read(self, answer: object) -> M:
-        """Make a usable answer from a dict or an instance; a ValueError if that cannot be done."""
+        """Parse and check an answer; raise a ValueError if it is unusable."""
         parsed = self.form.model_validate(answer)
         if self.check is not None:
             self.check(parsed)
@@ -54,28 +54,28 @@ class Prompt(Generic[M]):
 
 
 class LanguageModelSettings(BaseModel):
-    """A language model, and how to ask it."""
+    """A language model and the settings of its calls."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     llm: Runnable[Any, Any]
     """A chat model, or any Runnable from messages to a message or a string."""
     max_retries: Annotated[int, Field(ge=0, strict=True)] = 2
-    """How often to ask again, without a pause, after an error or an answer that is unusable."""
+    """Number of retries after an error or an unusable answer. There is no pause between them."""
     timeout: Annotated[float, Field(gt=0, strict=True)] | None = 60.0
-    """Seconds after which a call and its retries count as failed; None for no limit. The model may
-    still be working then: a sync call runs in a thread of its own, which is not stopped."""
+    """Seconds after which a call, with its retries, fails; None for no limit. A sync call runs in a
+    separate thread that is not stopped, so the model may go on working."""
     max_concurrency: Annotated[int, Field(ge=1, strict=True)] = 4
-    """The most calls at the same time. 1 for models that threads must not share."""
+    """Maximum number of concurrent calls. Set 1 for models that threads must not share."""
     structured_output: bool = True
-    """True to use ``llm.with_structured_output``. If False, or if the model lacks that method, the
-    model is asked for JSON in its text. Set False if the server ignores or refuses schemas."""
+    """True to use ``llm.with_structured_output``. If False, or if the model does not implement it,
+    the prompt asks for JSON. Set False if the server ignores or refuses schemas."""
 
 
 def ask(
     settings: LanguageModelSettings, prompt: Prompt[M], callbacks: Callbacks | None = None
 ) -> Steps[M | Failure]:
-    """Ask the model; return a usable answer, or a Failure if all attempts fail."""
+    """Ask the model, with retries; return a usable answer or a Failure."""
     instructions = f"{prompt.instructions}\n\n{_MATERIAL}".strip()
     model = _with_structured_output(settings, prompt.form)
     if model is None:
@@ -92,15 +92,15 @@ def ask(
             yield from call_within(settings.timeout, chain.invoke, chain.ainvoke, messages, config)
         )
     except Exception as error:  # noqa: BLE001 - models and parsers raise anything
-        # Errors of parsing quote the whole answer.
+        # Parsing errors quote the whole answer.
         return Failure(visible(one_line(f"{type(error).__name__}: {error}", _LONGEST_REASON)))
 
 
 def _with_structured_output(
     settings: LanguageModelSettings, form: type[BaseModel]
 ) -> Runnable[Any, Any] | None:
-    """Make a model that answers in the form; None if it cannot, or is not to."""
-    # Structured output of a binding or a sequence would lose the arguments that are bound.
+    """Return the model with structured output; None if disabled or not supported."""
+    # Structured output of a binding or a sequence would lose the bound arguments.
     if not settings.structured_output or not isinstance(settings.llm, BaseLanguageModel):
         return None
     try:
@@ -110,7 +110,7 @@ def _with_structured_output(
 
 
 def quote(tag: str, text: str, number: int | None = None) -> str:
-    """Put a text between tags, for a prompt. Tags in the text are escaped, so none can end it."""
+    """Put a text between tags, for a prompt; tags in the text are escaped."""
     opening = tag if number is None else f'{tag} number="{number}"'
     text = _TAG.sub("&lt;", text)
     text = text.encode("utf-8", "replace").decode()  # no client can send lone surrogates

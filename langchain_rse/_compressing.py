@@ -1,4 +1,4 @@
-"""The base of this package's document compressors."""
+"""Base class of this package's document compressors."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,7 @@ from langchain_rse._sync import Steps, arun, run
 
 
 class Compressor(BaseDocumentCompressor):
-    """A document compressor with the same steps for sync and async code."""
+    """A document compressor whose sync and async methods share one implementation."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
@@ -34,5 +34,5 @@ class Compressor(BaseDocumentCompressor):
 
 
 def with_metadata(document: Document, metadata: Mapping[str, object]) -> Document:
-    """Copy a document, with more metadata."""
+    """Copy a document and add metadata."""
     return document.model_copy(update={"metadata": {**document.metadata, **metadata}})

@@ -1,4 +1,4 @@
-"""Messages: the problems that pydantic found, warnings at the caller's line, missing packages."""
+"""Builds messages: validation problems, warnings at the caller's line, missing packages."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from langchain_rse.text.quoting import first_few, visible
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Modules between the user's line and the line that warns.
+# Modules to skip on the way from the line that warns to the user's line.
 _LIBRARIES = ("langchain_rse.", "langchain_core.", "pydantic.", "asyncio.", "concurrent.")
 
 
 def problems_of(error: ValidationError, name: Callable[[int | str], str] = repr) -> str:
     """List the problems that pydantic found, each with the path of its field, without values.
 
-    ``name`` writes a key of a path.
+    ``name`` formats a key of a path.
     """
     problems = []
     for problem in error.errors():
@@ -32,23 +32,23 @@ def problems_of(error: ValidationError, name: Callable[[int | str], str] = repr)
     return first_few(problems)
 
 
-# The warnings of the function that runs in this thread, if its caller makes them.
+# Collects the warnings of the function in this thread if its caller will issue them.
 _held: ContextVar[HeldWarnings | None] = ContextVar("held", default=None)
 
 
 class HeldWarnings:
-    """Warnings of a function that runs in a thread, where the user's line is unknown."""
+    """Collects warnings in a worker thread, where the user's line is unknown, to issue later."""
 
     def __init__(self) -> None:
         self.items: list[tuple[str, type[Warning]]] = []
 
     def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a function in a thread, and hold its warnings."""
-        _held.set(self)  # in the thread's own copy of the context
+        """Run a function, collecting its warnings; call this in the worker thread."""
+        _held.set(self)  # the thread has a copy of the context
         return function(*args, **kwargs)
 
     def warn(self) -> None:
-        """Make the warnings, in the thread of the caller."""
+        """Issue the collected warnings; call this in the caller's thread."""
         for message, category in self.items:
             warn(message, category)
 
@@ -67,16 +67,16 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(visible(message), category, stacklevel=level + 1)
 
 
-def load(module: str, extra: str, user: str) -> Any:  # noqa: ANN401 - a module
+def load(module: str, extra: str, feature: str) -> Any:  # noqa: ANN401 - a module
     """Import a module that needs an optional package.
 
     Raises:
-        ImportError: If a package is missing; the message names it, the ``extra`` of langchain-rse
-            that installs it, and the ``user``: the class or option that needs it.
+        ImportError: If a package is missing. The message names the package, the ``extra`` of
+            langchain-rse that installs it, and the ``feature`` (class or option) that needs it.
     """
     try:
         return importlib.import_module(module)
     except ImportError as error:
         package = str(error.name).partition(".")[0]
-        message = f"{user} needs {package}: pip install 'langchain-rse[{extra}]'"
+        message = f"{feature} needs {package}: pip install 'langchain-rse[{extra}]'"
         raise ImportError(message) from error

@@ -1,7 +1,7 @@
 """Sync and async versions of a function from one generator.
 
-Code that has to wait for a store is written once, as a generator that yields the calls it
-needs. `run` makes them, `arun` awaits their async forms; nothing else differs.
+Code that waits for a store is written once, as a generator that yields the calls it needs. `run`
+makes these calls; `arun` awaits their async forms.
 """
 
 import asyncio
@@ -37,14 +37,14 @@ T = TypeVar("T")
 
 
 class Call(NamedTuple):
-    """A call with its arguments, in its sync and its async form."""
+    """A call in a sync and an async form, with its arguments bound."""
 
     sync: Callable[[], Any]
     asynchronous: Callable[[], Awaitable[Any]]
 
 
 Steps = Generator[Call, Any, T]
-"""A generator of calls that returns a T."""
+"""Generator that yields calls and returns a T."""
 
 
 # Running steps
@@ -52,7 +52,7 @@ Steps = Generator[Call, Any, T]
 
 @dataclass
 class _Waiter:
-    """The coroutine that waits for a function in a thread, see `in_thread`."""
+    """The coroutine that waits for a function in a thread; see `in_thread`."""
 
     loop: asyncio.AbstractEventLoop
     is_cancelled: bool = False
@@ -62,19 +62,19 @@ _waiter: ContextVar[_Waiter | None] = ContextVar("waiter", default=None)
 
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run a function in a thread; the steps that it runs are awaited on this event loop.
+    """Run a function in a thread, and await the steps that it runs on this event loop.
 
-    So it can use stores that have only async methods, or whose connections belong to the loop. If
-    the caller is cancelled, the function ends before its next steps.
+    The function can therefore use stores that have only async methods, or whose connections belong
+    to the loop. If the caller is cancelled, the function stops before its next steps.
     """
     waiter = _Waiter(asyncio.get_running_loop())
     held = HeldWarnings()
 
     def work() -> T:
-        _waiter.set(waiter)  # in the thread's own copy of the context
+        _waiter.set(waiter)  # the thread has a copy of the context
         return held.run(function, *args, **kwargs)
 
-    # Not in an executor: the steps need its threads, which may all be waiting for such functions.
+    # Not in an executor: the steps need its threads, and all of them may be waiting for functions.
     answer = _start(work)
     try:
         return await asyncio.wrap_future(answer)
@@ -86,7 +86,7 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
 
 
 def as_async(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """The async twin of a function: it has the same arguments, and runs it in a thread."""
+    """Make the async twin of a function; it runs the function in a thread."""
 
     @wraps(function)
     async def twin(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -98,9 +98,9 @@ def as_async(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
 
 
 def _start(function: Callable[[], T]) -> Future[T]:
-    """Start a thread that runs a function, and for which Python does not wait at exit."""
+    """Run a function in a new thread. Python does not wait for this thread at exit."""
     answer: Future[T] = Future()
-    answer.set_running_or_notify_cancel()  # from now on, nobody can cancel it
+    answer.set_running_or_notify_cancel()  # from here on, the future cannot be cancelled
 
     def work() -> None:
         try:
@@ -113,7 +113,7 @@ def _start(function: Callable[[], T]) -> Future[T]:
 
 
 def run(steps: Steps[T]) -> T:
-    """Make all calls; return what the generator returns."""
+    """Run a generator of calls to its end, and return its result."""
     waiter = _waiter.get()
     if waiter is not None:
         if waiter.is_cancelled:
@@ -127,7 +127,7 @@ def run(steps: Steps[T]) -> T:
             except BaseException as error:  # noqa: BLE001 - the generator may handle it
                 step = steps.throw(error)
             else:
-                del step  # its arguments may be large, and are not needed any more
+                del step  # frees its arguments, which may be large
                 step = steps.send(result)
     except StopIteration as stop:
         value: T = stop.value
@@ -135,8 +135,8 @@ def run(steps: Steps[T]) -> T:
 
 
 async def _arun_alone(steps: Steps[T]) -> T:
-    """Like `arun`, for steps of a function in a thread."""
-    _waiter.set(None)  # the functions that these steps call run theirs where they are
+    """Like `arun`, for steps that a function in a thread runs."""
+    _waiter.set(None)  # functions that these steps call run their steps in place
     return await arun(steps)
 
 
@@ -163,25 +163,25 @@ async def arun(steps: Steps[T]) -> T:
 def call(
     sync: Callable[P, T], asynchronous: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
 ) -> Steps[T]:
-    """Make one call, sync or async, as in ``call(store.mget, store.amget, keys)``."""
+    """Make one call in its sync or async form: ``call(store.mget, store.amget, keys)``."""
     result: T = yield Call(lambda: sync(*args, **kwargs), lambda: asynchronous(*args, **kwargs))
     return result
 
 
 def compute(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
-    """Run a slow function; async code runs it in a thread, off the event loop."""
+    """Run a slow function; async code runs it in a thread."""
     result: T = yield from _in_thread(call, partial(function, *args, **kwargs))
     return result
 
 
 def compute_to_the_end(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
-    """Like `compute`, for functions that write: if the caller is cancelled, it still ends first."""
+    """Like `compute`, for functions that write: a cancelled caller waits until it has finished."""
     result: T = yield from _in_thread(call_to_the_end, partial(function, *args, **kwargs))
     return result
 
 
 def _in_thread(make_call: Callable[..., Steps[Any]], function: Callable[[], Any]) -> Steps[Any]:
-    """Run a function; async code runs it in a thread, and makes its warnings when it has ended."""
+    """Run a function; async code runs it in a thread and issues its warnings afterwards."""
     held = HeldWarnings()
     run_held = partial(held.run, function)
     try:
@@ -198,19 +198,19 @@ def pause(seconds: float) -> Steps[None]:
 def call_to_the_end(
     sync: Callable[P, T], asynchronous: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
 ) -> Steps[T]:
-    """Like `call`, for calls that write: if the caller is cancelled, the call still ends first."""
+    """Like `call`, for calls that write: a cancelled caller waits until the call has finished."""
 
     async def shielded() -> T:
-        # A thread cannot be cancelled: it would go on writing after the caller has left.
+        # A thread cannot be cancelled: it would go on writing after the caller has returned.
         task = asyncio.ensure_future(asynchronous(*args, **kwargs))
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             while not task.done():
-                with suppress(asyncio.CancelledError):  # anyio cancels again and again
+                with suppress(asyncio.CancelledError):  # anyio cancels repeatedly
                     await asyncio.wait([task])
             if not task.cancelled():
-                task.exception()  # retrieved, or asyncio would log it
+                task.exception()  # unless it is retrieved, asyncio logs it
             raise
 
     result: T = yield Call(lambda: sync(*args, **kwargs), shielded)
@@ -223,7 +223,11 @@ def call_within(
     asynchronous: Callable[..., Awaitable[T]],
     *args: object,
 ) -> Steps[T]:
-    """Like `call`, with a TimeoutError after ``seconds``; a sync call goes on in its thread."""
+    """Like `call`, with a timeout.
+
+    Raises:
+        TimeoutError: After ``seconds``. A sync call goes on in its thread.
+    """
     if seconds is None:
         return (yield from call(sync, asynchronous, *args))
     result: T = yield Call(
@@ -238,7 +242,7 @@ _LATE = "no answer within {:g} seconds (timeout)"
 
 def _run_within(seconds: float, function: Callable[..., T], *args: object) -> T:
     answer = _start(partial(function, *args))
-    # Not answer.result(seconds): the function may raise a TimeoutError too.
+    # Not answer.result(seconds): the function itself may raise a TimeoutError.
     if not wait([answer], seconds).done:
         raise TimeoutError(_LATE.format(seconds))
     return answer.result()
@@ -255,11 +259,11 @@ async def _await_within(seconds: float, awaitable: Awaitable[T]) -> T:
 
 
 def concurrently(tasks: Sequence[Steps[T]], limit: int) -> Steps[list[T]]:
-    """Run generators of steps, at most ``limit`` at once; return their results in order.
+    """Run generators of steps, at most ``limit`` at once, and return their results in order.
 
-    Sync code runs the first in the caller's thread, since some stores work in no other, and the
-    others in threads with the caller's context variables, which LangChain's tracing needs. The
-    first error cancels the tasks that have not ended, and is raised when none is running.
+    Sync code runs the first task in the caller's thread, because some stores work only there, and
+    the others in threads with the caller's context variables, which LangChain's tracing needs. The
+    first error cancels unfinished tasks; it is raised when no task is running any more.
     """
     results: list[T] = yield Call(lambda: _run_all(tasks, limit), lambda: _arun_all(tasks, limit))
     return results
@@ -273,7 +277,7 @@ def _run_all(tasks: Sequence[Steps[T]], limit: int) -> list[T]:
         futures = {number: executor.submit(run, tasks[number]) for number in range(1, len(tasks))}
         try:
             results[0] = run(tasks[0])
-            # The caller's thread then runs tasks that no other thread has started, from the last.
+            # Then the caller's thread runs tasks that no thread has started, beginning at the end.
             for number in reversed(futures):
                 if futures[number].cancel():
                     results[number] = run(tasks[number])
@@ -282,7 +286,7 @@ def _run_all(tasks: Sequence[Steps[T]], limit: int) -> list[T]:
                     results[number] = future.result()
         finally:
             for future in futures.values():
-                future.cancel()  # without effect on tasks that have started
+                future.cancel()  # has no effect on tasks that have started
     return [results[number] for number in range(len(tasks))]
 
 
@@ -303,7 +307,7 @@ async def _arun_all(tasks: Sequence[Steps[Any]], limit: int) -> list[Any]:
         raise
 
 
-# Helpers for code that waits
+# Helpers
 
 
 def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
@@ -315,12 +319,12 @@ def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 @contextmanager
 def during(step: str) -> Iterator[None]:
-    """Add the failing step to an error as a note or, before Python 3.11, log it; then reraise."""
+    """Add the failing step to an error, as a note (before Python 3.11: log it), and reraise."""
     try:
         yield
     except Exception as error:
         if hasattr(error, "add_note"):
-            error.add_note(f"langchain-rse: this happened while {step}")
+            error.add_note(f"langchain-rse: failed while {step}")
         else:
-            logger.error("an error came up while %s: %r", step, error)  # noqa: TRY400
+            logger.error("error while %s: %r", step, error)  # noqa: TRY400
         raise

@@ -1,7 +1,7 @@
-"""Access: the stored documents that a retriever lets a caller read, by its filters.
+"""Access: reads and lists whole documents, subject to the filters of a retriever.
 
-A search filters chunks. Whoever reads documents as a whole, by a list or by their text, comes
-through here, so that the filters of the search hold for that as well.
+A search filters chunks. All code that lists documents or reads their text goes through this module,
+so that the same filters apply.
 """
 
 import sys
@@ -55,49 +55,54 @@ class StoredDocument(NamedTuple):
 
     doc_id: str
     length: int  # in characters
-    metadata: dict[str, Any]  # what holds for the whole document
+    metadata: dict[str, Any]  # fields that are the same throughout the document
 
 
 class DocumentPage(NamedTuple):
-    """Some of the documents, by their manifests."""
+    """One page of a list of documents."""
 
-    total: int  # of all pages
-    manifests: Sequence[Manifest | None]  # None for one that cannot be read, or is unfinished
+    total: int  # number of documents on all pages
+    manifests: Sequence[Manifest | None]  # None for a corrupt or unfinished document
 
 
 @dataclass(frozen=True)
 class DocumentAccess:
-    """Reads documents as a whole, those that pass all filters of a retriever's search.
+    """Reads whole documents that pass all filters of a retriever.
 
-    A document passes if its metadata does, as far as it holds for the whole document: a document
-    that lacks a field of the filter, or has several values of it, does not pass.
+    The filters apply to metadata that is the same throughout a document. If a field of a filter is
+    missing, or has several values in the document, the document does not pass.
     """
 
     docstore: BaseStore[str, Document]
     filters: Sequence[Mapping[str, Any]] = ()
-    adapter: VectorStoreAdapter | None = None  # of the vector store; None if it is unknown
+    adapter: VectorStoreAdapter | None = None  # of the vector store; None if unknown
 
     def manifests(self) -> list[Manifest]:
-        """The manifests of the documents that may be read, ordered by their ids."""
+        """Return the manifests of the documents that may be read, ordered by id."""
         manifests = [each for each in read_manifests(self.docstore) if self._is_there(each)]
         return sorted(manifests, key=lambda manifest: manifest.doc_id)
 
     def manifest(self, doc_id: str) -> Manifest:
-        """The manifest of a document; the same error for one that must not be read as for none."""
+        """Return the manifest of a document.
+
+        Raises:
+            MissingRecordError: If the document does not exist or a filter excludes it. The message
+                does not reveal which.
+        """
         layouts = read_layouts(self.docstore, {(document_key(doc_id), ""): []})
         layout = layouts[document_key(doc_id)]
         if isinstance(layout, Layout):
             manifest = layout.manifest
             if self._is_there(manifest):
                 return manifest
-        elif layout is not None and not self.filters:  # which might exclude it
+        elif layout is not None and not self.filters:  # a filter might exclude the document
             raise layout
         raise MissingRecordError(f"there is no document {doc_id!r}, or the filter excludes it")
 
     def find(self, name: str) -> Manifest:
-        """The manifest of a document by its id; else by its source or the name of its file.
+        """Return the manifest of a document by its id, or else by its source or file name.
 
-        Names are looked for in all manifests, an id in one.
+        An id takes one read; a name searches all manifests.
         """
         with suppress(MissingRecordError):
             return self.manifest(name)
@@ -105,9 +110,9 @@ class DocumentAccess:
         return manifests[find_document(name, names_of(manifests.values()))]
 
     def page(self, offset: int, limit: int) -> DocumentPage:
-        """Some of the documents that may be read, in the order of their keys.
+        """Return one page of the documents that may be read, ordered by key.
 
-        Without filters, only the manifests of the page are read.
+        Without filters, this reads only the manifests of the page.
         """
         if self.filters:
             manifests = [each for each in read_manifests(self.docstore) if self._is_there(each)]
@@ -121,13 +126,13 @@ class DocumentAccess:
         return DocumentPage(len(keys), [by_key.get(key) for key in on_page])
 
     def manifests_of(self, doc_ids: Iterable[str]) -> dict[str, Manifest]:
-        """The manifests of documents by their ids, without those that cannot be read."""
+        """Return the manifests of documents by id, omitting documents that may not be read."""
         keys = [manifest_key(document_key(doc_id)) for doc_id in dict.fromkeys(doc_ids)]
         manifests = manifests_at(self.docstore, keys)
         return {each.doc_id: each for each in manifests if self._is_there(each)}
 
     def documents(self) -> list[StoredDocument]:
-        """The documents that may be read, ordered by their ids."""
+        """List the documents that may be read, ordered by id."""
         manifests = self.manifests()
         return [
             StoredDocument(manifest.doc_id, manifest.length, dict(manifest.metadata))
@@ -147,8 +152,8 @@ class DocumentAccess:
     def around(self, segment: Document, length: int) -> Document:
         """Read a segment with at most ``length`` more characters on each side."""
         if not isinstance(segment.metadata.get(SEGMENT), Mapping):
-            raise ValueError(  # noqa: TRY004 - it is one, of another kind
-                f"segment must be a Document that this retriever returned; got {segment!r:.200}"
+            raise ValueError(  # noqa: TRY004 - it is a Document, but not a segment
+                f"segment must be a Document returned by this retriever; got {segment!r:.200}"
             )
         if length < 0:
             raise ValueError(f"length must be at least 0; got {length!r}")
@@ -161,15 +166,15 @@ class DocumentAccess:
     def passage(
         self, manifest: Manifest, start: int, end: int, version: str | None = None
     ) -> Document:
-        """Read the characters from start until end of a document, as a segment.
+        """Read the characters from ``start`` to ``end`` (exclusive) of a document, as a segment.
 
-        ``version`` is the one that these characters were counted in; None for the current one.
+        ``version`` names the version that these positions refer to; None for the current one.
         """
         current = manifest.current or Version("", 0)
         if not has_text(manifest):
             raise MissingRecordError(
                 f"document {manifest.doc_id!r} has no text, only {manifest.length} characters of "
-                "white space; a scanned PDF needs OCR first"
+                "white space. A scanned PDF needs OCR first"
             )
         characters = range(max(start, 0), min(end, manifest.length))
         passage = None
@@ -185,14 +190,15 @@ class DocumentAccess:
             )
         if passage is None:
             raise MissingRecordError(
-                f"there are no characters {format_range(start, end)} in {manifest.doc_id!r}, which "
-                f"has {manifest.length:,}; or not all of them are stored, or it was replaced "
-                "meanwhile. If other code changed an adopted index, adopt it again"
+                f"cannot read characters {format_range(start, end)} of {manifest.doc_id!r}, which "
+                f"has {manifest.length:,}: the range is outside the document, some of its text is "
+                "missing, or the document was replaced. If other code changed an adopted index, "
+                "adopt it again"
             )
         return passage
 
     def _is_there(self, manifest: Manifest) -> bool:
-        """True if a document was added whole, and passes all filters."""
+        """True if a document was added completely and passes all filters."""
         return manifest.current is not None and self.may_read(manifest)
 
     def may_read(self, manifest: Manifest) -> bool:
@@ -202,25 +208,25 @@ class DocumentAccess:
 
 
 def has_text(manifest: Manifest) -> bool:
-    """True if a document has more than white space, which has no chunks."""
+    """True if a document has text other than white space."""
     return manifest.current is not None and manifest.current.chunks > 0
 
 
 def document_access(sources: Sources, settings: QuerySettings) -> DocumentAccess:
-    """Give access to the documents that pass the filters of a retriever.
+    """Return access to the documents that pass the filters of a retriever.
 
     Raises:
-        ValueError: If a filter cannot be applied to a document as a whole, or if it is unknown
-            whether a wrapped retriever filters.
+        ValueError: If a filter cannot be applied to a whole document, or if a wrapped retriever may
+            filter in an unknown way.
     """
     filters = filters_of(settings.search_kwargs, sources.base_retriever)
     if filters.others and (settings.candidates_only is not False or settings.search_kwargs):
         raise ValueError(
-            f"{first_few(filters.others)} may leave documents out for other reasons than "
-            "relevance, and cannot be applied to a document as a whole, so documents can be "
-            "searched but not be read or listed. Give a filter as a dict of fields and values, "
-            "with $eq, $ne, $in, $nin, $gt, $gte, $lt, $lte, $contains, $not_contains, $and and "
-            "$or; or set candidates_only=False if a base_retriever does not filter"
+            f"{first_few(filters.others)} may exclude documents for reasons other than relevance "
+            "and cannot be applied to a whole document. Documents can therefore be searched, but "
+            "not listed or read. Pass the filter as a dict of fields and values, with $eq, $ne, "
+            "$in, $nin, $gt, $gte, $lt, $lte, $contains, $not_contains, $and and $or; or set "
+            "candidates_only=False if base_retriever does not filter"
         )
     return DocumentAccess(sources.docstore, filters.conditions, sources.adapter)
 
@@ -236,8 +242,8 @@ def read_passage(
 ) -> Document | None:
     """Read the text of chunks, limited to a range of the document's characters.
 
-    None if some of them are not stored, the version is no longer current, or the document was
-    adopted and the vector store, if it is given, no longer has all of them.
+    Returns None if chunks are missing, if the version is stale, or if the document was adopted and
+    the vector store (if known) no longer has all chunks.
     """
     key = document_key(doc_id)
     layouts = read_layouts(docstore, {(key, version): [chunks]})
@@ -245,13 +251,13 @@ def read_passage(
     if not isinstance(layout, Layout):
         return None
     if layout.version != version and content_name(layout.version) == content_name(version):
-        # Segments name the content alone, which another write may have stored.
+        # A segment's version identifies the content; a later write may have stored it again.
         layouts = read_layouts(docstore, {(key, layout.version): [chunks]})
         layout = layouts[key]
         if not isinstance(layout, Layout):
             return None
     indexes = _chunks_within(layout, characters)
-    if not indexes or len(indexes) <= indexes[-1] - indexes[0]:  # none, or there is a gap
+    if not indexes or len(indexes) <= indexes[-1] - indexes[0]:  # empty, or with a gap
         return None
     read = read_chunks(docstore, {key: layout}, [(key, index) for index in indexes])
     if read.replaced:
@@ -277,7 +283,7 @@ def read_passage(
 
 
 def _chunks_within(layout: Layout, characters: range) -> Sequence[int]:
-    """Return the indexes of the chunks that have some of the characters."""
+    """Return the numbers of the chunks that overlap a range of characters."""
     indexes = []
     for window in layout.windows:
         for index in window:

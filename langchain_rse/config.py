@@ -1,4 +1,4 @@
-"""RSEConfig, the presets, and the settings of a query. Pydantic checks them all."""
+"""Settings: RSEConfig, the presets, and the settings of a query, validated by pydantic."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ __all__ = [
 ]
 
 LengthFunction = Callable[[str], float]
-"""From a text to its length: ``len`` counts characters."""
+"""Returns the length of a text: ``len`` counts characters."""
 
 Hybrid = Literal["auto"] | Annotated[float, Field(strict=True, ge=0, le=1)]
-"""The weight of the full-text index; ``"auto"``: that of words, where there is an index."""
+"""Weight of the full-text index; ``"auto"`` uses ``lexical_weight`` if there is an index."""
 
-# Arguments of other retrievers, and what is written here instead.
+# Arguments of other retrievers, with what to write here instead.
 _FOREIGN = {
-    "search_type": "for another search than by similarity, give base_retriever="
+    "search_type": "for a search other than by similarity, pass base_retriever="
     "vectorstore.as_retriever(search_type=..., search_kwargs={'k': 200})",
-    "score_threshold": "score_floor is the score that the best candidate must reach; "
+    "score_threshold": "use score_floor, the score that the best candidate must reach; "
     "fit_score_floor() finds one",
-    "top_k": "k is the number of segments, fetch_k the number of candidates",
-    "top_n": "k is the number of segments, fetch_k the number of candidates",
-    "compressor": "give it as reranker",
-    "base_compressor": "give it as reranker",
+    "top_k": "use k for the number of segments, fetch_k for the number of candidates",
+    "top_n": "use k for the number of segments, fetch_k for the number of candidates",
+    "compressor": "pass it as reranker",
+    "base_compressor": "pass it as reranker",
 }
 
 
@@ -86,38 +86,39 @@ class _Frozen(BaseModel):
 
 
 class Greedy(_Frozen):
-    """The solver of dsRAG: takes the most valuable segment again and again.
+    """The solver of dsRAG: repeatedly takes the most valuable segment.
 
-    Segments begin and end on chunks that are worth the penalty. With several queries, they take
-    turns. For the exact solver, which replaces it, see `langchain_rse.engine.solve_exact`.
+    Segments begin and end with chunks whose relevance is at least the penalty. Several queries take
+    turns. The default is the exact solver, `langchain_rse.engine.solve_exact`.
     """
 
     name: Literal["greedy"] = "greedy"
-    """What the solver is called in files and traces."""
+    """Name of the solver in files and traces."""
     max_length: _Count = 15
-    """The most chunks that a segment may have."""
+    """Maximum number of chunks in a segment."""
     overall_max_length: _Count = 30
-    """The most chunks that all segments of a query may have together."""
+    """Maximum number of chunks in all segments of a query together."""
     overall_max_length_extension: _CountOrZero = 0
-    """Chunks to add to ``overall_max_length`` for each query beyond the first."""
+    """Chunks added to ``overall_max_length`` for each query beyond the first."""
     minimum_value: _Number = 0.5
-    """The least value that a segment must have."""
+    """Minimum value of a segment."""
     length_weighting: _LengthWeighting = "published"
-    """``"published"``: candidates longer than ``reference_length`` weigh their length over it, as
-    in dsRAG; ``"none"``: all weigh alike."""
+    """How the length of a candidate counts. ``"published"``, as in dsRAG: a candidate longer than
+    ``reference_length`` has the weight ``length / reference_length``, shorter ones have 1.
+    ``"none"``: every candidate has the weight 1."""
     reference_length: _Positive = 700.0
-    """The length, in characters, up to which a candidate weighs 1."""
+    """Length in characters up to which a candidate has the weight 1."""
 
 
 class BestSegment(_Frozen):
-    """The solver that takes the one best segment of each document (maximum subarray, Kadane)."""
+    """The solver that takes the best segment of each document (maximum subarray, Kadane)."""
 
     name: Literal["best_segment"] = "best_segment"
-    """What the solver is called in files and traces."""
+    """Name of the solver in files and traces."""
     max_length: _Count = 15
-    """The most chunks that a segment may have."""
+    """Maximum number of chunks in a segment."""
     minimum_value: _Number = 0.0
-    """The least value that a segment must have."""
+    """Minimum value of a segment."""
     length_weighting: _LengthWeighting = "published"
     """As in `Greedy`."""
     reference_length: _Positive = 700.0
@@ -130,79 +131,85 @@ _PUBLISHED_SOLVERS: Mapping[str, type[Greedy | BestSegment]] = MappingProxyType(
 
 
 def _solver_of(solver: Any) -> Any:  # noqa: ANN401 - anything may be given
-    """Return the solver, or the one that a dict from a file describes."""
+    """Return the solver, made from a dict if it was read from a file."""
     if solver == "exact" or isinstance(solver, (Greedy, BestSegment)):
         return solver
     if isinstance(solver, Mapping) and solver.get("name") in _PUBLISHED_SOLVERS:
         return _PUBLISHED_SOLVERS[solver["name"]].model_validate(solver)
     raise ValueError(
-        'solver must be "exact", or Greedy(...) or BestSegment(...) of langchain_rse.config; '
+        'solver must be "exact", or a Greedy(...) or BestSegment(...) from langchain_rse.config; '
         f"got {solver!r:.200}"
     )
 
 
 class RSEConfig(_Frozen):
-    """How candidates become segments: what experts turn. The defaults are the preset ``balanced``.
+    """Expert settings of scoring and selection. The defaults are the preset ``balanced``.
 
     Raises:
-        ValueError: If a field is out of its range. The message names the field, the value and
-            what is allowed.
+        ValueError: If a field is out of range. The message names the field, the value and the
+            allowed values.
     """
 
     solver: Annotated[Literal["exact"] | Greedy | BestSegment, BeforeValidator(_solver_of)] = (
         "exact"
     )
-    """``"exact"`` chooses the segments that have the highest total value within the budget. The
-    published solvers are `Greedy` (dsRAG) and `BestSegment`, for comparison."""
+    """Chooses the segments. ``"exact"`` maximizes the total value within the budget. The published
+    solvers `Greedy` (dsRAG) and `BestSegment` are there for comparison."""
     irrelevant_chunk_penalty: _Share = 0.35
-    """The relevance, from 0 to 1, that text must have to be included. Lower values return more
-    text; 0 fills the budget as long as anything is relevant. If the best candidate that fits has at
-    least this relevance, at least one segment is returned."""
+    """Minimum relevance of returned text, from 0 to 1. Lower values return more text; 0 fills the
+    budget as long as anything is relevant. If the best candidate that fits the budget reaches the
+    penalty, at least one segment is returned."""
     calibration: _Calibration = "auto"
-    """How scores become relevances in [0, 1]: ``"auto"`` (a reranker known by name gets its own
-    calibration, other scores ``"minmax"``), or another one of `langchain_rse.engine.calibrate`."""
+    """Maps scores to relevances in [0, 1]. ``"auto"`` uses a fixed calibration for rerankers that
+    it recognizes by class name, and ``"minmax"`` for all other scores.
+    `langchain_rse.engine.calibrate` lists the other methods."""
     rank_fusion: Literal["decay", "mean"] = "decay"
-    """``"decay"``: relevance falls exponentially with the rank; ``"mean"``: relevance and relative
-    rank are averaged."""
+    """Combines relevance with rank. ``"decay"``: relevance falls exponentially with the rank.
+    ``"mean"``: the average of relevance and relative rank."""
     decay_rate: _Positive = 15.0
-    """The rank at which 1/e of the relevance is left, with ``rank_fusion="decay"``."""
+    """Rank at which relevance has fallen to 1/e, for ``rank_fusion="decay"``. Ranks begin at 0."""
     vector_weight: _Share = 0.55
-    """The relevance, from 0 to 1, of the candidate that the search scores best, before the words of
-    the query count. If the query names documents (`name_weight`), the mean of this and 1, since
-    other documents then use the same words. It does not change the scores of a reranker."""
+    """Relevance of the candidate that the vector search scores best, from 0 to 1, before the words
+    of the query count. If the query names documents (`name_weight`), the mean of this value and 1
+    is used, because other documents then contain the same words. Has no effect on the scores of a
+    reranker."""
     lexical_weight: _Share = 0.7
-    """The relevance, from 0 to 1, of the candidate that matches the words of the query best (BM25
-    among the candidates; half as much if the full-text index was searched, see ``hybrid``). It is
-    fused with the relevance r from scores as ``1 - (1 - r)(1 - words)``; with a reranker, in the
-    search's share of the relevance. Function words, such as "how" and "the", do not count."""
+    """Relevance of the candidate that matches the words of the query best, from 0 to 1: BM25 among
+    the candidates, at half this weight if the full-text index was searched (``hybrid``). Fused with
+    the relevance r from scores as ``1 - (1 - r)(1 - words)``. With a reranker, words count only in
+    the search's share of the relevance. Function words such as "how" and "the" never count."""
     name_weight: _NotNegative = 0.2
-    """How much a query that names documents, by their ``title`` or the file name in ``source``,
-    prefers them: the relevance of other documents is multiplied by ``exp(-name_weight * gap)``; see
+    """Preference for documents that the query names by their ``title`` or by the file name in
+    ``source``. The relevance of other documents is multiplied by ``exp(-name_weight * gap)``, see
     `langchain_rse.text.names`. A reranker gets the query without these words. 0 ignores names."""
     document_weight: _NotNegative = 0.5
-    """How much the rest of its document counts for a chunk: relevance is multiplied by
-    ``(mean / highest) ** document_weight``, where ``mean`` is the mean relevance of the document's
-    five best chunks, and ``highest`` the highest mean of any document. 0 rates each chunk by
-    itself."""
+    """Influence of the whole document on each of its chunks. Relevance is multiplied by
+    ``(mean / highest) ** document_weight``: ``mean`` is the mean relevance of the document's five
+    best chunks, ``highest`` the highest mean of any document. 0 rates each chunk by itself."""
     rerank_weight: _Share = 0.6
     """The reranker's share of the relevance, from 0 to 1. The rest is the candidate's relevance
-    from the search, times the reranker's relevance of its best candidate. With 1, only the reranker
-    counts."""
+    from the search, multiplied by the reranker's highest relevance of any candidate. With 1, only
+    the reranker counts."""
     neighbor_weight: _Share = 0.5
-    """The share of a chunk's relevance that counts for the chunks beside it; the square of the
-    share for the next ones, and so on; see `langchain_rse.engine.neighbor_credit`. A document of
-    one chunk is credited as if chunks like it stood beside it."""
+    """Share of a chunk's relevance, from 0 to 1, that is credited to the chunks next to it. Chunks
+    at distance d get this share to the power d, see `langchain_rse.engine.neighbor_credit`. The
+    only chunk of a document is credited as if it had neighbors like itself."""
     neighbor_radius: _CountOrZero = 2
-    """The number of chunks on each side of a relevant one that get credit from it."""
+    """Number of chunks on each side of a relevant chunk that get credit from it."""
     segment_cost: _NotNegative = 0.15
-    """What a segment costs in addition to its text, in chunks of average length: larger makes fewer
-    and longer segments. Used by the exact solver only."""
+    """Fixed cost of a segment, in chunks of average length. Higher values return fewer, longer
+    segments. Only the exact solver uses it."""
     top_k_for_document_selection: _Count | None = 20
-    """The number of best candidates whose documents are considered; None: all candidates."""
+    """Number of best candidates that select the documents: only documents with one of them are
+    considered. None considers the documents of all candidates."""
 
     @classmethod
     def of(cls, config: Any) -> RSEConfig:  # noqa: ANN401 - checked here
-        """Return the config, or the preset of that name; a ValueError if it is neither."""
+        """Return the config, or the preset with that name.
+
+        Raises:
+            ValueError: If ``config`` is neither.
+        """
         if isinstance(config, cls):
             return config
         if isinstance(config, str) and config in PRESETS:
@@ -214,28 +221,40 @@ class RSEConfig(_Frozen):
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> RSEConfig:
-        """Read a config that `to_file` wrote; a ValueError names the file if it holds none."""
+        """Read a config from a file written by `to_file`.
+
+        Raises:
+            ValueError: If the file does not contain a config. The message names the file.
+        """
         fields = read_settings(path)
         hybrid = fields["hybrid"]
         if hybrid != "auto":
-            warn(f"{path} has {hybrid=} as well: give that to RSERetriever(..., {hybrid=})")
+            warn(
+                f"{path} also sets {hybrid=}, a field of the retriever: pass it to "
+                f"RSERetriever(..., {hybrid=})"
+            )
         return cls.of(fields["config"])
 
     def to_file(self, path: str | os.PathLike[str], *, hybrid: Hybrid = "auto") -> None:
         """Write the config as JSON, for `from_file` and ``--config`` of the command line.
 
-        ``hybrid`` is a field of the retriever: the command line restores it, `from_file` warns of
-        it. A ValueError if ``calibration`` is a function.
+        The file can also hold ``hybrid``, a field of the retriever: the command line restores it,
+        `from_file` warns about it.
+
+        Raises:
+            ValueError: If ``calibration`` is a function.
         """
         if callable(self.calibration):
-            raise ValueError(f"no file can hold calibration={self.calibration!r}")  # noqa: TRY004
+            raise ValueError(  # noqa: TRY004
+                f"calibration={self.calibration!r} is a function and cannot be saved to a file"
+            )
         fields = self.model_dump()
         if hybrid != "auto":
             fields["hybrid"] = hybrid
         Path(path).write_text(f"{json.dumps(fields, indent=2)}\n", encoding="utf-8")
 
     def replace(self, **changes: Any) -> Self:  # noqa: ANN401 - any field
-        """Return a copy with some fields changed, checked like a new config."""
+        """Return a copy with some fields changed, validated like a new config."""
         return type(self)(**{**dict(self), **changes})
 
 
@@ -272,7 +291,7 @@ PRESETS: Mapping[str, RSEConfig] = MappingProxyType(
             decay_rate=200.0,
             top_k_for_document_selection=200,
         ),
-        # The published walk-through: one document, all chunks weigh the same.
+        # The published walk-through: one document, all chunks have the same weight.
         "walkthrough": _PUBLISHED.replace(
             solver=Greedy(
                 max_length=20,
@@ -294,15 +313,15 @@ PRESETS: Mapping[str, RSEConfig] = MappingProxyType(
 )
 """The presets by name; ``balanced`` is the default."""
 
-# What some arguments are called in a call, where ``config`` is LangChain's.
+# Names of arguments in a call, where ``config`` is LangChain's RunnableConfig.
 _CONFIG, _FILTER, _PENALTY = "rse_config", "filter", "irrelevant_chunk_penalty"
 
 
 class QuerySettings(BaseModel):
-    """The settings of a query: fields of the retriever that a call can set as well.
+    """The settings of a query: fields of the retriever that each call can override.
 
-    A call has ``rse_config`` for ``config``, since its ``config`` is LangChain's; ``filter=x`` is
-    short for ``search_kwargs={"filter": x}``.
+    In a call, ``config`` is LangChain's, so pass ``rse_config`` instead. ``filter=x`` is short for
+    ``search_kwargs={"filter": x}``.
     """
 
     model_config = ConfigDict(
@@ -310,81 +329,89 @@ class QuerySettings(BaseModel):
     )
 
     k: _Count | None = None
-    """Maximum number of segments. The most valuable are kept, and the one with the best candidate;
-    value grows with length, so for short documents limit ``max_context_length`` instead."""
+    """Maximum number of segments. The segment with the best candidate and the most valuable others
+    are kept. Value grows with length, so for short documents limit ``max_context_length`` instead.
+    None for no limit."""
     max_context_length: _NotNegative | None = 16_000
-    """The budget: the most text that all segments together may have, in the units of
-    ``length_function``. None for no limit."""
+    """Budget: maximum length of all segments together, in units of ``length_function``. None for no
+    limit."""
     irrelevant_chunk_penalty: _Share | None = None
-    """How relevant text must be to be included, from 0 to 1; None: as `RSEConfig` says, 0.35 by
-    default. Lower values return more text."""
+    """Minimum relevance of returned text, from 0 to 1. Lower values return more text. None uses the
+    value of ``config``: 0.35 by default."""
     reranker: Annotated[BaseDocumentCompressor | None, BeforeValidator(_check_reranker)] = None
-    """Scores the ``fetch_k`` best candidates. What it drops is less relevant, and may fill a gap
-    between relevant chunks. `RSEConfig.rerank_weight` weighs its scores against the search's."""
+    """Scores the ``fetch_k`` best candidates again. Candidates that it drops get relevance 0, but
+    may still fill gaps between relevant chunks. `RSEConfig.rerank_weight` weighs its scores against
+    the search."""
     search_kwargs: Annotated[dict[str, Any], AfterValidator(_check_search_kwargs)] = Field(
         default_factory=dict
     )
-    """Passed to the vector store or the wrapped retriever, which has to take them, such as
-    ``{"filter": ...}``. If a filter is a dict of fields and values, the results are checked."""
+    """Extra arguments of the search, such as ``{"filter": ...}``. The vector store or wrapped
+    retriever must accept them. If a filter is a dict of fields and values, the results are
+    checked against it."""
     fetch_k: _Count = 200
-    """The number of candidates, which are chunks, to fetch."""
+    """Number of candidate chunks to fetch."""
     length_function: LengthFunction = len
-    """Measures ``max_context_length``; for tokens, a function that counts tokens."""
+    """Measures text for ``max_context_length``. The default counts characters; pass a token counter
+    to limit tokens."""
     include_header: Annotated[bool, Field(strict=True)] = False
-    """True to put the document's header, if it has one, above each segment and an empty line; and
-    above a segment that begins inside a table, the header row that the default splitter found.
+    """True to put the document's header and an empty line above each segment. A segment that begins
+    inside a table also gets the header row that the default splitter found.
     ``max_context_length`` counts both; ``start_index`` and ``end_index`` do not."""
     hybrid: Hybrid = "auto"
-    """Weight of the docstore's full-text index, from 0 to 1: the relevance of the chunk that it
-    ranks first. ``fetch_k`` more candidates come from it, and relevance r from vectors becomes
-    ``1 - (1 - r)(1 - hybrid * full_text)``. ``"auto"``: `RSEConfig.lexical_weight`, if the docstore
-    has an index (`SQLDocStore`) that can apply ``search_kwargs``: a ``filter`` must be a dict of
-    fields and values. Else only the words of the candidates count. 0: not searched."""
+    """Weight of full-text search, from 0 to 1: the relevance of the chunk that the docstore's
+    full-text index ranks first. The index adds up to ``fetch_k`` candidates, and relevance r from
+    vectors becomes ``1 - (1 - r)(1 - hybrid * full_text)``. ``"auto"`` uses
+    `RSEConfig.lexical_weight` if the docstore has an index (`SQLDocStore`) that can apply
+    ``search_kwargs``: a ``filter`` must be a dict of fields and values. Otherwise only the words of
+    the candidates count. 0 disables the index."""
     score_floor: Literal["fitted"] | _Number | None = "fitted"
-    """The score that the best candidate of a query must reach; if it does not, nothing is returned
-    for the query, with a log line that has both numbers. ``"fitted"``: what
-    `RSERetriever.fit_score_floor` found for this vector store, model and reranker; no floor before.
-    A number: in the units of the scores, the reranker's if there is one; if these are distances,
-    the greatest that is close enough. None: no floor."""
+    """Score that the best candidate of a query must reach. If it does not, the query returns
+    nothing, and a log line gives both numbers. ``"fitted"`` uses the floor that
+    `RSERetriever.fit_score_floor` found for this vector store, model and reranker; before that,
+    there is no floor. A number is in the units of the scores, or of the reranker's scores if there
+    is a reranker; for distances, it is the greatest distance allowed. None disables the floor."""
     queries: Annotated[Sequence[str], Field(min_length=1)] | None = None
-    """Queries to search for in place of the question. They share one answer under one budget: a
-    chunk is as relevant as it is for the query that it fits best, and the best chunk of each query
-    is chosen first, if it is worth the penalty and fits. To search for the question too, include
-    it. Blank and repeated queries are dropped."""
+    """Queries to search for in place of the question, sharing one answer and one budget. The
+    relevance of a chunk is its highest relevance for any query. The best chunk of each query is
+    chosen first, if it reaches the penalty and fits the budget. To search for the question too,
+    include it. Blank and repeated queries are dropped."""
     query_generator: Runnable[Any, Any] | None = None
-    """Makes ``queries`` from the question if none are given: a Runnable from a string to a list of
-    strings, such as ``prompt | model | parser``. If it makes none, the question is searched for."""
+    """Generates ``queries`` from the question if none are given: a Runnable from a string to a list
+    of strings, such as ``prompt | model | parser``. If it generates none, the question itself is
+    the query."""
     order: Literal["document", "relevance"] = "document"
-    """``"document"``: segments of a document stand together in the order of its text, the
-    documents by their best segment; ``"relevance"``: the best segment first."""
+    """Order of the segments. ``"document"`` groups them by document, in the order of its text; the
+    document with the best segment comes first. ``"relevance"`` puts the best segment first."""
     on_missing: Literal["raise", "split"] = "raise"
-    """What to do if the docstore lacks a chunk: raise an error, or split the segment there. With
-    ``"split"``, candidates that name no document are excluded, with a warning that counts them."""
+    """What to do if a chunk is missing from the docstore: ``"raise"`` an error, or ``"split"`` the
+    segment there. ``"split"`` also excludes candidates without a document id, with a warning that
+    counts them."""
     duplicates: Literal["drop", "drop_near", "keep"] = "drop"
-    """``"drop"``: text that stands word for word in several documents comes back once, whole, from
-    the document with the better best candidate. A candidate is excluded if all of it, at least 150
-    characters without white space, stands in candidates of a better document. It stays if the query
-    names its document by words that do not name the other one. ``"drop_near"`` excludes a candidate
-    if candidates of better documents have at least 80 % of its sequences of five words; not for
-    texts that are nearly alike on purpose, such as contracts. ``"keep"`` keeps all of them."""
+    """What to do with text that occurs in several documents. ``"drop"`` returns it only once, from
+    the document with the better best candidate: a candidate is excluded if its whole text (at least
+    150 characters, not counting white space) occurs word for word in candidates of a better
+    document. It stays if the query names its document by words that do not name the better one.
+    ``"drop_near"`` excludes a candidate if at least 80 % of its sequences of five words occur in
+    candidates of better documents; avoid it for texts that are similar on purpose, such as
+    contracts. ``"keep"`` keeps all candidates."""
     candidates_only: bool | None = None
-    """True for segments that contain candidates only; False to fill in the chunks between them.
-    None: filled in, unless a filter is not a dict of fields and values, or a ``base_retriever`` is
-    of a class of your own, which may filter: then candidates only, with a warning. A filter holds
-    for whole segments in any case."""
+    """True to return only chunks that the search found, False to fill the gaps between them with
+    other chunks. None fills gaps, except if chunks in a gap might not pass a filter: with a filter
+    that is not a dict of fields and values, or a ``base_retriever`` of an unknown class, it acts
+    like True and warns. A filter always holds for whole segments."""
     config: Annotated[RSEConfig, BeforeValidator(RSEConfig.of)] = PRESETS["balanced"]
-    """How segments are chosen: an `RSEConfig` or the name of a preset."""
+    """Expert settings of scoring and selection: an `RSEConfig` or the name of a preset."""
 
     @model_validator(mode="before")
     @classmethod
     def _check_names(cls, fields: Any) -> Any:  # noqa: ANN401 - anything may be given
-        """Expand ``rse_config`` and ``filter``; explain names that are not known."""
+        """Expand ``rse_config`` and ``filter``; raise a ValueError for unknown names."""
         if not isinstance(fields, dict):
             return fields
         expanded = dict(fields)
         if _CONFIG in expanded:
             if "config" in expanded:
-                raise ValueError("rse_config is another name of config: give one of them")
+                raise ValueError("rse_config is another name for config: pass only one of them")
             expanded["config"] = expanded.pop(_CONFIG)
         if _FILTER in expanded:
             search_kwargs = expanded.get("search_kwargs", {})
@@ -398,7 +425,7 @@ class QuerySettings(BaseModel):
 
     @property
     def penalty(self) -> float:
-        """The penalty that holds: that of the retriever or call, else that of the config."""
+        """The penalty of the retriever or call if it is set, else of the config."""
         if self.irrelevant_chunk_penalty is None:
             return self.config.irrelevant_chunk_penalty
         return self.irrelevant_chunk_penalty
@@ -408,25 +435,28 @@ _CALL_ARGUMENTS = frozenset(QuerySettings.model_fields) - {"config"} | {_CONFIG,
 
 
 def _explain_unknown(unknown: Sequence[str], allowed: Iterable[str]) -> str:
-    """Say which names are not known, and what to write instead."""
+    """Name the unknown arguments, each with what to write instead if that is known."""
     names = list(allowed)
     lines = []
     for name in unknown:
         instead = _FOREIGN.get(name, "")
         if name in RSEConfig.model_fields:
-            instead = f"give it in an RSEConfig: rse_config=RSEConfig({name}=...)"
+            instead = f"pass it in an RSEConfig: rse_config=RSEConfig({name}=...)"
         near = difflib.get_close_matches(name, names, n=2)
         near = near or [known for known in names if name in known.split("_")]
         if not instead and near:
             instead = f"did you mean {' or '.join(near)}?"
         lines.append(f"{name!r} ({instead})" if instead else repr(name))
-    return f"unknown argument {', '.join(lines)}; known are {', '.join(sorted(names))}"
+    return f"unknown argument {', '.join(lines)}; allowed: {', '.join(sorted(names))}"
 
 
 def settings_of_call(settings: QuerySettings, arguments: Mapping[str, Any]) -> QuerySettings:
-    """Return a retriever's settings with the arguments of a call; TypeError for unknown ones.
+    """Return a retriever's settings with the arguments of a call applied.
 
-    A call that gives ``rse_config`` replaces the retriever's whole config, and its penalty.
+    ``rse_config`` replaces the retriever's whole config, and its penalty.
+
+    Raises:
+        TypeError: If an argument is unknown.
     """
     if not arguments:
         return settings
@@ -440,7 +470,7 @@ def settings_of_call(settings: QuerySettings, arguments: Mapping[str, Any]) -> Q
 
 
 def read_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The ``config`` and ``hybrid`` of a retriever in a file that `RSEConfig.to_file` wrote."""
+    """Read ``config`` and ``hybrid`` from a file written by `RSEConfig.to_file`."""
     content = Path(path).read_bytes()
     try:
         saved = dict(json.loads(content).items())

@@ -1,4 +1,4 @@
-"""A small embedding model that needs no download, for the command line and for trying out."""
+"""A small embedding model that needs no download, for the command line and for demos."""
 
 import logging
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ __all__ = ["WordLlamaEmbeddings"]
 
 @contextmanager
 def _root_logger_kept() -> Iterator[None]:
-    """Put back the level and handlers of the root logger, which importing wordllama sets."""
+    """Restore the level and handlers of the root logger; importing wordllama changes them."""
     root = logging.getLogger()
     level = root.level
     handlers = list(root.handlers)
@@ -30,12 +30,12 @@ def _root_logger_kept() -> Iterator[None]:
 class WordLlamaEmbeddings(Embeddings):
     """WordLlama's static word vectors, 256 dimensions, normalized.
 
-    The weights come with the package ``wordllama`` (extra ``cli``), so it works offline and
-    on a plain CPU, at thousands of chunks a second. It is good enough for a demo; transformer
-    models retrieve better.
+    The package ``wordllama`` (extra ``cli``) contains the weights. The model runs offline on a CPU
+    and embeds thousands of chunks per second. It is good enough for a demo; transformer models
+    retrieve better.
 
     Attributes:
-        texts_embedded: The number of texts embedded so far, without queries.
+        texts_embedded: Number of texts embedded so far, not counting queries.
 
     Raises:
         ImportError: At first use, if wordllama is not installed.
@@ -63,7 +63,7 @@ class WordLlamaEmbeddings(Embeddings):
     def _model(self) -> Any:  # noqa: ANN401 - wordllama has no types
         with _root_logger_kept():
             wordllama = load("wordllama", "cli", "WordLlamaEmbeddings")
-        # Its default looks for the weights in a cache and then on the network.
+        # By default, wordllama looks for the weights in a cache and then on the network.
         return wordllama.WordLlama.load(
             cache_dir=Path(wordllama.__file__).parent, disable_download=True
         )

@@ -13,29 +13,29 @@ RSEError
 ├── FullTextError (ValueError)
 └── CalibrationError (ValueError)
 
-Each is also the built-in kind in parentheses. Wrong arguments raise a plain `ValueError` or
-`TypeError`.
+Each class also derives from the built-in exception in parentheses. Wrong arguments raise a plain
+`ValueError` or `TypeError`.
 """
 
 
 class RSEError(Exception):
-    """The base of all exceptions that this package defines."""
+    """Base class of all exceptions of this package."""
 
 
 class CandidateError(RSEError, ValueError):
-    """A candidate does not say which chunk of which document it is."""
+    """The metadata of a candidate does not identify its chunk."""
 
 
 class MetadataError(RSEError, TypeError, ValueError):
-    """The id or the metadata of a document cannot be kept."""
+    """The id or metadata of a document cannot be stored."""
 
 
 class MissingRecordError(RSEError, LookupError):
-    """The docstore lacks a record that the vector store points to."""
+    """A record is missing from the docstore, although the vector store refers to it."""
 
 
 class CorruptRecordError(RSEError, ValueError):
-    """A record of the docstore cannot be read."""
+    """A record of the docstore is corrupt: it cannot be read."""
 
 
 class FormatError(CorruptRecordError):
@@ -43,11 +43,11 @@ class FormatError(CorruptRecordError):
 
 
 class StoreMismatchError(RSEError, ValueError):
-    """The docstore belongs to another vector store or embedding model, or the vectors are lost."""
+    """The docstore does not match the vector store or embedding model, or vectors are lost."""
 
 
 class SplittingError(RSEError, ValueError):
-    """A splitter's chunks cannot be found in the text they were made from."""
+    """A splitter's chunks cannot be found in the text that was split."""
 
 
 class AdoptionError(RSEError, ValueError):
@@ -59,8 +59,8 @@ class EmbeddingError(RSEError, ValueError):
 
 
 class FullTextError(RSEError, ValueError):
-    """The full-text index of a docstore cannot be searched: it is damaged or missing."""
+    """The full-text index of a docstore is damaged or missing."""
 
 
 class CalibrationError(RSEError, ValueError):
-    """The scores of a search do not tell whether the documents have an answer."""
+    """No score floor can be fitted: scores do not separate answerable from other questions."""

@@ -1,6 +1,6 @@
-"""Fits the score floor: asks questions that the documents answer, and others, and tells them apart.
+"""Fits the score floor: finds the score that separates answered questions from unrelated ones.
 
-`RSERetriever.fit_score_floor` says what is asked, and the source of the rule.
+`RSERetriever.fit_score_floor` documents the questions, and the source of the rule.
 """
 
 from __future__ import annotations
@@ -48,34 +48,33 @@ from langchain_rse.text.words import find_words
 
 logger = logging.getLogger(__name__)
 
-# The numbers below were chosen on eight sets of documents with three embedding models; see
-# benchmarks/README.md.
-# How far the floor is from the median of general questions to a quantile of sentences of the
-# documents: that of the share ``lost``; behind a reranker, of a multiple of it.
-_WAY_TO_OWN = 0.5
-_WORD_BONUS = 6.0  # in standard deviations of what general questions reach
-_RERANKED_WAY_TO_OWN = 0.3
+# These numbers were chosen on eight datasets with three embedding models; see benchmarks/README.md.
+# Position of the floor between the median score of general questions (0) and the quantile ``lost``
+# of the scores of sentences from the documents (1); rerankers use a multiple of ``lost``.
+_FLOOR_POSITION = 0.5
+_WORD_BONUS = 6.0  # in standard deviations of the scores of general questions
+_RERANKED_FLOOR_POSITION = 0.3
 _RERANKED_QUANTILE = 15.0  # times ``lost``: 0.3 by default
-_USUAL_WORD_SHARE = 0.17  # the share of words at which the bonus changes nothing
+_USUAL_WORD_SHARE = 0.17  # the share of words at which the bonus has no effect
 _UPPER_SIXTH = 84  # the percentile one standard deviation above the median
-_ALIKE = 0.9  # share of sentences that other chunks fit as well as their own
-_SENTENCES = 200  # to ask
-_DRAWN_CHUNKS = 20  # at most, for each sentence that is wanted
+_ALIKE = 0.9  # limit for the share of sentences that match other chunks as well as their own
+_SENTENCES = 200  # number of sentences to ask
+_DRAWN_CHUNKS = 20  # maximum number of chunks to draw per sentence
 _FEWEST_SENTENCES = 20
 FEWEST_CHUNKS = 10
-_SENTENCE_WORDS = 6  # at least
-_SENTENCE_LENGTH = 300  # characters, at most
-# Behind a reranker, which takes long: questions of each kind, and candidates of each question.
+_SENTENCE_WORDS = 6  # minimum
+_SENTENCE_LENGTH = 300  # maximum, in characters
+# Limits with a reranker, which is slow: questions of each kind, and candidates per question.
 _RERANKED_QUESTIONS = 40
 _RERANKED_CANDIDATES = 20
 
 
 class FitArguments(NamedTuple):
-    """What a floor is fitted with."""
+    """The arguments of `fit_floor`."""
 
     sources: Sources
-    settings: QuerySettings  # without a floor
-    manifests: Sequence[Manifest]  # of the documents that may be found
+    settings: QuerySettings  # with score_floor=None
+    manifests: Sequence[Manifest]  # of the documents that a search may find
     model: Model
     questions: Sequence[Question] | None
     lost: float
@@ -83,20 +82,20 @@ class FitArguments(NamedTuple):
     show_progress: bool
 
 
-class Asked(NamedTuple):
-    """The best candidate of a question."""
+class Probe(NamedTuple):
+    """The best candidate of a question that was asked."""
 
     score: float
     word_share: float  # see `share_of_words`
     higher_is_better: bool | None
-    own_score: float | None = None  # of the chunk that a sentence is from, if it was found
+    own_score: float | None = None  # score of the chunk that contains the sentence, if it was found
     is_quotation: bool = False  # True if the candidate contains the question word for word
 
 
 def fit_floor(arguments: FitArguments) -> ScoreFloor:
-    """Ask all questions, find the floor, and write it to the docstore.
+    """Ask all questions, fit the floor, and write it to the docstore.
 
-    If questions cannot be asked any more, as their documents have moved, the old floor is void.
+    If that fails, the floor that was stored before is deleted.
     """
     sources = arguments.sources
     reranker = arguments.settings.reranker
@@ -110,8 +109,8 @@ def fit_floor(arguments: FitArguments) -> ScoreFloor:
     refused = floor.refused(floor.unrelated)
     if refused < 0.5:  # noqa: PLR2004 - half of them
         warn(
-            f"the score floor refuses only {refused:.0%} of general questions, so scores hardly "
-            "tell whether the documents have an answer; a reranker may"
+            f"the score floor refuses only {refused:.0%} of general questions: these scores barely "
+            "show whether the documents have an answer. A reranker may separate them better"
         )
     return floor
 
@@ -121,37 +120,38 @@ def _find_floor(arguments: FitArguments) -> ScoreFloor:
     unrelated, answered, asked_count = _ask_all(arguments)
     direction = _direction([*unrelated, *answered], sources.name)
     is_reranked = is_reranker(arguments.settings.reranker)
-    bonus = 0.0  # a reranker reads the words itself; a filter by similarities is like a search
+    bonus = 0.0  # a reranker reads the words itself; a similarity filter scores like a search
     if not is_reranked:
-        scores = [direction * asked.score for asked in unrelated]
+        scores = [direction * probe.score for probe in unrelated]
         median, upper = np.percentile(scores, [50, _UPPER_SIXTH])
         bonus = _WORD_BONUS * float(upper - median)
 
-    def reach(asked: Asked) -> float:
-        return direction * asked.score + bonus * asked.word_share
+    def reach(probe: Probe) -> float:
+        return direction * probe.score + bonus * probe.word_share
 
     if arguments.questions is None:
-        general, own = _reach_of_sentences(unrelated, answered, direction)
+        general, sentences = _scores_of_sentences(unrelated, answered, direction)
         if is_reranked:
-            quantile = np.quantile(own, min(_RERANKED_QUANTILE * lost, 0.5))
-            floor = general + _RERANKED_WAY_TO_OWN * float(quantile - general)
+            quantile = np.quantile(sentences, min(_RERANKED_QUANTILE * lost, 0.5))
+            floor = general + _RERANKED_FLOOR_POSITION * float(quantile - general)
         else:
-            quantile = np.quantile(own, lost)
-            floor = general + _WAY_TO_OWN * float(quantile - general) + _USUAL_WORD_SHARE * bonus
+            quantile = np.quantile(sentences, lost)
+            floor = general + _FLOOR_POSITION * float(quantile - general)
+            floor += _USUAL_WORD_SHARE * bonus
     else:
-        quotations = [asked for asked in answered if asked.is_quotation]
+        quotations = [probe for probe in answered if probe.is_quotation]
         if 2 * len(quotations) > len(answered):
             raise CalibrationError(
-                f"{len(quotations)} of {len(answered)} questions stand word for word in the "
-                "documents. Questions as people ask them score lower, and would be refused. Give "
+                f"{len(quotations)} of {len(answered)} questions occur word for word in the "
+                "documents. Questions that people ask score lower and would be refused. Pass "
                 "such questions, or none"
             )
         # The finite-sample quantile of split conformal prediction, see `fit_score_floor`.
         number = math.floor((asked_count + 1) * lost + 1e-9)
         if number > len(answered):
             raise CalibrationError(
-                f"evidence was found for only {len(answered)} of {asked_count} questions, so that "
-                "a floor tells nothing. See what evaluate(retriever, questions) reports"
+                f"the search finds evidence for only {len(answered)} of {asked_count} questions, "
+                "too few to fit a floor. evaluate(retriever, questions) shows the misses"
             )
         floor = sorted(map(reach, answered))[number - 1]
     return ScoreFloor(
@@ -162,8 +162,8 @@ def _find_floor(arguments: FitArguments) -> ScoreFloor:
         higher_is_better=direction > 0,
         lost=lost,
         with_questions=arguments.questions is not None,
-        answered=_percentiles([direction * reach(asked) for asked in answered]),
-        unrelated=_percentiles([direction * reach(asked) for asked in unrelated]),
+        answered=_percentiles([direction * reach(probe) for probe in answered]),
+        unrelated=_percentiles([direction * reach(probe) for probe in unrelated]),
         answered_count=len(answered),
         unrelated_count=len(unrelated),
         chunks=sum(map(_chunk_count, arguments.manifests)),
@@ -173,7 +173,7 @@ def _find_floor(arguments: FitArguments) -> ScoreFloor:
 
 
 def _percentiles(values: Sequence[float]) -> tuple[float, ...]:
-    """Percentiles 0 to 100, to six digits."""
+    """Return the percentiles 0 to 100, rounded to six digits."""
     return tuple(float(f"{each:.6g}") for each in np.percentile(values, np.arange(101)))
 
 
@@ -181,37 +181,40 @@ def _chunk_count(manifest: Manifest) -> int:
     return manifest.current.chunks if manifest.current else 0
 
 
-def _direction(asked: Sequence[Asked], searcher: str) -> float:
-    """1 if higher scores are better, -1 if they are distances."""
-    known = [each.higher_is_better for each in asked if each.higher_is_better is not None]
-    if not known or len({each.score for each in asked}) == 1:
+def _direction(probes: Sequence[Probe], searcher: str) -> float:
+    """Return 1 if higher scores are better, -1 for distances."""
+    known = [each.higher_is_better for each in probes if each.higher_is_better is not None]
+    if not known or len({each.score for each in probes}) == 1:
         raise CalibrationError(
-            f"{searcher} gives all candidates of a question the same score, so that scores tell "
-            "nothing: the chunks are all alike, or its scores are constant"
+            f"{searcher} gives all candidates of a question the same score, so no floor can be "
+            "fitted: the chunks are all alike, or the scores are constant"
         )
     return 1.0 if 2 * sum(known) > len(known) else -1.0
 
 
-def _reach_of_sentences(
-    unrelated: Sequence[Asked], answered: Sequence[Asked], direction: float
+def _scores_of_sentences(
+    unrelated: Sequence[Probe], answered: Sequence[Probe], direction: float
 ) -> tuple[float, list[float]]:
-    """What a usual general question and each sentence reach, the greater the better."""
+    """Return the median score of general questions, and the score of each sentence.
+
+    Higher is better for both, also for distances.
+    """
     copied = []
-    for asked in answered:
-        if asked.own_score is not None and direction * (asked.score - asked.own_score) >= 0:
-            copied.append(asked)
+    for probe in answered:
+        if probe.own_score is not None and direction * (probe.score - probe.own_score) >= 0:
+            copied.append(probe)
     if len(copied) >= _ALIKE * len(answered):
         raise CalibrationError(
-            "the chunks are alike: other chunks fit sentences as well as their own, so that "
-            "sentences do not tell what a question reaches. Give questions with evidence"
+            "the chunks are alike: sentences match other chunks as well as their own, so they are "
+            "no model for questions. Pass questions with evidence"
         )
-    scores = [direction * asked.score for asked in answered]
-    general = float(np.median([direction * asked.score for asked in unrelated]))
+    scores = [direction * probe.score for probe in answered]
+    general = float(np.median([direction * probe.score for probe in unrelated]))
     if np.median(scores) <= general:
         raise CalibrationError(
-            "sentences of the documents reach no better scores than questions about anything else, "
-            "so that scores do not tell whether there is an answer. Is the embedding model right "
-            "for the language of the documents?"
+            "sentences from the documents score no better than unrelated questions, so scores do "
+            "not show whether the documents have an answer. Check that the embedding model "
+            "supports the language of the documents"
         )
     return general, scores
 
@@ -219,79 +222,80 @@ def _reach_of_sentences(
 # Asking
 
 
-def _ask_all(arguments: FitArguments) -> tuple[list[Asked], list[Asked], int]:
-    """Ask general questions, and the given ones or sentences of the documents.
+def _ask_all(arguments: FitArguments) -> tuple[list[Probe], list[Probe], int]:
+    """Ask general questions, and the given questions or sentences from the documents.
 
-    Returns what both found, and how many answered questions were asked.
+    Returns the results of general and of answered questions, and the number of answered questions
+    that were asked.
     """
     sources, settings = arguments.sources, arguments.settings
     rng = np.random.default_rng(arguments.seed)
     general = list(GENERAL_QUESTIONS)
-    asker = few = _Asker(sources, settings)
+    full_prober = prober = _Prober(sources, settings)
     if settings.reranker is not None:
-        fewer = min(settings.fetch_k, _RERANKED_CANDIDATES)
-        few = _Asker(sources, settings.model_copy(update={"fetch_k": fewer}))
+        fetch_k = min(settings.fetch_k, _RERANKED_CANDIDATES)
+        prober = _Prober(sources, settings.model_copy(update={"fetch_k": fetch_k}))
         general = [str(each) for each in rng.permutation(general)[:_RERANKED_QUESTIONS]]
-    tasks: list[Steps[Asked | None]] = []
+    tasks: list[Steps[Probe | None]] = []
     if arguments.questions is None:
-        kind, depth = "sentence", few.settings.fetch_k
+        kind, depth = "sentence", prober.settings.fetch_k
         for sentence, chunk in _draw_sentences(arguments, rng):
-            tasks.append(few.ask(sentence, chunk))
+            tasks.append(prober.ask(sentence, chunk))
     else:
         kind, depth = "question", settings.fetch_k
         lengths = {each.doc_id: each.length for each in arguments.manifests}
-        # Documents with the same text have the same evidence, since only one of them is returned.
+        # Of documents with the same text, only one is returned; evidence in any of them counts.
         text_of = {each.doc_id: each.text_digest or each.doc_id for each in arguments.manifests}
         with_evidence = [each for each in arguments.questions if each.evidence]
         _check_enough(len(with_evidence), arguments.lost)
         read_text = DocumentAccess(sources.docstore).text
         for question in locate_evidence(arguments.questions, lengths, read_text):
             if question.evidence:
-                tasks.append(asker.ask_question(question, text_of))
+                tasks.append(full_prober.ask_question(question, text_of))
     message = (
         f"Fitting the score floor asks {counted(len(general), 'general question')} and "
         f"{counted(len(tasks), kind)}"
     )
     if settings.reranker is not None:
-        message += f"; {type(settings.reranker).__name__} reads up to {depth} candidates of each"
+        message += f"; {type(settings.reranker).__name__} reads up to {depth} candidates for each"
     logger.info("%s", message)
-    all_tasks = [few.ask(query) for query in general] + tasks
+    all_tasks = [prober.ask(query) for query in general] + tasks
     with progress_bar(
         len(all_tasks), unit="questions", title="Fitting", show=arguments.show_progress
     ) as advance:
 
-        def advancing(task: Steps[Asked | None]) -> Steps[Asked | None]:
-            asked = yield from task
+        def advancing(task: Steps[Probe | None]) -> Steps[Probe | None]:
+            probe = yield from task
             advance(1)
-            return asked
+            return probe
 
         results = run(concurrently([advancing(task) for task in all_tasks], AT_ONCE))
-    unrelated = [asked for asked in results[: len(general)] if asked is not None]
-    answered = [asked for asked in results[len(general) :] if asked is not None]
+    unrelated = [probe for probe in results[: len(general)] if probe is not None]
+    answered = [probe for probe in results[len(general) :] if probe is not None]
     if not unrelated or not answered:
         raise CalibrationError(
             f"{sources.name} found too little: candidates for {len(unrelated)} of "
-            f"{len(general)} general questions and evidence for {len(answered)} of "
-            f"{len(tasks)} others. Are there documents, or does a filter exclude them?"
+            f"{len(general)} general questions, and evidence for {len(answered)} of "
+            f"{len(tasks)} others. Check that documents were added and that no filter excludes them"
         )
     return unrelated, answered, len(tasks)
 
 
 def _check_enough(count: int, lost: float) -> None:
-    """Raise a CalibrationError if there are too few questions to promise a share of lost ones."""
+    """Raise a CalibrationError if there are too few questions to guarantee a share ``lost``."""
     needed = math.ceil(1 / lost - 1 - 1e-9)
     if count < needed:
         possible = f", or lost={math.ceil(1000 / (count + 1)) / 1000:g}" if count else ""
         raise CalibrationError(
-            f"lost={lost:g} needs at least {needed} questions with evidence; got {count}. Give "
-            f"more{possible}, or no questions to ask sentences of the documents"
+            f"lost={lost:g} needs at least {needed} questions with evidence; got {count}. Pass "
+            f"more{possible}; or pass no questions, to use sentences from the documents"
         )
 
 
 def _draw_sentences(
     arguments: FitArguments, rng: np.random.Generator
 ) -> list[tuple[str, tuple[str, int]]]:
-    """Draw sentences at random, at most one of a chunk; each with its document's key and chunk."""
+    """Draw random sentences, at most one per chunk, each with its document key and chunk number."""
     most = _SENTENCES if arguments.settings.reranker is None else _RERANKED_QUESTIONS
     ends = np.cumsum([_chunk_count(manifest) for manifest in arguments.manifests])
     total = int(ends[-1]) if ends.size else 0
@@ -300,7 +304,7 @@ def _draw_sentences(
     for numbers in batches(drawn.tolist(), 2 * most):
         if len(sentences) >= most:
             break
-        chunks: dict[str, tuple[str, int]] = {}  # by the keys of their records
+        chunks: dict[str, tuple[str, int]] = {}  # by record key
         for number in numbers:
             position = int(np.searchsorted(ends, number, side="right"))
             manifest = arguments.manifests[position]
@@ -319,22 +323,23 @@ def _draw_sentences(
                 sentences.append((text, chunk))
     if total < FEWEST_CHUNKS or len(sentences) < _FEWEST_SENTENCES:
         raise CalibrationError(
-            f"there is too little text to fit a score floor: {counted(total, 'chunk')} with "
-            f"{counted(len(sentences), 'sentence')} of {_SENTENCE_WORDS} words; at least "
-            f"{FEWEST_CHUNKS} and {_FEWEST_SENTENCES} are needed. Give questions with evidence"
+            f"too little text to fit a score floor: {counted(total, 'chunk')} with "
+            f"{counted(len(sentences), 'sentence')} of at least {_SENTENCE_WORDS} words. At least "
+            f"{FEWEST_CHUNKS} chunks and {_FEWEST_SENTENCES} sentences are needed. Add documents, "
+            "or pass questions with evidence"
         )
     return sentences[:most]
 
 
 @dataclass(frozen=True)
-class _Asker:
-    """Asks the retriever's own search and reranker."""
+class _Prober:
+    """Asks questions with the retriever's search and reranker."""
 
     sources: Sources
     settings: QuerySettings
 
-    def ask(self, query: str, own: tuple[str, int] | None = None) -> Steps[Asked | None]:
-        """Ask a general question; or a sentence, of all chunks but its own."""
+    def ask(self, query: str, own: tuple[str, int] | None = None) -> Steps[Probe | None]:
+        """Ask a general question; or a sentence, ignoring the chunk ``own`` that contains it."""
         candidates = yield from self._find([query])
         others = []
         own_score = None
@@ -343,14 +348,13 @@ class _Asker:
                 own_score = None if candidate.hit is None else candidate.hit.score
             else:
                 others.append(candidate)
-        asked = self._measure(query, others)
-        return None if asked is None else asked._replace(own_score=own_score)
+        probe = self._measure(query, others)
+        return None if probe is None else probe._replace(own_score=own_score)
 
-    def ask_question(self, question: Question, text_of: Mapping[str, str]) -> Steps[Asked | None]:
-        """Ask a question with evidence; None if none of that is returned without a floor.
+    def ask_question(self, question: Question, text_of: Mapping[str, str]) -> Steps[Probe | None]:
+        """Ask a question with evidence; return None if no evidence is returned without a floor.
 
-        Of several queries, the one that comes nearest counts. ``text_of`` has the digest of each
-        document's text.
+        Of several queries, the best one counts. ``text_of`` maps document ids to digests of texts.
         """
         queries = yield from queries_of(question.question, self.settings, None)
         candidates = yield from self._find(queries)
@@ -360,11 +364,11 @@ class _Asker:
         if not _contains_evidence(trace.documents_returned, question.evidence, text_of):
             return None
         measured = [self._measure(query, found) for query, found in candidates.items()]
-        known = [asked for asked in measured if asked is not None]
+        known = [probe for probe in measured if probe is not None]
         if not known:
             return None
         direction = -1.0 if known[0].higher_is_better is False else 1.0
-        return max(known, key=lambda asked: (direction * asked.score, asked.word_share))
+        return max(known, key=lambda probe: (direction * probe.score, probe.word_share))
 
     def _find(self, queries: Sequence[str]) -> Steps[Candidates]:
         """Search and rerank."""
@@ -375,8 +379,8 @@ class _Asker:
             )
         return candidates
 
-    def _measure(self, query: str, candidates: Sequence[Candidate]) -> Asked | None:
-        """Measure the best candidate of a query; None if there is none."""
+    def _measure(self, query: str, candidates: Sequence[Candidate]) -> Probe | None:
+        """Measure the best candidate of a query; return None if there is none."""
         by_rank = best_first(candidates)
         if not by_rank:
             return None
@@ -385,12 +389,12 @@ class _Asker:
             reranker = self.settings.reranker
             scorer = self.sources.name if reranker is None else type(reranker).__name__
             raise CalibrationError(
-                f"{scorer} gives no scores, so that it is not known when nothing is there, and no "
-                "question is refused. Use a vector store or a reranker with scores"
+                f"{scorer} gives no scores, so no score floor can be fitted. Use a vector store or "
+                "a reranker that returns scores"
             )
         words = " ".join(find_words(query))
         best_words = " ".join(find_words(by_rank[0].document.page_content))
-        return Asked(
+        return Probe(
             score,
             share_of_words(query, by_rank[:BEST_WITH_WORDS]),
             direction_of(by_rank),
@@ -401,7 +405,7 @@ class _Asker:
 def _contains_evidence(
     documents: Iterable[Document], evidence: Sequence[Evidence], text_of: Mapping[str, str]
 ) -> bool:
-    """True if some character of the evidence is in one of the segments."""
+    """True if at least one character of the evidence is in one of the segments."""
     for document in documents:
         metadata = document.metadata
         text = text_of.get(metadata[DOC_ID])

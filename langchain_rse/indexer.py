@@ -39,39 +39,40 @@ __all__ = ["RSEIndexer", "default_text_splitter"]
 class RSEIndexer:
     """Adds, replaces and deletes documents in a vector store and a docstore.
 
-    Adding a document again replaces it, or does nothing if text, chunks and metadata are the same.
-    Queries see either the old version or the new one; calling again completes an interrupted
-    call. If vectors can be read from the vector store (``docs/indexing.md``), only
-    chunks whose embedded text is new are embedded. The vector store gets only metadata values that
-    every store takes (strings, numbers, booleans); the docstore gets all.
+    Adding a document again replaces it, or does nothing if text, chunks and metadata are unchanged.
+    Queries see either the old or the new version. To complete an interrupted call, call again. If
+    vectors can be read from the vector store (``docs/indexing.md``), only chunks with new embedded
+    text are embedded. The vector store gets metadata values that every store accepts (strings,
+    numbers, booleans); the docstore gets all.
 
     Args:
-        vectorstore: Where the chunks are embedded. It has to keep given ids and to delete by id.
-        docstore: Where the chunks' texts are stored: a store of Documents or of bytes.
-        text_splitter: Any LangChain splitter that keeps the words of the text
-            (``docs/splitters.md`` has a table); `default_text_splitter` if None.
-        batch_size: Chunks in one call of a store or of the embedding model, at least 1.
-        headers: Makes the header that is embedded in front of each chunk, None for no headers; see
-            `langchain_rse.headers`. Choose chunks that leave room for it (``docs/splitters.md``).
-        document_separator: The text between the parts of one document, such as pages.
-        metadata_rules: How a segment shows a metadata field that changes along a document, such as
-            ``page``: ``"range"``, the values at its first and last character as ``{name}_start``
-            and ``{name}_end``; ``"first"`` or ``"last"``, one of these under the field's own name;
-            ``"all"``, a list of its values, each once; ``"same"``, the one value, with a
-            ``ValueError`` if there are two; ``"drop"``, nothing: the field is not stored. Default:
-            ``"range"`` for ``page``, ``page_label`` and fields that differ between parts, with a
-            warning where its whole numbers do not rise by one. Rules are stored with documents.
-        max_embedded_length: The longest text that the embedding model reads; a warning counts
-            longer ones. None: the limit in the files of a sentence-transformers model.
-        embedded_length_function: From a text to its length, in the units of
-            ``max_embedded_length``. None: tokens of such a model, characters for others.
-        namespace: Separates these documents from those of other namespaces in the same stores, see
-            ``docs/tenants.md``: any string of at most 200 characters; empty for none.
+        vectorstore: Stores the vectors of the chunks. It must keep given ids and delete by id.
+        docstore: Stores the texts of the chunks: a store of Documents or of bytes.
+        text_splitter: Any LangChain splitter that keeps the words of the text; see the table in
+            ``docs/splitters.md``. None for `default_text_splitter`.
+        batch_size: Number of chunks in one call of a store or the embedding model, at least 1.
+        headers: Makes the header that is embedded in front of each chunk; see
+            `langchain_rse.headers`. None for no headers. Make chunks small enough that the model
+            reads header and chunk (``docs/splitters.md``).
+        document_separator: Text between the parts of a document, such as pages.
+        metadata_rules: For metadata fields that change along a document, such as ``page``, what a
+            segment shows: ``"range"``, the values at its first and last character, as
+            ``{name}_start`` and ``{name}_end``; ``"first"`` or ``"last"``, one of these values,
+            under the field's name; ``"all"``, a list of the distinct values; ``"same"``, the only
+            value, with a ``ValueError`` if there are two; ``"drop"``: the field is not stored.
+            Default: ``"range"`` for ``page``, ``page_label`` and fields that differ between parts,
+            with a warning if whole numbers do not rise by one. Rules are stored with documents.
+        max_embedded_length: Maximum length of text that the embedding model reads; a warning counts
+            longer texts. None: the limit in the files of a sentence-transformers model.
+        embedded_length_function: Returns the length of a text in units of ``max_embedded_length``.
+            None: tokens for a sentence-transformers model, characters for others.
+        namespace: Separates these documents from documents of other namespaces in the same stores;
+            see ``docs/tenants.md``. At most 200 characters; empty for no namespace.
 
     Raises:
-        ValueError: If a number is below 1, a rule is unknown, ``embedded_length_function`` has no
-            limit, or this package does not know how to filter the vector store by ``namespace``.
-        TypeError: If a store, the splitter or the headers are of a wrong type.
+        ValueError: If a number is below 1, a rule is unknown, ``embedded_length_function`` is given
+            without a limit, or the vector store cannot be filtered by ``namespace``.
+        TypeError: If a store, the splitter or the headers have a wrong type.
     """
 
     def __init__(
@@ -118,41 +119,42 @@ class RSEIndexer:
         force: bool = False,
         show_progress: bool = False,
     ) -> list[str]:
-        """Add documents; those whose id is known are replaced if they differ.
+        """Add documents, and replace stored documents that have changed.
 
-        A document's id is the one in ``ids``, else the metadata ``doc_id``, else ``Document.id``,
-        else the metadata ``source``, else a digest of the text. LangChain Documents with the same
-        id are parts of one document and are joined in their order; something in their metadata,
-        such as ``page``, must tell them apart. Parts that are chunks already are joined by their
-        ``start_index``, with a warning; without it, they are an error. Rows of tables and records
-        of JSON files (metadata ``row``, ``seq_num``) are documents of their own, with ids like
-        ``"people.csv, row 17"``.
+        The id of a document is, in this order: its entry in ``ids``, the metadata ``doc_id``,
+        ``Document.id``, the metadata ``source``, a digest of its text. LangChain Documents with the
+        same id are parts of one document and are joined in their order; a metadata field such as
+        ``page`` must distinguish them. Parts that are chunks already are joined by
+        ``start_index``, with a warning; without ``start_index``, they are an error. Rows of tables
+        and records of JSON files (metadata ``row``, ``seq_num``) become separate documents, with
+        ids like ``"people.csv, row 17"``.
 
         Args:
             documents: Whole documents, with all their parts. In a list, the parts of a document may
-                stand anywhere; an iterator, which is read in batches, must yield them in sequence.
+                be anywhere. An iterator is read in batches and must yield the parts of a document
+                one after the other.
             ids: One id for each of ``documents``.
-            separate: True if each of ``documents`` is a document of its own, such as an entry, post
-                or message; its id is then, after ``doc_id`` and ``Document.id``, the ``source``
-                with the row or a digest of the text. False to join rows and records, too. None:
+            separate: True to make each of ``documents`` a separate document, such as an entry, post
+                or message. Its id is then ``doc_id``, or else ``Document.id``, or else ``source``
+                with the row or a digest of the text. False to join rows and records as well. None:
                 as described above.
-            append: Add to the end of the stored document, as if all parts came in one call.
+            append: Add to the end of stored documents, as if all parts came in one call.
             force: Write and embed unchanged documents as well.
-            show_progress: Show how many chunks are written, and of which document; needs tqdm.
+            show_progress: Show the number of written chunks and the current document; needs tqdm.
 
         Returns:
             The ids of the documents, each once, in order of appearance.
 
         Raises:
-            ValueError: If the number of ``ids`` is not that of documents or one is empty; if parts
-                of a document are scattered over an iterator, come from two files, or contradict a
-                rule ``"same"``; if two have one id and ``separate`` is True; if a document would
-                be replaced by a later piece of itself or by a retrieved fragment; with ``append``,
-                if parts are stored already or leave a gap.
+            ValueError: If the number of ``ids`` differs from the number of documents, or an id is
+                empty; if parts of a document are scattered over an iterator, come from two files,
+                or violate a rule ``"same"``; if two documents have the same id and ``separate`` is
+                True; if a later piece or a retrieved fragment of a document would replace it; with
+                ``append``, if parts are stored already or leave a gap.
             SplittingError: If the splitter changes or drops text, or chunks cannot be joined.
-            MetadataError: If an id or metadata cannot be stored. The error names these documents
-                and is raised at the end: all other documents are added.
-            CorruptRecordError: If the docstore's record of a document cannot be read.
+            MetadataError: If an id or metadata cannot be stored. The error names these documents.
+                It is raised at the end, after all other documents were added.
+            CorruptRecordError: If the docstore's record of a document is corrupt.
         """
         adding = self._adding(separate=separate, append=append, force=force)
         return run(adding.add(documents, ids, show_progress=show_progress))
@@ -167,7 +169,7 @@ class RSEIndexer:
         force: bool = False,
         show_progress: bool = False,
     ) -> list[str]:
-        """Like `add_documents`, async; takes async iterators too, and runs others in a thread."""
+        """Like `add_documents`, async; accepts async iterators, and runs others in a thread."""
         adding = self._adding(separate=separate, append=append, force=force)
         return await arun(adding.add(documents, ids, show_progress=show_progress))
 
@@ -201,24 +203,23 @@ class RSEIndexer:
         force: bool = False,
         show_progress: bool = False,
     ) -> SyncResult:
-        """Add documents as `add_documents` does, and delete all others.
+        """Add documents like `add_documents`, and delete all other documents.
 
-        Then the stores have the given documents and nothing else. Documents that other calls add
-        meanwhile stay, and so do those of other namespaces.
+        Documents that other calls add meanwhile are kept, as are documents of other namespaces.
 
         Args:
             documents: All documents, with all their parts, as for `add_documents`.
             ids: One id for each of ``documents``.
             separate: As in `add_documents`.
             force: Write and embed unchanged documents as well.
-            show_progress: Show how many chunks are written, and of which document; needs tqdm.
+            show_progress: Show the number of written chunks and the current document; needs tqdm.
 
         Returns:
-            The ids of the given documents, and those of the deleted ones.
+            The ids of the given documents and the ids of the deleted documents.
 
         Raises:
-            ValueError: If there are no ``documents`` and stored ones would be deleted: a loader
-                that finds nothing may look in the wrong place.
+            ValueError: If ``documents`` is empty and stored documents would be deleted: a loader
+                may have looked in the wrong place.
             Exception: All errors of `add_documents`. After an error, nothing is deleted.
         """
         steps = self.sync_steps(
@@ -235,9 +236,9 @@ class RSEIndexer:
         force: bool = False,
         show_progress: bool = False,
     ) -> SyncResult:
-        """Like `sync`, async; named so because "async" is a keyword of Python.
+        """Like `sync`, async. The name ``async`` would be a Python keyword.
 
-        Takes async iterators too, and runs others in a thread.
+        Accepts async iterators, and runs others in a thread.
         """
         steps = self.sync_steps(
             documents, ids=ids, separate=separate, force=force, show_progress=show_progress
@@ -254,7 +255,7 @@ class RSEIndexer:
         show_progress: bool,
         may_delete: Callable[[Manifest], bool] = lambda _: True,
     ) -> Steps[SyncResult]:
-        """The steps of `sync`; ``may_delete`` says which documents may be deleted."""
+        """Return the steps of `sync`; ``may_delete`` returns True for documents it may delete."""
         adding = self._adding(separate=separate, append=False, force=force)
         return sync_documents(
             adding, documents, ids, may_delete=may_delete, show_progress=show_progress
@@ -264,14 +265,14 @@ class RSEIndexer:
         """Delete documents from both stores, the vectors first.
 
         Args:
-            ids: Ids of documents. Ids that are not stored are ignored.
+            ids: Ids of documents. Unknown ids are ignored.
 
         Returns:
-            The ids of the documents that were deleted.
+            The ids of the deleted documents.
 
         Raises:
             TypeError: If ``ids`` is a single string.
-            CorruptRecordError: If the docstore's record of a document cannot be read.
+            CorruptRecordError: If the docstore's record of a document is corrupt.
         """
         return run(self._writer().delete(ids))
 
@@ -280,21 +281,24 @@ class RSEIndexer:
         return await arun(self._writer().delete(ids))
 
     def check(self, *, repair: bool = False, show_progress: bool = False) -> CheckReport:
-        """Compare the contents of the two stores. See ``docs/scaling.md#checks-and-repairs``.
+        """Compare the contents of the two stores; see ``docs/scaling.md#checks-and-repairs``.
 
         Args:
-            repair: Correct what is wrong, and compare again; if False, nothing is changed. Vectors
-                that are lost or of another model are written again from the docstore's texts,
-                without overlap. Documents with lost text stay as they are; ``add_again`` of the
-                report names them. Documents that other calls are writing are left alone.
-            show_progress: Show how many records are checked; needs tqdm.
+            repair: True to repair problems and compare again, False to change nothing. Vectors that
+                are lost or from another model are written again from the texts in the docstore,
+                without overlap. Documents with lost text are not changed; ``add_again`` of the
+                report lists them. Documents that other calls are writing are skipped.
+            show_progress: Show the number of checked records; needs tqdm.
+
+        Returns:
+            A report of the problems.
 
         Raises:
             FormatError: If the docstore was written by another version of this package.
-            StoreMismatchError: With ``repair``, if the docstore is empty, and the vector store has
-                vectors.
-            CorruptRecordError: With ``repair``, if most documents cannot be read, or more of a
-                SQLite file is damaged than records and indexes.
+            StoreMismatchError: With ``repair``, if the docstore is empty but the vector store is
+                not.
+            CorruptRecordError: With ``repair``, if most documents are corrupt, or a SQLite file has
+                damage beyond its records and indexes.
         """
         return check_stores(self._writer(), should_repair=repair, show_progress=show_progress)
 
@@ -303,10 +307,10 @@ class RSEIndexer:
         return await in_thread(self.check, repair=repair, show_progress=show_progress)
 
     def chunks(self) -> Iterator[Document]:
-        """Read all chunks from the docstore, a batch at a time, to build another retriever on.
+        """Read all chunks from the docstore, batch by batch, to build another retriever.
 
-        The chunks are those of the vector store, but without overlap and surrounding white space.
-        If a document is replaced meanwhile, some of its chunks may be missing.
+        They are the chunks of the vector store, without overlap and surrounding white space. If a
+        document is replaced meanwhile, some of its chunks may be missing.
 
         Example:
             >>> bm25 = BM25Retriever.from_documents(list(indexer.chunks()), k=200)
@@ -328,29 +332,29 @@ class RSEIndexer:
         documents: Iterable[Document] | None = None,
         show_progress: bool = False,
     ) -> Adoption:
-        """Bring in an index that the vector store holds already, without embedding anything.
+        """Adopt an index that other code built in the vector store, without embedding anything.
 
-        The vector store is only read; calling again brings in what has changed since. When an
-        adopted document is deleted, or replaced by adding it, its vectors are deleted.
+        This only reads the vector store. Call it again to adopt later changes. Deleting an adopted
+        document, or replacing it by adding it, deletes its vectors.
 
         Args:
-            index: Which metadata fields of the store's chunks say where each one belongs. None:
-                recognized by usual names, such as ``source``, ``page`` and ``start_index``; the
-                report's ``index`` has what was recognized.
-            documents: The store's chunks with their ids, as it lists them; needed unless this
-                package can list them (``docs/stores.md``).
+            index: The metadata fields that give each chunk's place in its document. None to
+                recognize usual names such as ``source``, ``page`` and ``start_index``; the
+                report's ``index`` contains the recognized fields.
+            documents: The store's chunks with their ids, in the order of the store. Needed only if
+                this package cannot list them (``docs/stores.md``).
             show_progress: Show a progress bar; needs tqdm.
 
         Returns:
-            A report of what was adopted, and of the places where text is missing.
+            A report of the adopted documents, and of places where text is missing.
 
         Raises:
             AdoptionError: If the store is empty; if chunks cannot be joined, unless
-                ``index.on_error="skip"``; or without ``index``, if no usual field names the
-                documents or gives the order.
-            TypeError: If the store is not known and ``documents`` is not given.
+                ``index.on_error="skip"``; or if ``index`` is None and no usual field identifies the
+                documents or gives the order of their chunks.
+            TypeError: If the store is unknown and ``documents`` is not given.
             ValueError: If ``index.in_store_order`` is set and the store has no order.
-            CorruptRecordError: If the docstore's record of a document cannot be read.
+            CorruptRecordError: If the docstore's record of a document is corrupt.
         """
         return adopt(
             self._writer(),
@@ -367,5 +371,5 @@ class RSEIndexer:
         documents: Iterable[Document] | None = None,
         show_progress: bool = False,
     ) -> Adoption:
-        """Like `adopt`, in a thread; the stores are awaited by the event loop."""
+        """Like `adopt`, async: runs in a thread, but awaits the stores on this event loop."""
         return await in_thread(self.adopt, index, documents=documents, show_progress=show_progress)

@@ -1,4 +1,4 @@
-"""Questions with evidence: the parts of documents that answer them."""
+"""Questions and their evidence: the parts of documents that answer them."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ __all__ = ["Evidence", "Question"]
 
 NotBlank = Annotated[str, StringConstraints(pattern=r"\S")]
 
-_FIELDS = ("question", "evidence", "answer")  # of `Question`, in the order of its arguments
+_FIELDS = ("question", "evidence", "answer")  # fields of `Question`, in order
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,14 @@ class Evidence:
     """A part of a document that answers a question.
 
     Attributes:
-        doc_id: The document's id, not blank.
-        start: The first character in the document's text, at least 0.
-        end: The character after the last one, above ``start``. Other values are a ValueError.
-        text: Instead of ``start`` and ``end``, a quotation, which must occur once in the document;
-            white space may differ. Its position is found when the question is used.
+        doc_id: Id of the document, not blank.
+        start: Position of the first character in the document's text, at least 0.
+        end: Position after the last character, above ``start``.
+        text: A quotation, instead of ``start`` and ``end``. It must occur exactly once in the
+            document, ignoring white space. Its position is looked up when the question is used.
+
+    Raises:
+        ValueError: If a value is out of range, or neither a range nor a quotation is given.
     """
 
     doc_id: NotBlank
@@ -42,30 +45,32 @@ class Evidence:
     def _check_position(self) -> Self:
         if self.end <= self.start and (self.start or not self.is_quoted):
             raise ValueError(
-                f"end must be above start={self.start}; got end={self.end}. Give both, or a "
-                "quotation in text"
+                f"end must be above start={self.start}; got end={self.end}. Pass start and end, or "
+                "a quotation as text"
             )
         return self
 
     @property
     def is_quoted(self) -> bool:
-        """True if only a quotation is given, whose position has to be found."""
+        """True if only a quotation is given, without its position."""
         return not self.end and bool(self.text.strip())
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question with evidence, a reference answer, or both; or one that has no answer.
+    """A question with evidence, a reference answer, or both.
 
-    A question without evidence and reference answer is a ValueError, unless ``evidence=[]`` is
-    given, which means: the documents do not answer it.
+    ``evidence=[]`` without a reference answer marks a question that the documents do not answer.
 
     Attributes:
         question: The question, not blank.
-        evidence: The parts of documents that answer it, which `evaluate` and `tune` need; kept as
-            a tuple. Parts may overlap: each character counts once. Empty if it is unknown, beside
-            a reference answer, or if there is none.
-        answer: The reference answer, for evaluators that grade answers. Not read by `evaluate`.
+        evidence: The parts of documents that answer the question, as a tuple. `evaluate` and `tune`
+            need them. Parts may overlap: each character counts once. Empty if the evidence is
+            unknown (then ``answer`` is needed) or if the documents do not answer the question.
+        answer: The reference answer, for evaluators that grade answers. `evaluate` ignores it.
+
+    Raises:
+        ValueError: If neither ``evidence`` nor ``answer`` is given, or a value is out of range.
     """
 
     question: NotBlank
@@ -75,7 +80,7 @@ class Question:
     @model_validator(mode="before")
     @classmethod
     def _check_use(cls, given: Any) -> Any:  # noqa: ANN401 - anything may be given
-        """Tell evidence that is not given from evidence that is empty."""
+        """Distinguish missing evidence from an empty list."""
         fields = given
         if isinstance(given, ArgsKwargs):  # the arguments of a call
             fields = {**dict(zip(_FIELDS, given.args, strict=False)), **(given.kwargs or {})}
@@ -83,14 +88,14 @@ class Question:
             return given
         if not str(fields.get("answer") or "").strip():
             raise ValueError(
-                "give evidence, a reference answer, or both; or evidence=[] if the documents do "
-                "not answer the question"
+                "pass evidence, answer, or both; or evidence=[] if the documents do not answer the "
+                "question"
             )
         return {name: value for name, value in fields.items() if name != "evidence"}
 
     @property
     def is_unanswerable(self) -> bool:
-        """True if the documents do not answer it: ``evidence=[]`` is given, and no answer."""
+        """True if the question has neither evidence nor a reference answer."""
         return not self.evidence and not self.answer.strip()
 
 
@@ -100,16 +105,16 @@ def locate_evidence(
     read_text: Callable[[str], str],
     name: str = "the index",
 ) -> tuple[Question, ...]:
-    """Return questions with the positions of their evidence, which must be in its document.
+    """Find the positions of quoted evidence, and check that all evidence is in its document.
 
     Args:
         questions: The questions.
-        lengths: The numbers of characters of the documents, by their ids.
-        read_text: Returns the text of a document by its id; called for quotations only.
-        name: What messages call the documents.
+        lengths: The length of each document in characters, by id.
+        read_text: Returns the text of a document by id; called only for quotations.
+        name: Name of the set of documents, for messages.
 
     Raises:
-        ValueError: If evidence is not in its document, or a quotation is not there exactly once.
+        ValueError: If a range is outside its document, or a quotation does not occur exactly once.
     """
     read_once = cache(read_text)
     found = []
@@ -124,14 +129,15 @@ def locate_evidence(
         found.append(replace(question, evidence=located))
     if problems:
         raise ValueError(
-            "evidence must be in its document, and a quotation in it once, whatever the white "
-            f"space; in {name}, {first_few(problems)}. Copy it, quote more, or give start and end"
+            "evidence must be a range within its document, or a quotation that occurs there "
+            f"exactly once (ignoring white space); in {name}, {first_few(problems)}. Copy the "
+            "quotation from the document, quote more, or pass start and end"
         )
     return tuple(found)
 
 
 def _locate(evidence: Evidence, length: int, read_text: Callable[[str], str]) -> Evidence:
-    """Return evidence with its position; a ValueError says why it has none."""
+    """Return evidence with its position; raise a ValueError if it cannot be located."""
     doc_id = evidence.doc_id
     if not evidence.is_quoted:
         if evidence.end > length:

@@ -56,7 +56,7 @@ __all__ = ["RSERetriever"]
 
 
 def _as_value_error(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return the check with ValueErrors for TypeErrors, which pydantic would not report."""
+    """Turn a check's TypeErrors into ValueErrors, because pydantic does not report TypeErrors."""
 
     def validate(value: Any) -> Any:  # noqa: ANN401 - anything may be given
         try:
@@ -67,37 +67,38 @@ def _as_value_error(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return validate
 
 
-# Fields that the indexer has, too.
+# Fields that the indexer has as well.
 _SHARED = ("vectorstore", "docstore", "text_splitter", "headers", "metadata_rules", "namespace")
 
 
 class RSERetriever(QuerySettings, BaseRetriever):
-    """A retriever that returns passages: the best runs of neighboring chunks.
+    """A retriever that returns passages (segments): the best runs of neighboring chunks.
 
-    It fetches candidate chunks, finds the segments of their documents that have the highest value
-    together (Relevant Segment Extraction), and returns them as exact slices of the source text. A
-    call takes the fields of `QuerySettings`, with ``rse_config`` for ``config``, and ``filter``.
+    It fetches candidate chunks, selects the segments of their documents with the highest total
+    value (Relevant Segment Extraction), and returns them as exact slices of the source text. A call
+    accepts the fields of `QuerySettings`, with ``rse_config`` for ``config``, and ``filter``.
 
     Each returned Document has:
 
-    - ``page_content``: the slice of the source
+    - ``page_content``: the slice of the source text
     - ``id``: the same for the same version of the document and the same range
-    - ``metadata``: all that holds for the whole document; ``chunk_id`` (the id again); ``doc_id``,
-      ``start_index`` and ``end_index`` (characters of the text, end exclusive);
-      ``relevance_score`` (the segment's value, a sum over its chunks); for metadata that changes
-      along the document, such as ``page``, ``page_start`` and ``page_end`` or what
-      ``metadata_rules`` say; and ``rse``, a dict with ``version``, ``chunk_start``, ``chunk_end``
-      (exclusive) and ``chunks``
+    - ``metadata``: all fields that are the same throughout the document; ``doc_id``,
+      ``start_index`` and ``end_index`` (characters of the text, end exclusive); ``chunk_id`` (a
+      copy of ``id``); ``relevance_score`` (the segment's value, a sum over its chunks); for fields
+      that change along the document, ``page_start`` and ``page_end`` (for ``page``) or the fields
+      defined by ``metadata_rules``; and ``rse``, a dict with ``version``, ``chunk_start``,
+      ``chunk_end`` (exclusive) and ``chunks``
 
-    Each entry of ``chunks`` has ``index``, ``length``, ``credited`` (the relevance with neighbor
-    credit) and ``value`` (what it adds to the segment), and either ``rank`` (from 0), ``score``
-    (None if there is none) and ``relevance``, or ``filled``: True. Where they apply, also
-    ``lexical_rank`` and ``lexical_score`` (``hybrid``); with several queries the ``query`` that it
-    fits best; and a filter's ``is_relevant``, ``relevance_explanation`` and ``relevance_failure``.
+    Each entry of ``chunks`` has ``index``, ``length``, ``credited`` (relevance with neighbor
+    credit) and ``value`` (its contribution to the segment). A candidate also has ``rank`` (from 0),
+    ``score`` (None if unknown) and ``relevance``; any other chunk has ``filled``: True. If they
+    apply, there are also ``lexical_rank`` and ``lexical_score`` (``hybrid``); the ``query`` that
+    the chunk matches best (several queries); and ``is_relevant``, ``relevance_explanation`` and
+    ``relevance_failure`` (relevance filters).
 
     Raises:
-        ValueError: At construction, if a field is unknown or out of its range, if not exactly one
-            of ``vectorstore`` and ``base_retriever`` is given, or if ``base_retriever`` or, for
+        ValueError: At construction, if a field is unknown or out of range; if not exactly one of
+            ``vectorstore`` and ``base_retriever`` is given; or if ``base_retriever`` or, for
             ``hybrid``, the docstore cannot apply ``search_kwargs``.
 
     Example:
@@ -119,29 +120,30 @@ class RSERetriever(QuerySettings, BaseRetriever):
     model_config = ConfigDict(validate_assignment=True)
 
     vectorstore: VectorStore | None = None
-    """Finds the candidates. Either this or ``base_retriever``."""
+    """Finds the candidates. Set either this or ``base_retriever``."""
     base_retriever: RetrieverLike | None = None
-    """Finds the candidates, best first: any retriever over chunks that `RSEIndexer` wrote."""
+    """Finds the candidates: any retriever that returns chunks written by `RSEIndexer`, best
+    first."""
     docstore: Annotated[BaseStore[str, Any], BeforeValidator(_as_value_error(as_docstore))]
-    """Holds the texts of the chunks: a store of Documents, or a byte store, which is wrapped."""
+    """Stores the texts of the chunks: a store of Documents or of bytes."""
     text_splitter: Annotated[Splitter, BeforeValidator(_as_value_error(check_splitter))] = Field(
         default_factory=default_text_splitter
     )
-    """Splits documents in `add_documents`. By default, chunks have at most 800 characters without
-    overlap and end with paragraphs, lines or sentences, see ``docs/splitters.md``."""
+    """Splits documents in `add_documents`. The default makes chunks of at most 800 characters,
+    without overlap, that end with paragraphs, lines or sentences; see ``docs/splitters.md``."""
     metadata_rules: Annotated[Mapping[str, Rule], BeforeValidator(check_rules)] = Field(
         default_factory=dict
     )
-    """How segments show metadata fields that change along a document, such as
-    ``{"slide": "range"}``; see `RSEIndexer`. Documents keep the rules they were stored with."""
+    """Rules for metadata fields that change along a document, such as ``{"slide": "range"}``; see
+    `RSEIndexer`. Documents keep the rules that they were stored with."""
     headers: HeaderMaker | None = None
-    """Makes the text that `add_documents` embeds in front of each chunk, see
-    `langchain_rse.headers`. It is not part of the returned text, unless ``include_header``."""
+    """Makes the header that `add_documents` embeds in front of each chunk; see
+    `langchain_rse.headers`. It is part of the returned text only with ``include_header``."""
     namespace: str = Field(default="", frozen=True)
-    """The namespace of the documents that this retriever reads and writes, see ``docs/tenants.md``;
-    empty for none."""
+    """Namespace of the documents that this retriever reads and writes; see ``docs/tenants.md``.
+    Empty for no namespace."""
 
-    # Made again when a field is set.
+    # Reset when a field is set.
     _indexer: RSEIndexer | None = PrivateAttr(default=None)
     _sources: Sources | None = PrivateAttr(default=None)
 
@@ -149,9 +151,9 @@ class RSERetriever(QuerySettings, BaseRetriever):
     def _check_sources(self) -> Self:
         if (self.vectorstore is None) == (self.base_retriever is None):
             given = "neither" if self.vectorstore is None else "both"
-            raise ValueError(f"give exactly one of vectorstore and base_retriever; got {given}")
+            raise ValueError(f"pass exactly one of vectorstore and base_retriever; got {given}")
         docstore = in_namespace(self.docstore, self.namespace, self.vectorstore)
-        self.__dict__["docstore"] = docstore  # without checking everything again
+        self.__dict__["docstore"] = docstore  # bypasses validation
         sources = Sources.of(self.vectorstore, self.base_retriever, docstore)
         check_search(sources, self)
         self._sources = sources
@@ -168,24 +170,24 @@ class RSERetriever(QuerySettings, BaseRetriever):
 
         Args:
             input: The query.
-            config: LangChain's config of the run.
-            **kwargs: Settings of the query, see `RSERetriever`.
+            config: LangChain's RunnableConfig.
+            **kwargs: Settings of the query; see `RSERetriever`.
 
         Returns:
-            The segments; none if the query is empty or nothing is relevant enough.
+            The segments; an empty list if the query is empty or nothing is relevant enough.
 
         Raises:
             TypeError: If an argument is unknown, the query is not a string, or a retriever,
-                reranker or ``query_generator`` returns something of a wrong type.
-            ValueError: If an argument is out of its range, or ``filter`` was not applied.
-            CandidateError: If a candidate does not say which chunk of which document it is.
-            MissingRecordError: If the docstore lacks a chunk or has no documents, unless
-                ``on_missing`` is ``"split"``.
+                reranker or ``query_generator`` returns a value of a wrong type.
+            ValueError: If an argument is out of range, or the search ignored ``filter``.
+            CandidateError: If the metadata of a candidate does not identify its chunk.
+            MissingRecordError: If a chunk is missing from the docstore or the docstore has no
+                documents, unless ``on_missing`` is ``"split"``.
             StoreMismatchError: If the docstore belongs to another vector store or embedding model,
                 or the vector store is empty.
 
         Warns:
-            UserWarning: If documents are excluded because they are unknown or cannot be read.
+            UserWarning: If documents are excluded because they are unknown or corrupt.
         """
         return super().invoke(input, _check_run_config(config), **kwargs)
 
@@ -215,10 +217,10 @@ class RSERetriever(QuerySettings, BaseRetriever):
         config: RunnableConfig | None = None,
         **kwargs: Any,  # noqa: ANN401 - as in `invoke`
     ) -> RSETrace:
-        """Answer a query as `invoke` does, with the same arguments, and return the trace of it.
+        """Answer a query like `invoke`, with the same arguments, but return its trace.
 
-        Print the trace for an explanation. Pass a `TraceCollector` in
-        ``config={"callbacks": [...]}`` for the traces of a chain or agent.
+        Print the trace to read the explanation. For traces of a chain or agent, pass a
+        `TraceCollector` in ``config={"callbacks": [...]}``.
         """
         collector = TraceCollector()
         self.invoke(query, _collecting(collector, config), **kwargs)
@@ -242,18 +244,18 @@ class RSERetriever(QuerySettings, BaseRetriever):
         config: RunnableConfig | None = None,
         **kwargs: Any,  # noqa: ANN401 - as in `invoke`
     ) -> SideBySide:
-        """Answer a query, and put the answer beside what another retriever returns.
+        """Answer a query, and compare the answer with another retriever's.
 
         Args:
             query: The query.
-            other: Any retriever over the same documents; its answer is cut at the length of the
-                segments. None for the best chunks of this retriever's own search.
-            config: LangChain's config of the run.
-            **kwargs: Settings of the query, as `invoke` takes them.
+            other: Any retriever over the same documents; its answer is cut to the length of the
+                segments. None for the top-k chunks of this retriever's search.
+            config: LangChain's RunnableConfig.
+            **kwargs: Settings of the query, as in `invoke`.
 
         Returns:
-            Both, with the text marked that one has and the other lacks; printed, lines with ``+``
-            in front of text that only the segments have. ``to_html`` writes a page.
+            Both answers, with the text marked that only one of them contains. In print, ``+``
+            marks lines that only the segments contain. ``to_html`` writes a page.
         """
         return run(self._compare(query, other, config, kwargs))
 
@@ -286,41 +288,45 @@ class RSERetriever(QuerySettings, BaseRetriever):
         seed: int = 0,
         show_progress: bool = False,
     ) -> FittedFloor:
-        """Find the score below which nothing is an answer, and keep it for ``score_floor``.
+        """Find the score below which a query counts as unanswerable, and store it.
 
-        General questions, which have nothing to do with most documents, and answered questions are
-        asked through the retriever's own search and reranker. The floor is kept in the docstore for
-        this vector store, embedding model and reranker; retrievers with ``score_floor="fitted"``,
-        the default, return nothing for a query that does not reach it.
+        The method asks general questions, which are unrelated to most documents, and answered
+        questions, with the search and reranker of this retriever. It stores the floor in the
+        docstore for this vector store, embedding model and reranker. Retrievers with
+        ``score_floor="fitted"``, the default, then return nothing for a query that does not reach
+        the floor.
 
-        With ``questions``, the floor is the value that at most a share ``lost`` of new questions of
-        the same kind are refused by, among those whose evidence is found: the
-        ``floor((n + 1) * lost)``-th lowest of ``n``, the finite-sample correction of split
+        With ``questions``, the floor refuses at most a share ``lost`` of new questions of the same
+        kind, among questions whose evidence the search finds. It is the
+        ``floor((n + 1) * lost)``-th lowest of ``n`` scores: the finite-sample correction of split
         conformal prediction (Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World",
-        2005; arXiv 2107.07511). Without, answered questions are sentences of the documents, each
-        searched in every chunk except its own, and the floor is halfway from the median of general
-        questions to the lowest share ``lost`` of sentences; behind a reranker, 0.3 of the way to
-        their lowest ``15 * lost``. That rule is measured, not proven.
+        2005; arXiv 2107.07511).
 
-        Words count, except behind a reranker, which reads them itself: a score is brought nearer by
-        the share of the question's words that one of the 20 best candidates has, times six standard
-        deviations of general questions.
+        Without ``questions``, the answered questions are sentences from the documents, each
+        searched in every chunk except its own. The floor is halfway between the median score of
+        general questions and the quantile ``lost`` of the sentences' scores; with a reranker, it is
+        0.3 of the way to the quantile ``15 * lost``. Benchmarks support this rule, but it gives no
+        guarantee.
+
+        Without a reranker, words of the question count as well: the bonus added to a score is the
+        largest share of the question's words found in one of the 20 best candidates, times six
+        standard deviations of the scores of general questions.
 
         Args:
-            questions: Questions with their evidence. None to ask sentences of the documents.
-            lost: The share of answered questions that may be refused, between 0 and 1.
-            seed: Seed of the sentences: the same seed asks the same.
+            questions: Questions with evidence. None to use sentences from the documents.
+            lost: Share of answered questions that may be refused, between 0 and 1 (exclusive).
+            seed: Seed for drawing sentences and questions; the same seed asks the same ones.
             show_progress: Show a progress bar; needs tqdm.
 
         Returns:
-            The floor; printed, what it refuses and a table. Before the first question, the logger
-            ``langchain_rse`` says at level INFO how many there are.
+            The floor. Print it to see which questions it refuses. Before the first question, the
+            logger ``langchain_rse`` reports the number of questions at level INFO.
 
         Raises:
-            CalibrationError: If the candidates have no scores, or all the same; if there are too
-                few questions for ``lost``, chunks or sentences, or they do not tell anything. After
-                an error, the floor of before is void.
-            ValueError: If an argument is out of its range, or evidence is not in its document.
+            CalibrationError: If candidates have no scores or equal scores; if there are too few
+                questions for ``lost``, too few chunks or sentences; or if scores do not separate
+                answered from general questions. After an error, no floor is stored.
+            ValueError: If an argument is out of range, or evidence is not in its document.
 
         Warns:
             UserWarning: If the floor refuses less than half of the general questions.
@@ -369,14 +375,14 @@ class RSERetriever(QuerySettings, BaseRetriever):
     ) -> Steps[list[Document]]:
         if not isinstance(query, str):
             raise TypeError(
-                f"the query must be a string; got {query!r:.200}. In a chain, take it out first: "
+                f"the query must be a string; got {query!r:.200}. In a chain, extract it first: "
                 'itemgetter("question") | retriever'
             )
         settings = settings_of_call(self, arguments)
         trace = yield from answer(query, self.sources, settings, callbacks)
         collectors = [handler for handler in handlers if isinstance(handler, TraceCollector)]
         if collectors:
-            trace.settings = settings.model_copy()  # the retriever's may be changed later
+            trace.settings = settings.model_copy()  # the retriever's settings may change later
             explained = RSETrace.of(trace)
             for collector in collectors:
                 collector.traces.append(explained)
@@ -384,8 +390,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
 
     @property
     def sources(self) -> Sources:
-        """Where candidates and texts come from, for modules of this package."""
-        if self._sources is None:  # this is a copy, perhaps with other stores
+        """The stores and retriever of queries, for modules of this package."""
+        if self._sources is None:  # this retriever is a copy, perhaps with other stores
             docstore = in_namespace(self.docstore, self.namespace, self.vectorstore)
             self._sources = Sources.of(self.vectorstore, self.base_retriever, docstore)
         return self._sources
@@ -421,18 +427,18 @@ class RSERetriever(QuerySettings, BaseRetriever):
     # Whole documents
 
     def document_access(self) -> DocumentAccess:
-        """What a caller may read of whole documents, by the filters of ``search_kwargs``.
+        """Return access to whole documents that pass the filters of ``search_kwargs``.
 
         Raises:
-            ValueError: If a filter cannot be applied to a document as a whole.
+            ValueError: If a filter cannot be applied to a whole document.
         """
         return document_access(self.sources, self)
 
     def documents(self) -> list[StoredDocument]:
-        """List the stored documents that pass the filters of ``search_kwargs``, by their ids.
+        """List the stored documents that pass the filters of ``search_kwargs``, ordered by id.
 
         Raises:
-            ValueError: If a filter cannot be applied to a document as a whole.
+            ValueError: If a filter cannot be applied to a whole document.
         """
         return self.document_access().documents()
 
@@ -444,9 +450,9 @@ class RSERetriever(QuerySettings, BaseRetriever):
         """Read the whole text of a document, as it was added.
 
         Raises:
-            MissingRecordError: If there is no such document, a filter excludes it, or text of it is
-                not stored.
-            ValueError: If a filter cannot be applied to a document as a whole.
+            MissingRecordError: If the document does not exist, a filter excludes it, or some of its
+                text is missing from the docstore.
+            ValueError: If a filter cannot be applied to a whole document.
         """
         return self.document_access().text(doc_id)
 
@@ -455,19 +461,19 @@ class RSERetriever(QuerySettings, BaseRetriever):
         return await in_thread(self.text, doc_id)
 
     def around(self, segment: Document, length: int) -> Document:
-        """Read a segment of this retriever with more of its document around it.
+        """Read a segment with more of the text around it.
 
         Args:
-            segment: A Document that this retriever returned.
-            length: The most characters to add on each side, at least 0.
+            segment: A Document returned by this retriever.
+            length: Maximum number of characters to add on each side, at least 0.
 
         Returns:
-            The longer slice of the source, with the metadata of a segment.
+            The longer slice of the source text, with the metadata of a segment.
 
         Raises:
             MissingRecordError: If the document was replaced or deleted, or a filter excludes it.
-            ValueError: If ``segment`` is none, ``length`` is negative, or a filter cannot be
-                applied to a document as a whole.
+            ValueError: If ``segment`` is not a segment, ``length`` is negative, or a filter cannot
+                be applied to a whole document.
         """
         return self.document_access().around(segment, length)
 
@@ -489,8 +495,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
     ) -> list[str]:
         """Add documents to both stores and return their ids; see `RSEIndexer.add_documents`.
 
-        Give whole documents, which ``text_splitter`` splits, and all their parts in one call; or
-        pieces with ``append``, each added to the end of what is stored.
+        Pass whole documents, each with all its parts in one call; ``text_splitter`` splits them.
+        With ``append``, pass pieces, which are added to the end of the stored documents.
         """
         return self.indexer.add_documents(
             documents,
@@ -511,7 +517,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         force: bool = False,
         show_progress: bool = False,
     ) -> list[str]:
-        """Like `add_documents`, async; takes async iterators as well."""
+        """Like `add_documents`, async; also accepts async iterators."""
         return await self.indexer.aadd_documents(
             documents,
             ids=ids,
@@ -535,8 +541,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
         Documents that the filters of ``search_kwargs`` exclude are not deleted.
 
         Raises:
-            ValueError: If there are no ``documents`` and stored ones would be deleted, or a filter
-                cannot be applied to a document as a whole.
+            ValueError: If ``documents`` is empty and stored documents would be deleted, or if a
+                filter cannot be applied to a whole document.
             Exception: All errors of `RSEIndexer.add_documents`. After an error, nothing is deleted.
         """
         return run(
@@ -554,7 +560,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         force: bool = False,
         show_progress: bool = False,
     ) -> SyncResult:
-        """Like `sync`, async; takes async iterators as well."""
+        """Like `sync`, async; also accepts async iterators."""
         steps = self._sync(
             documents, ids=ids, separate=separate, force=force, show_progress=show_progress
         )
@@ -569,7 +575,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         return self.indexer.sync_steps(documents, may_delete=may_delete, **options)
 
     def delete(self, ids: Sequence[str]) -> list[str]:
-        """Delete documents from both stores and return the ids of those that were there."""
+        """Delete documents from both stores and return the ids of the deleted documents."""
         return self.indexer.delete(ids)
 
     async def adelete(self, ids: Sequence[str]) -> list[str]:
@@ -578,15 +584,16 @@ class RSERetriever(QuerySettings, BaseRetriever):
 
     @property
     def indexer(self) -> RSEIndexer:
-        """The indexer with this retriever's stores: what else can be done with its index.
+        """The indexer of this retriever's stores, for adopting, checking and listing chunks.
 
         Raises:
             ValueError: If the retriever has no vector store to write to.
         """
         if self.vectorstore is None:
             raise ValueError(
-                "a retriever with a base_retriever has no vector store to write to; write with "
-                "RSEIndexer(vectorstore, docstore), using the store that base_retriever reads"
+                "a retriever with a base_retriever has no vector store to write to. Write with "
+                "RSEIndexer(vectorstore, docstore), using the vector store that base_retriever "
+                "searches"
             )
         if self._indexer is None:
             self._indexer = RSEIndexer(**{name: getattr(self, name) for name in _SHARED})
@@ -768,18 +775,17 @@ class RSERetriever(QuerySettings, BaseRetriever):
         show_progress: bool = False,
         **fields: Any,  # noqa: ANN401 - of any type
     ) -> Self:
-        """Make a retriever over an index that other code has built. Nothing is embedded.
+        """Make a retriever over an index that other code built, without embedding anything.
 
-        Reads the chunks from the vector store and writes their texts to the docstore, see
-        `RSEIndexer.adopt`. This is needed once, and again after other code has changed the
-        index.
+        Reads the chunks from the vector store and writes their texts to the docstore; see
+        `RSEIndexer.adopt`. Call this once, and again after other code has changed the index.
 
         Args:
-            vectorstore: The store. It is only read.
-            docstore: Where the texts of the chunks will be stored.
-            index: Which metadata fields say where a chunk belongs. None: recognized by usual names,
-                such as ``source``, ``page`` and ``start_index``; the logger ``langchain_rse`` says
-                which were taken, at level INFO.
+            vectorstore: The vector store. It is only read.
+            docstore: Stores the texts of the chunks.
+            index: The metadata fields that give each chunk's place in its document. None to
+                recognize usual names such as ``source``, ``page`` and ``start_index``; the logger
+                ``langchain_rse`` reports the chosen fields at level INFO.
             documents: The store's chunks with their ids, for stores that cannot list them.
             show_progress: Show progress bars; needs tqdm.
             **fields: Fields of the retriever.
@@ -788,8 +794,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
             The retriever.
 
         Raises:
-            AdoptionError: If chunks cannot be joined; or without ``index``, if no usual field names
-                the documents or gives the order.
+            AdoptionError: If chunks cannot be joined; or if ``index`` is None and no usual field
+                identifies the documents or gives the order of their chunks.
             TypeError: If the store cannot list its chunks and ``documents`` is not given.
 
         Warns:
@@ -823,15 +829,15 @@ class RSERetriever(QuerySettings, BaseRetriever):
 
 
 def _collecting(collector: TraceCollector, config: RunnableConfig | None) -> RunnableConfig:
-    # Never None: the callbacks of a chain around this call would be lost.
+    # Never None: that would drop the callbacks of a chain around this call.
     return merge_configs(_check_run_config(config) or {}, {"callbacks": [collector]})
 
 
 def _check_run_config(config: RunnableConfig | None) -> RunnableConfig | None:
-    """Return LangChain's config of a run; a TypeError for a config of this package."""
+    """Return LangChain's RunnableConfig; raise a TypeError for an RSEConfig or preset name."""
     if isinstance(config, (str, RSEConfig)):
         raise TypeError(
-            f"config of a call is LangChain's RunnableConfig; got {config!r:.200}. Give the "
-            "retriever's config as rse_config"
+            f"config of a call is LangChain's RunnableConfig; got {config!r:.200}. Pass an "
+            "RSEConfig or preset as rse_config"
         )
     return config

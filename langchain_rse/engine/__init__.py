@@ -1,7 +1,7 @@
-"""The algorithms on numpy arrays: computes relevance from scores, and segments from relevance.
+"""The algorithms, on numpy arrays: relevance from scores, and segments from relevance.
 
-Arrays have one number per chunk, in the order of the text, the chunks of several documents one
-document after the other. This package needs only numpy.
+Arrays have one number per chunk: document by document, in the order of the text. This package needs
+only numpy.
 """
 
 from langchain_rse.engine.calibration import (

@@ -1,4 +1,4 @@
-"""Calibration: turns the scores of a store or reranker into relevances in [0, 1]."""
+"""Calibration: maps the scores of a store or reranker to relevances in [0, 1]."""
 
 import functools
 import math
@@ -11,39 +11,39 @@ from numpy.typing import ArrayLike
 from langchain_rse.engine.problem import Floats
 
 Calibration = str | Callable[[Floats], ArrayLike]
-"""A name that `calibrate` knows, or a function from scores to relevances in [0, 1]."""
+"""The name of a method of `calibrate`, or a function from scores to relevances in [0, 1]."""
 
 RANK_RELEVANCE = 0.8
-"""Relevance of every candidate when only ranks can be trusted (dsRAG's constant)."""
+"""Relevance of every candidate if only ranks can be trusted (dsRAG's constant)."""
 
-# The two rerankers whose scores dsRAG calibrated (dsrag.reranker).
+# Beta parameters from dsRAG (dsrag.reranker), by reranker.
 _BETA_OF_RERANKER = {"cohere": (0.4, 0.4), "voyage": (0.5, 1.8)}
 _NAMES = ("identity", "minmax", "sigmoid", "rank", *_BETA_OF_RERANKER)
 _BETA = re.compile(r"beta\(\s*([^\s,()]+)\s*,\s*([^\s,()]+)\s*\)")
-# Approximate indexes return scores out of order by noise of single precision, up to this share of
-# the largest score.
+# Approximate indexes return scores out of order within single precision: up to this share of the
+# largest score.
 _NOISE = 2e-6
-# How far below 0 single precision may put the distance of equal vectors.
+# In single precision, the distance of equal vectors may fall this far below 0.
 _ROUNDING = 1e-4
-# The series of the beta function: the smallest term that counts, as a share of the sum.
+# Limits of the series of the beta function: the smallest term, as a share of the sum, and the
+# number of terms.
 _PRECISION = 1e-16
 _MOST_TERMS = 100_000
 
 
 def calibrate(scores: Sequence[float | None] | Floats, method: Calibration) -> Floats:
-    """Turn the scores of candidates, best first, into relevances in [0, 1].
+    """Map the scores of candidates, best candidate first, to relevances in [0, 1].
 
-    The order of the candidates is trusted, their scores only as far as they agree with it.
-    Scores that fall from first to last are similarities. Scores that rise are distances and are
-    negated. If they do neither, or if one is missing or not finite, every candidate gets
-    `RANK_RELEVANCE`.
+    The order of the candidates is authoritative. Scores that fall from first to last are
+    similarities; scores that rise are distances and are negated. If scores do neither, or if a
+    score is missing or not finite, every candidate gets `RANK_RELEVANCE`.
 
     Args:
         scores: One score per candidate, best candidate first.
-        method: How to calibrate:
+        method: The calibration:
 
-            - ``"identity"``: the score, limited to [0, 1]; of a distance d, 1 - d; of a
-              negated similarity, which starts below 0, the similarity
+            - ``"identity"``: the score, clipped to [0, 1]; 1 - d for a distance d; the similarity
+              for a negated similarity (scores that rise from below 0)
             - ``"minmax"``: 0 for the worst candidate, 1 for the best; see `minmax`
             - ``"sigmoid"``: for logits; see `sigmoid`
             - ``"beta(a, b)"``: the regularized incomplete beta function; see `beta_cdf`
@@ -55,8 +55,8 @@ def calibrate(scores: Sequence[float | None] | Floats, method: Calibration) -> F
         Shape ``(candidates,)``, each in [0, 1].
 
     Raises:
-        ValueError: If the method is not one of these, or a function returns
-            anything but one finite number per candidate.
+        ValueError: If the method is unknown, or a function does not return one finite number per
+            candidate.
     """
     if method not in _NAMES:
         check_calibration(method)
@@ -79,8 +79,8 @@ def calibrate(scores: Sequence[float | None] | Floats, method: Calibration) -> F
         return minmax(oriented)
     if method == "sigmoid":
         return sigmoid(oriented)
-    # The other methods need similarities. Scores that rise from below 0 are negated similarities
-    # already, for no distance is negative.
+    # The other methods need similarities. Scores that rise from below 0 are negated similarities,
+    # because distances are never negative.
     if not is_falling and values[0] >= -_ROUNDING:
         oriented = 1.0 + oriented
     similarity = oriented.clip(0.0, 1.0)
@@ -91,7 +91,7 @@ def calibrate(scores: Sequence[float | None] | Floats, method: Calibration) -> F
 
 
 def check_calibration(method: Calibration) -> Calibration:
-    """Return the method if `calibrate` knows it, else raise a ValueError with what is allowed."""
+    """Return the method if `calibrate` supports it, else raise a ValueError."""
     is_name = method in _NAMES or _beta_parameters(str(method)) is not None
     if not (is_name or callable(method)):
         raise ValueError(
@@ -103,7 +103,7 @@ def check_calibration(method: Calibration) -> Calibration:
 
 @functools.cache
 def _beta_parameters(method: str) -> tuple[float, float] | None:
-    """The parameters of a beta calibration; None for any other name."""
+    """Return the parameters of a beta calibration; None for any other name."""
     if method in _BETA_OF_RERANKER:
         return _BETA_OF_RERANKER[method]
     match = _BETA.fullmatch(method)
@@ -130,7 +130,7 @@ def _calibrate_by_function(scores: Floats, function: Callable[[Floats], ArrayLik
 
 
 def minmax(scores: Floats) -> Floats:
-    """Scale scores linearly: the lowest becomes 0 and the highest 1; scores all equal become 1."""
+    """Scale scores linearly to [0, 1], lowest to highest. If all are equal, all become 1."""
     spread = np.ptp(scores)
     if spread == 0:
         return np.ones_like(scores)
@@ -138,21 +138,21 @@ def minmax(scores: Floats) -> Floats:
 
 
 def sigmoid(logits: Floats) -> Floats:
-    """The logistic function 1 / (1 + exp(-x)), for the logits of cross-encoders."""
-    # Written with tanh, which does not overflow.
+    """Return the logistic function 1 / (1 + exp(-x)), for the logits of cross-encoders."""
+    # Unlike exp, tanh does not overflow.
     return np.asarray(0.5 * (1.0 + np.tanh(0.5 * logits)), dtype=np.float64)
 
 
 def beta_cdf(x: Floats, a: float, b: float) -> Floats:
-    """The regularized incomplete beta function I_x(a, b).
+    """Return the regularized incomplete beta function I_x(a, b).
 
-    Rerankers crowd their scores near 0 and 1; this spreads them evenly (dsRAG). ``x`` has numbers
-    in [0, 1], ``a`` and ``b`` are positive. Computed by the series DLMF 8.17.8, whose terms are all
+    Scores of rerankers crowd near 0 and 1; this function spreads them evenly (dsRAG). ``x`` is in
+    [0, 1]; ``a`` and ``b`` are positive. Computed with the series DLMF 8.17.8, whose terms are all
     positive; agrees with ``scipy.special.betainc`` to 1e-12.
     """
     x = np.asarray(x, dtype=np.float64)
-    # The series converges fast below the mean of the distribution; above it, use
-    # the symmetry I_x(a, b) = 1 - I_{1-x}(b, a), DLMF 8.17.4.
+    # The series converges fast below the mean of the distribution. Above the mean, use the
+    # symmetry I_x(a, b) = 1 - I_{1-x}(b, a), DLMF 8.17.4.
     above = x > (a + 1.0) / (a + b + 2.0)
     result = np.empty_like(x)
     result[~above] = _beta_below_mean(x[~above], a, b)

@@ -1,6 +1,6 @@
-"""Finds passages that stand word for word in other texts, wherever they begin there.
+"""Finds passages that occur word for word in other texts, at any position.
 
-Windows of some characters are looked up, in time proportional to the size of the texts.
+Looks up windows of fixed size, in time proportional to the length of the texts.
 """
 
 from __future__ import annotations
@@ -12,39 +12,39 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-# The characters of a window.
+# The size of a window in characters.
 _WINDOW = 32
-# In a repetitive text, only so many places with the same window are compared.
+# At most this many occurrences of a window are compared, for repetitive texts.
 _MOST_PLACES = 8
-# The fewest characters, without white space, of a text that counts as a copy: some 30 words.
+# The length of the shortest text that counts as a copy, without white space: about 30 words.
 _SHORTEST_COPY = 150
 
-# Lines below headings: their signs depend on the level of the heading.
+# Underlines of headings: their characters depend on the level of the heading.
 _RULE = re.compile(r"([=~^*#+.-])\1\1\1+")
 
 ChunkPlace = tuple[int, int]
-"""The number of a document, and the number of a chunk of it."""
+"""The numbers of a document and of one of its chunks."""
 
 
 def find_copied(
     documents: Sequence[Mapping[int, str]],
     may_drop: Callable[[ChunkPlace, int], bool],
 ) -> dict[ChunkPlace, int]:
-    """Find chunks whose whole text stands word for word in chunks of a better document.
+    """Find chunks whose whole text occurs word for word in chunks of a better document.
 
-    Neighboring chunks are compared as one text, since chunks of two documents rarely end at the
-    same places of a passage. White space does not count. Short texts, such as a turn of a chat or a
-    heading, are no copies.
+    Neighboring chunks are compared as one text, because two documents rarely split a passage at the
+    same positions. White space is ignored. Short texts, such as a turn of a chat or a heading,
+    never count as copies.
 
     Args:
-        documents: The texts of the chunks of each document by their numbers, without overlap; the
-            best document first.
-        may_drop: Gets a copy, and the number of the document that has its text. Returns False if
-            the copy is to be kept.
+        documents: For each document, best first: the texts of its chunks by number, without
+            overlap.
+        may_drop: Called with a copy and the number of the document that contains its text. Returns
+            False to keep the copy.
 
     Returns:
-        The number of the document that has the text of each copy, the first one that has it; copies
-        are in the order of ``documents``.
+        For each copy, the number of the first document that contains its text; copies are in the
+        order of ``documents``.
     """
     if len(documents) <= 1:
         return {}
@@ -70,19 +70,19 @@ def find_copied(
 
 
 def comparable(text: str) -> str:
-    """The text without white space, which depends on line breaks, and without rules of signs."""
+    """Return a text without white space and underlines, which vary with the layout."""
     without_rules = _RULE.sub("", text)
     return "".join(without_rules.replace(" ", "").split())  # fewer words are split faster
 
 
 def _may_share(documents: Sequence[Mapping[int, str]]) -> bool:
-    """True if a chunk may stand in a better document: a quick check that misses no copy."""
-    known: set[str] = set()  # the windows that lie side by side in better documents
+    """True if a chunk may occur in a better document: a quick check that misses no copy."""
+    known: set[str] = set()  # consecutive windows of better documents
     for texts in documents:
         for text in texts.values():
             if len(text) < _SHORTEST_COPY:
                 continue
-            # One of the windows of a text that has this one begins within the first window here.
+            # If a text contains this one, one of its windows begins in the first window here.
             beginning = [text[offset : offset + _WINDOW] for offset in range(_WINDOW)]
             if not known.isdisjoint(beginning):
                 return True
@@ -93,7 +93,7 @@ def _may_share(documents: Sequence[Mapping[int, str]]) -> bool:
 
 
 def _joined_neighbors(texts: Mapping[int, str]) -> Iterator[str]:
-    """Join the texts of chunks that follow one another; texts are given by chunk numbers."""
+    """Join the texts of consecutive chunks; ``texts`` is by chunk number."""
     joined: list[str] = []
     previous = None
     for index in sorted(texts):
@@ -107,14 +107,14 @@ def _joined_neighbors(texts: Mapping[int, str]) -> Iterator[str]:
 
 @dataclass
 class Passages:
-    """Texts in which passages are found that stand there word for word.
+    """An index of texts that finds passages occurring word for word in them.
 
-    Passages of at least two windows, which is 64 characters, are found, and some shorter ones. All
-    texts are given without white space.
+    It finds all passages of at least two windows (64 characters), and some shorter ones. All texts
+    are given without white space.
     """
 
     _texts: list[str] = field(init=False, default_factory=list)
-    # Where the windows begin that lie side by side in the texts: the text's number, and the place.
+    # The number and position of each text's consecutive windows, by window.
     _places: dict[str, list[tuple[int, int]]] = field(init=False, default_factory=dict)
 
     def add(self, text: str) -> None:
@@ -127,9 +127,9 @@ class Passages:
                 places.append((number, start))
 
     def find(self, passage: str) -> int | None:
-        """The number of the first text that contains all of a passage; None if none does."""
+        """Return the number of the first text that contains a whole passage, or None."""
         found: list[int] = []
-        # One of the windows of a text begins within the first window of the passage.
+        # If a text contains the passage, one of its windows begins in the passage's first window.
         for offset in range(_WINDOW):
             for number, start in self._places.get(passage[offset : offset + _WINDOW], ()):
                 passage_start = start - offset
@@ -138,13 +138,13 @@ class Passages:
         return min(found, default=None)
 
     def shared_characters(self, text: str) -> NDArray[np.bool_]:
-        """Which characters of a text are in passages that stand in these texts."""
+        """Return a mask of the characters in passages that also occur in the indexed texts."""
         is_shared = np.zeros(len(text), np.bool_)
         for begin in range(len(text) - _WINDOW + 1):
             end = begin + _WINDOW
             for number, start in self._places.get(text[begin:end], ()):
                 other = self._texts[number]
-                # Beside the first and the last window of a passage, less than a window is left.
+                # A passage extends less than one window beyond its first and last window.
                 before = text[max(begin - _WINDOW, 0) : begin]
                 other_before = other[max(start - _WINDOW, 0) : start]
                 after = text[end : end + _WINDOW]
@@ -155,7 +155,7 @@ class Passages:
 
 
 def _count_equal(one: str, other: str) -> int:
-    """The number of characters with which both texts begin."""
+    """Return the length of the common beginning of two texts."""
     count = 0
     for sign, other_sign in zip(one, other, strict=False):
         if sign != other_sign:

@@ -1,20 +1,20 @@
-"""The exact solver: finds the segments that are worth most together, with or without a budget.
+"""The exact solver: finds the segments with the highest total value, with or without a budget.
 
-With the relevance r_i >= 0 and the weight w_i > 0 of each chunk, it maximizes over all sets of
+Given the relevance r_i >= 0 and the weight w_i > 0 of each chunk, it maximizes over all sets of
 disjoint segments within documents
 
     sum over segments of ( sum over chunks i of w_i * (r_i - penalty)  -  cost * penalty )
 
-where cost = segment_cost * min(1, weight of the document), since a document shorter than an average
-chunk has less context to lose.
+where cost = segment_cost * min(1, weight of the document), because a document shorter than an
+average chunk has less context to lose.
 
-1. **One penalty** takes a dynamic program with two states per chunk, in a segment or not:
+1. **One penalty**: a dynamic program with two states per chunk, in a segment or not, see
    `solve_at_penalty`.
-2. **All penalties.** Joining two segments saves the cost of one, so the solutions for falling
-   penalties are nested: each chunk has a threshold penalty, below which it is in the solution.
-   `langchain_rse.engine.thresholds` computes them all at once.
-3. **A budget** takes chunks by falling threshold; those with the same threshold, such as a gap and
-   what it connects, in the order of what each adds for the room it costs: `rank_chunks`.
+2. **All penalties**: merging two segments saves the cost of one, so the solutions for falling
+   penalties are nested. Each chunk has a threshold penalty; below it, the chunk is in the solution.
+   `langchain_rse.engine.thresholds` computes all thresholds at once.
+3. **A budget**: take chunks by falling threshold. Chunks with the same threshold, such as a gap and
+   its neighbors, are taken in the order of their gain per length, see `rank_chunks`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from langchain_rse.engine.problem import (
 )
 from langchain_rse.engine.thresholds import threshold_penalties
 
-# Replaces a penalty of 0: so small that it only decides ties.
+# Replaces a penalty of 0; so small that it only breaks ties.
 _LEAST_PENALTY = 1e-200
 # Relative differences below this count as rounding errors.
 _ROUNDING = 1e-10
@@ -56,25 +56,25 @@ def solve_exact(
     boundaries: Sequence[int] = (),
     document_weights: ArrayLike | None = None,
 ) -> list[Segment]:
-    """Choose the segments that are worth most together at one penalty.
+    """Choose the segments with the highest total value at one penalty.
 
-    Of equal solutions, the one with less text and fewer segments is taken.
+    Ties are broken in favor of less text and fewer segments.
 
     Args:
         relevance: Shape ``(chunks,)``, at least 0.
-        penalty: What a chunk of weight 1 costs, at least 0.
-        weights: Shape ``(chunks,)``, positive; None weighs each chunk 1.
-        segment_cost: What a segment costs beyond its chunks, in chunks of weight 1; at least 0. In
-            a document that weighs less than 1, it costs that share of it.
-        boundaries: Indices at which a document starts, or a part of one; no segment crosses one.
+        penalty: Cost of a chunk of weight 1, at least 0.
+        weights: Shape ``(chunks,)``, positive; None gives each chunk the weight 1.
+        segment_cost: Additional cost of each segment, in chunks of weight 1; at least 0. In a
+            document whose weight is below 1, it is multiplied by that weight.
+        boundaries: Indices at which a document, or a part of one, starts. No segment crosses one.
         document_weights: Shape ``(chunks,)``, positive: the weight of each chunk's document. None
-            if all chunks of each document are given.
+            if the arrays contain all chunks of each document.
 
     Returns:
-        The segments, best first; equal ones by position.
+        The segments, best first; ties by position.
 
     Raises:
-        ValueError: If an argument is out of its range or not finite.
+        ValueError: If an argument is out of range or not finite.
 
     Example:
         >>> [segment[:2] for segment in solve_exact([0.1, 0.9, 0.2, 0.8, 0, 0.7], penalty=0.25)]
@@ -117,21 +117,26 @@ def solve_budget(
 ) -> list[Segment]:
     """Choose the best segments that fit a budget of text.
 
-    This is the solution of `solve_exact` for the given penalty or, if it is longer than the budget,
-    for the smallest penalty at which it fits; then the chunks that the next smaller penalty adds,
-    up to the first that does not fit. A larger budget only ever adds chunks.
-
-    Arguments not listed here, results and errors are those of `solve_exact`.
+    If the solution of `solve_exact` for the given penalty fits the budget, this is the result. If
+    not, it is the solution for the smallest penalty at which it fits, plus chunks that the next
+    smaller penalty adds, up to the first that does not fit. A larger budget only adds chunks.
 
     Args:
         relevance: Shape ``(chunks,)``, at least 0.
-        lengths: Shape ``(chunks,)``, positive: how much of the budget each chunk takes. A
-            chunk weighs its length over the mean length of those of positive relevance.
-        budget: The most that all segments together may take, at least 0.
-        penalty: The least penalty, at least 0: 0 fills the budget as long as anything is relevant.
+        lengths: Shape ``(chunks,)``, positive: the length of each chunk, in the unit of the budget.
+            The weight of a chunk is its length divided by the mean length of the chunks with
+            positive relevance.
+        budget: Maximum length of all segments together, at least 0.
+        penalty: Minimum penalty, at least 0. 0 fills the budget as long as anything is relevant.
         segment_cost: As in `solve_exact`.
         boundaries: As in `solve_exact`.
-        document_lengths: Like ``document_weights``, in the unit of ``lengths``.
+        document_lengths: Like ``document_weights`` of `solve_exact`, in the unit of ``lengths``.
+
+    Returns:
+        The segments, best first; ties by position.
+
+    Raises:
+        ValueError: If an argument is out of range or not finite.
 
     Example:
         >>> [s[:2] for s in solve_budget([0, 0.6, 0.5, 0, 0.9], [100] * 5, budget=250)]
@@ -169,10 +174,10 @@ def rank_chunks(
     boundaries: Sequence[int] = (),
     document_lengths: ArrayLike | None = None,
 ) -> Ranking:
-    """Order chunks as `solve_budget`, with the same arguments, takes them as the budget grows.
+    """Order chunks as `solve_budget`, with the same arguments, adds them when the budget grows.
 
-    The order does not depend on the budget. It has the chunks that fit, and at least the one after
-    them, if any is left that is worth the penalty. The arguments are not checked.
+    The order does not depend on the budget. The result contains at least the chunks that fit and
+    the next one, if there is another that reaches the penalty. Arguments are not validated.
     """
     problem = make_problem(
         relevance,
@@ -198,12 +203,12 @@ def rank_chunks(
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Chunks in the order in which a growing budget takes them, made by `rank_chunks`.
+    """The order in which a growing budget adds chunks, made by `rank_chunks`.
 
     Attributes:
-        problem: The chunks, and what they are worth and cost.
-        thresholds: The threshold penalty of each chunk, by its index, in this order.
-        weights: The weight of each chunk, shape ``(chunks,)``; relevant chunks weigh 1 on average.
+        problem: The chunks with their relevance, lengths and costs.
+        thresholds: The threshold penalty of each chunk, by index, in the order of the chunks.
+        weights: The weight of each chunk, shape ``(chunks,)``; relevant chunks have a mean of 1.
     """
 
     problem: Problem
@@ -212,11 +217,11 @@ class Ranking:
 
     @property
     def chunks(self) -> list[int]:
-        """The indices of the chunks, in this order."""
+        """The indices of the chunks, in the order in which they are added."""
         return list(self.thresholds)
 
     def within(self, budget: float) -> list[int]:
-        """The first chunks, up to the first that does not fit the budget."""
+        """Return the first chunks, up to the first that does not fit the budget."""
         fitting: list[int] = []
         total = 0.0
         for chunk in self.thresholds:
@@ -227,38 +232,38 @@ class Ranking:
         return fitting
 
     def steps(self, first: Sequence[int] = ()) -> list[Bounds]:
-        """Divide the order into steps that make no segment worth less than nothing.
+        """Divide the order into steps after which no segment has a negative value.
 
-        A chunk is delayed until later chunks next to it make its segment worth enough; all of them
-        are then one step, ``(start, end)``.
+        A chunk is deferred until later chunks next to it bring its segment to a value of at least
+        0; together they form one step, ``(start, end)``.
 
         Args:
-            first: Chunks that are taken before all others, whatever their segments are worth.
+            first: Chunks to take before all others, whatever the values of their segments.
         """
         problem = self.problem
         borders = problem.borders
         steps: list[Bounds] = []
         taken: set[int] = set()
-        delayed: set[int] = set()
+        deferred: set[int] = set()
         for chunk in dict.fromkeys([*first, *self.thresholds]):
-            step = extend((chunk, chunk + 1), delayed, borders)
+            step = extend((chunk, chunk + 1), deferred, borders)
             is_alone = step == (chunk, chunk + 1)
-            is_worth_penalty = problem.relevance.item(chunk) >= problem.penalty
+            reaches_penalty = problem.relevance.item(chunk) >= problem.penalty
             is_accepted = chunk in first
-            if is_alone and is_worth_penalty and count_neighbors(step, taken, borders):
-                is_accepted = True  # such a chunk never lowers the value of a segment
+            if is_alone and reaches_penalty and count_neighbors(step, taken, borders):
+                is_accepted = True  # this chunk cannot lower the value of a segment
             if not is_accepted:
                 is_accepted = problem.value(extend(step, taken, borders)) >= 0
             if is_accepted:
                 steps.append(step)
                 taken.update(range(*step))
-                delayed.difference_update(range(*step))
+                deferred.difference_update(range(*step))
             else:
-                delayed.add(chunk)
+                deferred.add(chunk)
         return steps
 
     def segments(self, chunks: Iterable[int]) -> list[Segment]:
-        """The segments that these chunks form, best first; equal ones by position."""
+        """Return the segments that these chunks form, best first; ties by position."""
         problem = self.problem
         joined: list[Bounds] = []
         for chunk in sorted(chunks):
@@ -271,28 +276,29 @@ class Ranking:
 
 
 def solve_at_penalty(problem: Problem, penalty: float) -> list[Bounds]:
-    """Find the segments that are worth most together at a penalty, in the order of the text.
+    """Find the segments with the highest total value at a penalty, in the order of the text.
 
-    A dynamic program with two states, in a segment or in none. It visits only chunks that are worth
-    the penalty, since segments begin and end on those.
+    A dynamic program with two states, in a segment or not. It visits only chunks whose relevance
+    exceeds the penalty, because segments begin and end with these.
     """
     penalty = max(penalty, _LEAST_PENALTY)
     relevant = problem.relevant
     values = relevant.gains - penalty * relevant.lengths
     visited = np.flatnonzero(values > 0)
-    # What a segment loses by reaching from the relevant chunk before up to this one, and so from
-    # one visited chunk to the next.
+    # The loss of extending a segment from the previous relevant chunk to each relevant chunk, and
+    # from each visited chunk to the next.
     losses = penalty * relevant.gaps - np.minimum(values, 0.0)
     losses_between = np.full(visited.size, np.inf)
     if visited.size > 1:
         losses_between[1:] = np.add.reduceat(losses[: visited[-1] + 1], visited[:-1] + 1)
     costs = penalty * relevant.segment_costs[visited]
 
-    segments: list[Bounds] = []  # the best ones that end before or with the current chunk
-    # The best segment that reaches the current chunk, and how many segments stand before it.
+    segments: list[Bounds] = []  # the best segments that end at or before the current chunk
+    # The start of the best segment that reaches the current chunk, and the number of segments
+    # before it.
     start = 0
     count_before = 0
-    # How much better it is to be in no segment than in that one.
+    # The advantage of the solution without this segment over the solution with it.
     advantage = np.inf
     for chunk, value, loss, cost in zip(
         relevant.indices[visited].tolist(),
@@ -308,7 +314,7 @@ def solve_at_penalty(problem: Problem, penalty: float) -> list[Bounds]:
             start = chunk
             count_before = len(segments)
             if segments and segments[-1][1] == chunk and chunk not in problem.borders:
-                # At a segment cost of 0, it is worth as much to begin a segment here.
+                # With a segment cost of 0, beginning a new segment here has the same value.
                 start = segments[-1][0]
                 count_before -= 1
         if advantage < 0:
@@ -318,17 +324,17 @@ def solve_at_penalty(problem: Problem, penalty: float) -> list[Bounds]:
 
 
 def _highest_thresholds(problem: Problem, budget: float) -> list[tuple[float, int]]:
-    """Compute the highest thresholds, of more chunks than fit the budget; or all of them.
+    """Compute the highest thresholds, until their chunks exceed the budget, or all thresholds.
 
-    Returns each with the index of its chunk.
+    Returns pairs of a threshold and the index of its chunk.
     """
-    # Guess a penalty whose solution is a little longer than the budget: the solution has at least
-    # the chunks that are worth a segment of their own.
+    # Guess a penalty whose solution is a little longer than the budget. The solution contains at
+    # least the chunks that pay for a segment alone.
     relevant = problem.relevant
     thresholds_alone = relevant.gains / (relevant.lengths + relevant.segment_costs)
     order = np.argsort(-thresholds_alone)
     totals = np.cumsum(relevant.lengths[order])
-    # One more, since chunks whose threshold is this very penalty are left out.
+    # One more, because chunks whose threshold equals the penalty are not in the solution.
     beyond = np.searchsorted(totals, budget, side="right") + 1
     penalty = problem.penalty
     if beyond < order.size:
@@ -338,7 +344,7 @@ def _highest_thresholds(problem: Problem, budget: float) -> list[tuple[float, in
         thresholds = []
         total = 0.0
         for threshold, chunk in threshold_penalties(problem, solve_at_penalty(problem, penalty)):
-            # Rounding may have left out other chunks with exactly the penalty as their threshold.
+            # Rounding may have dropped other chunks whose threshold equals the penalty.
             if threshold > penalty * (1 + _ROUNDING):
                 thresholds.append((threshold, chunk))
                 total += problem.lengths.item(chunk)
@@ -349,19 +355,19 @@ def _highest_thresholds(problem: Problem, budget: float) -> list[tuple[float, in
 
 
 def _take_densest_first(problem: Problem, chunks: set[int], taken: set[int]) -> list[int]:
-    """Order chunks of equal threshold by what each adds for the room that it costs.
+    """Order chunks of equal threshold by density: gain divided by cost.
 
-    Each is added to ``taken``, the chunks that came before: beside one of those, a chunk costs
-    less, as it begins no segment.
+    Adds each chunk to ``taken``, the chunks taken before. Next to one of them, a chunk costs less,
+    because it does not begin a segment.
     """
     order: list[int] = []
     queue: list[tuple[float, int]] = []
-    changed = chunks  # those with a new density: what a chunk adds, divided by what it costs
+    changed = chunks  # chunks whose density has changed
     while True:
         for chunk in changed:
             length = problem.lengths.item(chunk)
             gain = length * problem.relevance.item(chunk)
-            # 1 for a chunk alone, -1 for a chunk that joins two segments.
+            # 1 for an isolated chunk, -1 for a chunk that merges two segments.
             added_segments = 1 - count_neighbors((chunk, chunk + 1), taken, problem.borders)
             cost = length + added_segments * problem.segment_costs.item(chunk)
             density = 0.0
@@ -377,5 +383,5 @@ def _take_densest_first(problem: Problem, chunks: set[int], taken: set[int]) -> 
         _, chunk = heapq.heappop(queue)
         taken.add(chunk)
         order.append(chunk)
-        # Their density is higher now, so that their new entries come before the old ones.
+        # Their density has risen, so their new entries come before the old ones.
         changed = chunks & {chunk - 1, chunk + 1}

@@ -1,7 +1,7 @@
 """The published solvers: greedy search, and the best single segment.
 
-Sources: the greedy search is dsRAG's (``dsrag.rse.get_best_segments``); the best single segment
-is the maximum subarray problem (Kadane, in Bentley, "Programming Pearls", 1984).
+Sources: greedy search is from dsRAG (``dsrag.rse.get_best_segments``); the best single segment is
+the maximum subarray problem (Kadane, in Bentley, "Programming Pearls", 1984).
 """
 
 from collections import deque
@@ -29,33 +29,32 @@ def solve_greedy(
     minimum_value: float,
     boundaries: Sequence[int] = (),
 ) -> list[Segment]:
-    """Take the most valuable segment again and again: the published RSE algorithm.
+    """Repeatedly take the most valuable segment: the published RSE algorithm.
 
-    A segment starts and ends on chunks whose value is not negative. Each step takes the
-    segment of the highest sum among those that are at most ``max_length`` long, cross no
-    boundary, overlap none taken before, and keep the total within
-    ``overall_max_length``. Equal sums: the earlier start wins, then the shorter segment.
-    The search ends when no segment is worth ``minimum_value``.
+    A segment starts and ends with chunks whose value is not negative. Each step takes the segment
+    with the highest sum that has at most ``max_length`` chunks, crosses no boundary, overlaps no
+    segment taken before, and keeps the total within ``overall_max_length``. Ties: the earlier start
+    wins, then the shorter segment. The search ends when no segment reaches ``minimum_value``.
 
     Args:
-        values: Shape ``(chunks,)``, or ``(queries, chunks)``: then the queries take
-            turns, one segment each, over the same chunks and the same total.
-        max_length: The most chunks a segment may have, at least 1.
-        overall_max_length: The most chunks all segments may have together, at least 0.
-        minimum_value: The least a segment must be worth.
+        values: Shape ``(chunks,)``, or ``(queries, chunks)``: the queries then take turns, one
+            segment each, over the same chunks and the same total.
+        max_length: Maximum number of chunks in a segment, at least 1.
+        overall_max_length: Maximum number of chunks in all segments together, at least 0.
+        minimum_value: Minimum value of a segment.
         boundaries: Indices at which a document starts; no segment crosses one.
 
     Returns:
         The segments in the order in which they were taken.
 
     Raises:
-        ValueError: If an argument is out of its range, or a value is not finite.
+        ValueError: If an argument is out of range, or a value is not finite.
     """
     rows = np.atleast_2d(check_array("values", values, dimensions=(1, 2)))
     max_length = check_count("max_length", max_length, least=1)
     room = check_count("overall_max_length", overall_max_length, least=0)
     if np.isnan(minimum_value):
-        raise ValueError("minimum_value is nan; give a number, for example 0.5")
+        raise ValueError("minimum_value must be a number, such as 0.5; got nan")
     limits = check_boundaries(boundaries, rows.shape[1])
     longest = min(max_length, room)
     queries = deque(_tabulate(row, limits, longest) for row in rows)
@@ -64,7 +63,7 @@ def solve_greedy(
         table = queries.popleft()
         segment = table.best(room)
         if segment is None or segment.value < max(minimum_value, 0.0):
-            # This query is done: what does not fit now never will, since the room only shrinks.
+            # This query is done: the room only shrinks, so later turns cannot take more.
             continue
         chosen.append(segment)
         room -= segment.end - segment.start
@@ -75,11 +74,17 @@ def solve_greedy(
 
 
 def best_segment(values: ArrayLike, *, max_length: int | None = None) -> Segment | None:
-    """Find the one segment of the highest sum; of equal segments the first.
+    """Find the segment with the highest sum in one document; of ties, the first.
 
-    The values are those of the chunks of one document, finite; ``max_length`` is the most chunks
-    the segment may have, at least 1, or None for no limit. Other arguments are a ValueError.
-    Returns None if no segment is worth more than 0.
+    Args:
+        values: The values of the document's chunks, finite, shape ``(chunks,)``.
+        max_length: Maximum number of chunks in the segment, at least 1; None for no limit.
+
+    Returns:
+        The segment; None if no segment has a value above 0.
+
+    Raises:
+        ValueError: If an argument is out of range or not finite.
 
     Example:
         >>> best_segment([-0.2, -0.2, 0.4, 0.8, -0.1])
@@ -93,7 +98,7 @@ def best_segment(values: ArrayLike, *, max_length: int | None = None) -> Segment
     best: Segment | None = None
     best_value = 0.0
     start = 0
-    running = 0.0  # the value of the best segment that ends with the chunk before
+    running = 0.0  # the value of the best segment that ends with the previous chunk
     for index, value in enumerate(array.tolist()):
         if running < 0:
             start = index
@@ -118,20 +123,20 @@ class _SegmentTable(NamedTuple):
 
     starts: Indices  # shape (starts, 1)
     ends: Indices
-    sums: Floats  # -inf for ranges that are no segments
+    sums: Floats  # -inf for ranges that are not allowed
 
     def best(self, max_length: int) -> Segment | None:
-        """Find the segment of the highest sum that is not too long; its value may be -inf."""
+        """Find the segment with the highest sum within a length; its value may be -inf."""
         sums = self.sums[:, :max_length]
         if not sums.size:
             return None
-        row, column = np.unravel_index(sums.argmax(), sums.shape)  # of equals, the first
+        row, column = np.unravel_index(sums.argmax(), sums.shape)  # of ties, the first
         start = self.starts[row, 0]
         end = self.ends[row, column]
         return Segment(int(start), int(end), float(sums[row, column]))
 
     def exclude(self, segment: Segment) -> None:
-        """Exclude all segments that overlap this one."""
+        """Exclude all segments that overlap this segment."""
         overlaps = (self.starts < segment.end) & (self.ends > segment.start)
         self.sums[overlaps] = -np.inf
 
@@ -143,13 +148,13 @@ def _tabulate(values: Floats, limits: Indices, max_length: int) -> _SegmentTable
     document_ends = limits[np.searchsorted(limits, starts, side="right")]
     longest = 0
     if starts.size:
-        # No segment reaches past the last chunk that may end one.
+        # No segment extends beyond the last chunk that can end one.
         longest = min(max_length, int(starts[-1] - starts[0]) + 1)
     ends = starts[:, None] + np.arange(1, longest + 1)
-    # Ranges beyond the last chunk are excluded below, whatever their sums.
+    # Ranges beyond the last chunk are excluded below.
     last_values = values[np.minimum(ends, values.size) - 1]
-    # Accumulating adds from left to right, as the definition does, so that ties come out
-    # the same. Sums beyond the largest float are infinite, and as good as any other.
+    # Accumulating adds from left to right, like the definition, so ties are the same. Sums may
+    # overflow to infinity, which is a valid sum.
     with np.errstate(over="ignore", invalid="ignore"):
         sums = np.add.accumulate(last_values, axis=1)
     crosses_limit = ends > document_ends[:, None]

@@ -1,13 +1,12 @@
-"""The problem of the exact solver: what chunks are worth, and what segments cost.
+"""The input of the exact solver, and types and checks that all solvers share.
 
-Also the words of all solvers, segments and their bounds, and the checks of their arguments.
-Functions that get ``borders`` never extend a segment across one: these are the indices of the
-chunks at which documents start.
+``borders`` are the indices of the chunks at which documents start; no function extends a segment
+across a border.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,7 +19,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 Bounds = tuple[int, int]
-"""The first chunk of a segment, and the one after its last."""
+"""Range ``(start, end)`` of the chunks of a segment, end exclusive."""
 
 
 class Segment(NamedTuple):
@@ -29,7 +28,7 @@ class Segment(NamedTuple):
     Attributes:
         start: Index of the first chunk.
         end: Index after the last chunk.
-        value: Sum of the values of the chunks; with the exact solver, less the cost of a segment.
+        value: Sum of the values of the chunks; with the exact solver, minus the segment cost.
     """
 
     start: int
@@ -39,17 +38,17 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RelevantChunks:
-    """The chunks of positive relevance, of which some begin and end every segment.
+    """The chunks with positive relevance; every segment begins and ends with one.
 
     All arrays have the shape ``(relevant chunks,)``.
 
     Attributes:
-        indices: Their indices among all chunks.
-        lengths: Their lengths.
+        indices: Indices among all chunks.
+        lengths: Lengths of the chunks.
         gains: Length times relevance.
-        gaps: The length of the chunks between each and the relevant chunk before it, infinite if
-            that belongs to another document.
-        segment_costs: What a segment costs in the document of each, as a length.
+        gaps: Length of the chunks between each chunk and the previous relevant one; infinite if
+            that chunk belongs to another document.
+        segment_costs: Cost of a segment in the document of each chunk, as a length.
     """
 
     indices: Indices
@@ -61,19 +60,19 @@ class RelevantChunks:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Chunks of documents, one document after the other, and what is maximized over them.
+    """The input of the exact solver: chunks, document by document, with relevance and costs.
 
     Lengths are in any unit. The weight of a chunk is its length divided by `unit`.
 
     Attributes:
-        relevance: The relevance of each chunk, at least 0; shape ``(chunks,)``.
-        lengths: The length of each chunk, positive; shape ``(chunks,)``.
-        segment_costs: What a segment costs in the document of each chunk, as a length to be
+        relevance: Relevance of each chunk, at least 0; shape ``(chunks,)``.
+        lengths: Length of each chunk, positive; shape ``(chunks,)``.
+        segment_costs: Cost of a segment in the document of each chunk, as a length that is
             multiplied by the penalty; shape ``(chunks,)``.
-        unit: The length that weighs 1.
-        penalty: What a chunk of weight 1 costs.
-        borders: The index of the first chunk of each document: no segment crosses one of these.
-        relevant: The chunks of positive relevance.
+        unit: The length of a chunk of weight 1.
+        penalty: Cost of a chunk of weight 1.
+        borders: The index of the first chunk of each document; no segment crosses a border.
+        relevant: The chunks with positive relevance.
     """
 
     relevance: Floats
@@ -85,8 +84,8 @@ class Problem:
     relevant: RelevantChunks
 
     def value(self, segment: Bounds) -> float:
-        """What a segment is worth, after the penalty for its chunks and for the segment."""
-        # Faster than with arrays, since most segments are short.
+        """Return the value of a segment: its gain minus the penalty and the segment cost."""
+        # Faster than with arrays, because most segments are short.
         length_of = self.lengths.item
         relevance_of = self.relevance.item
         penalty = self.penalty
@@ -105,9 +104,9 @@ def make_problem(
     boundaries: Iterable[int],
     document_lengths: ArrayLike | None,
 ) -> Problem:
-    """Make a problem of arguments that `check_problem` accepts.
+    """Make a problem from arguments that `check_problem` accepts.
 
-    A ``unit`` of None is the mean length of the relevant chunks. For the other arguments, see
+    If ``unit`` is None, it is the mean length of the relevant chunks. For the other arguments, see
     `langchain_rse.engine.solve_budget`.
     """
     relevance = np.asarray(relevance, dtype=np.float64)
@@ -129,9 +128,9 @@ def make_problem(
     if indices.size > 1:
         gap_starts = indices[:-1] + 1
         gap_ends = indices[1:]
-        # Sums from each start to its end, and from there to the next start.
+        # Sums over each gap, and from its end to the start of the next gap.
         sums = np.add.reduceat(lengths, np.stack([gap_starts, gap_ends], axis=1).ravel())
-        # Of an empty range, reduceat does not return 0.
+        # reduceat does not return 0 for an empty range.
         gap_lengths = np.where(gap_starts < gap_ends, sums[::2], 0.0)
         documents = np.searchsorted(starts, indices, side="right")
         is_same_document = documents[1:] == documents[:-1]
@@ -165,44 +164,13 @@ def count_neighbors(segment: Bounds, chunks: Collection[int], borders: Collectio
 
 
 def extend(segment: Bounds, chunks: Collection[int], borders: Collection[int]) -> Bounds:
-    """Extend a segment to both sides by those of ``chunks`` that adjoin it."""
+    """Extend a segment on both sides by all adjacent chunks that are in ``chunks``."""
     start, end = segment
     while start not in borders and start - 1 in chunks:
         start -= 1
     while end not in borders and end in chunks:
         end += 1
     return start, end
-
-
-def delay_steps(
-    steps: Iterable[Bounds],
-    borders: Collection[int],
-    accepts: Callable[[Bounds, set[int]], bool],
-) -> list[Bounds]:
-    """Delay each step that is not accepted; retry it, merged, with each later step that adjoins it.
-
-    Args:
-        steps: Disjoint ranges of chunks, in the order in which they are taken.
-        borders: The indices at which documents start.
-        accepts: Gets a step, merged with the delayed chunks that adjoin it, and the chunks of all
-            steps accepted before. Returns True to accept the step.
-
-    Returns:
-        The accepted steps. Chunks of steps that are never accepted are left out.
-    """
-    accepted: list[Bounds] = []
-    taken: set[int] = set()
-    delayed: set[int] = set()
-    for step in steps:
-        merged = extend(step, delayed, borders)
-        chunks = range(*merged)
-        if accepts(merged, taken):
-            accepted.append(merged)
-            taken.update(chunks)
-            delayed.difference_update(chunks)
-        else:
-            delayed.update(chunks)
-    return accepted
 
 
 def check_problem(
@@ -215,10 +183,10 @@ def check_problem(
     boundaries: Sequence[int],
     document_lengths: ArrayLike | None,
 ) -> None:
-    """Check the arguments of an exact solver; ``lengths_name`` is what it calls the lengths.
+    """Check the arguments of an exact solver; ``lengths_name`` is its name for ``lengths``.
 
     Raises:
-        ValueError: If one is out of its range or not finite.
+        ValueError: If an argument is out of range or not finite.
     """
     check_number("penalty", penalty)
     check_number("segment_cost", segment_cost)
@@ -240,7 +208,7 @@ def check_problem(
 
 
 def check_array(name: str, values: ArrayLike, dimensions: tuple[int, ...] = (1,)) -> Floats:
-    """Return an array of finite numbers that has one of these numbers of dimensions."""
+    """Return the values as an array; check that they are finite and have allowed dimensions."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim not in dimensions:
         allowed = " or ".join(map(str, dimensions))
@@ -253,7 +221,7 @@ def check_array(name: str, values: ArrayLike, dimensions: tuple[int, ...] = (1,)
 
 
 def _check_positive(name: str, values: ArrayLike, size: int) -> Floats:
-    """Return an array with one number above 0 for each of ``size`` chunks."""
+    """Return the values as an array; check that there is one number above 0 per chunk."""
     array = check_array(name, values)
     if array.size != size:
         raise ValueError(
@@ -265,7 +233,7 @@ def _check_positive(name: str, values: ArrayLike, size: int) -> Floats:
 
 
 def check_boundaries(boundaries: Sequence[int], size: int) -> Indices:
-    """Return the boundaries in ascending order, and ``size``, the number of chunks, after them."""
+    """Return the boundaries in ascending order, followed by ``size``, the number of chunks."""
     starts = np.unique(np.asarray(boundaries, dtype=np.float64))
     in_range = (starts >= 0) & (starts <= size)
     is_whole = starts == np.floor(starts)
@@ -278,14 +246,14 @@ def check_boundaries(boundaries: Sequence[int], size: int) -> Indices:
 
 
 def check_count(name: str, value: object, *, least: int) -> int:
-    """Return a whole number of at least ``least``."""
+    """Return the value; check that it is a whole number of at least ``least``."""
     if not (isinstance(value, (int, np.integer)) and value >= least):
         raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
     return int(value)
 
 
 def check_number(name: str, value: object) -> float:
-    """Return a finite number of at least 0."""
+    """Return the value; check that it is a finite number of at least 0."""
     if not (isinstance(value, (int, float, np.integer, np.floating)) and 0 <= value < np.inf):
         raise ValueError(f"{name} must be a finite number of at least 0; got {value!r}")
     return float(value)

@@ -1,6 +1,6 @@
 """Computes the relevance of chunks from calibrated scores, ranks, words and neighbors.
 
-Arguments and results named relevance are arrays of numbers in [0, 1].
+All relevances are arrays of numbers in [0, 1].
 """
 
 from collections.abc import Sequence
@@ -14,30 +14,35 @@ from langchain_rse.text.words import spaced_words
 
 
 def fuse_decay(relevance: Floats, ranks: ArrayLike, *, decay_rate: float) -> Floats:
-    """Let relevance fade with the rank, from 0: ``exp(-rank / decay_rate) * relevance`` (dsRAG)."""
+    """Decay relevance with rank: ``exp(-rank / decay_rate) * relevance``, ranks from 0 (dsRAG)."""
     faded = np.exp(-np.asarray(ranks, dtype=np.float64) / decay_rate)
     return np.asarray(faded * relevance)
 
 
 def fuse_mean(relevance: Floats, ranks: ArrayLike, *, count: int) -> Floats:
-    """Average relevance with the rank, from 0: ``(relevance + 1 - rank / count) / 2``."""
+    """Average relevance with rank: ``(relevance + 1 - rank / count) / 2``, ranks from 0."""
     share = np.asarray(ranks, dtype=np.float64) / max(count, 1)
     return np.asarray((relevance + 1.0 - share) / 2.0)
 
 
 def bm25_scores(query: str, texts: Sequence[str], *, k1: float = 1.2, b: float = 0.75) -> Floats:
-    """Score how well texts match the words of a query, at least 0: BM25 among the texts.
+    """Score how well texts match the words of a query, with BM25 statistics of these texts.
 
-    Words that occur in the same texts, as those of a long name do, count together hardly more than
-    one of them: the weight of each is divided by the sum of its overlaps with all words, where an
-    overlap is the number of texts with both words over that of texts with either.
+    Words that occur in the same texts, such as the words of a long name, together count little more
+    than one of them: the weight of a word is divided by the sum of its overlaps with all words of
+    the query. The overlap of two words is the number of texts with both, divided by the number of
+    texts with either.
 
-    ``k1`` says how soon repetitions of a word stop to count, ``b`` how much longer texts are
-    discounted, from 0 to 1. Formula: Robertson and Zaragoza, "The Probabilistic Relevance
-    Framework: BM25 and Beyond" (2009), with the logarithm of 1 + odds that keeps it positive.
+    Args:
+        query: The query.
+        texts: The texts.
+        k1: Saturation of term frequency: lower values count repetitions of a word less.
+        b: Length normalization, from 0 (none) to 1 (full).
 
     Returns:
-        Shape ``(texts,)``.
+        Scores of at least 0, shape ``(texts,)``. Formula: Robertson and Zaragoza, "The
+        Probabilistic Relevance Framework: BM25 and Beyond" (2009); the inverse document frequency
+        is the logarithm of 1 + odds, which is always positive.
     """
     _, counts, sizes = _count_words(query, texts)
     if not counts.any():
@@ -49,20 +54,20 @@ def bm25_scores(query: str, texts: Sequence[str], *, k1: float = 1.2, b: float =
 
     has_word = is_in.astype(np.float64)
     with_word = has_word.sum(axis=0)
-    with_both = has_word.T @ has_word  # whole numbers: exact in any order
+    with_both = has_word.T @ has_word  # integers: exact in any order of addition
     with_either = with_word[:, None] + with_word - with_both
     overlaps = with_both / np.maximum(with_either, 1.0)
     sums_of_overlaps = np.maximum(overlaps.sum(axis=1), 1.0)
     weights = _inverse_frequencies(with_word, len(texts)) / sums_of_overlaps
-    # Not a matrix product, whose order of additions, and so last digits, may vary.
+    # Not a matrix product: its order of additions may vary, and with it the last digits.
     return np.asarray((saturated * weights).sum(axis=1))
 
 
 def word_shares(query: str, texts: Sequence[str]) -> Floats:
-    """The share of a query's words that each text has, from 0 to 1; rare words weigh more.
+    """Return the share of a query's words that each text contains, from 0 to 1.
 
-    The weight of a word is its inverse document frequency among the texts, as in `bm25_scores`; a
-    word that no text has weighs most.
+    Each word is weighted by its inverse document frequency in the texts, as in `bm25_scores`. A
+    word that no text contains has the highest weight.
 
     Returns:
         Shape ``(texts,)``; 0 for a query without words.
@@ -77,7 +82,7 @@ def word_shares(query: str, texts: Sequence[str]) -> Floats:
 
 
 def matched_words(query: str, texts: Sequence[str]) -> list[list[str]]:
-    """The words of a query that each text has, those that the fewest texts have first."""
+    """Return the words of a query that each text contains, the rarest words first."""
     words, counts, _ = _count_words(query, texts)
     is_in = counts > 0
     rarest_first = np.argsort(is_in.sum(axis=0), kind="stable")
@@ -88,23 +93,23 @@ def matched_words(query: str, texts: Sequence[str]) -> list[list[str]]:
 
 
 def _inverse_frequencies(with_word: NDArray[Any], count: int) -> Floats:
-    """The inverse document frequency of words that are in ``with_word`` of ``count`` texts."""
+    """Return the inverse document frequency of words found in ``with_word`` of ``count`` texts."""
     odds = (count - with_word + 0.5) / (with_word + 0.5)
     return np.asarray(np.log1p(odds))
 
 
 def _count_words(query: str, texts: Sequence[str]) -> tuple[list[str], Floats, Floats]:
-    """Count the words of a query in texts, by finding them in one array of bytes.
+    """Count the words of a query in texts, by searching one array of bytes.
 
     Returns:
-        The distinct words of the query; how often each text has each, of shape
-        ``(texts, words)``; and the number of words of each text.
+        The distinct words of the query; their counts, shape ``(texts, words)``; and the number of
+        words in each text, shape ``(texts,)``.
     """
-    # UTF-8, with spaces between the words of all texts.
+    # All texts in UTF-8, with spaces between words.
     spaced = [spaced_words(text) for text in texts]
     codes = np.frombuffer(b" ".join([b"", *spaced, b""]), np.uint8)
     text_ends = np.cumsum([len(text) + 1 for text in spaced])
-    # Words begin and end where spaces change to other bytes, and back.
+    # Words begin and end at changes between spaces and other bytes.
     edges = np.flatnonzero(np.diff(codes == ord(" "))) + 1
     starts = edges[::2]
     lengths = edges[1::2] - starts
@@ -126,13 +131,18 @@ def _count_words(query: str, texts: Sequence[str]) -> tuple[list[str], Floats, F
 
 
 def neighbor_credit(relevance: Floats, *, credit: float, radius: int) -> Floats:
-    """Let chunks near relevant ones count as relevant.
+    """Credit the relevance of chunks to their neighbors.
 
-    ``1 - prod(1 - credit ** abs(k) * r[i + k] for k in -radius..radius)`` (noisy or): a chunk
-    between relevant chunks belongs to the answer, whatever its own score.
+    Computes ``1 - prod(1 - credit ** abs(k) * r[i + k] for k in -radius..radius)`` (noisy or): a
+    chunk between relevant chunks belongs to the answer, whatever its score.
 
-    The relevance has the shape ``(..., chunks)``, the chunks of one document; the result is of the
-    same shape and nowhere lower.
+    Args:
+        relevance: Relevance of the chunks of one document, shape ``(..., chunks)``.
+        credit: Share of relevance credited to the next chunk, from 0 to 1.
+        radius: Distance of the farthest credited neighbor, in chunks.
+
+    Returns:
+        Relevance with neighbor credit, same shape, nowhere lower.
     """
     not_credited = np.ones_like(relevance)
     most_distant = min(radius, relevance.shape[-1] - 1)
@@ -141,5 +151,5 @@ def neighbor_credit(relevance: Floats, *, credit: float, radius: int) -> Floats:
         not_credited[..., distance:] *= 1.0 - shared[..., :-distance]
         not_credited[..., :-distance] *= 1.0 - shared[..., distance:]
     credited = 1.0 - not_credited
-    # In this form, a credit of 0 leaves the relevance unchanged to the last digit.
+    # With this formula, a credit of 0 leaves relevance unchanged to the last digit.
     return np.asarray(relevance + (1.0 - relevance) * credited)

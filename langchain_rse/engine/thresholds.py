@@ -1,17 +1,17 @@
 """The threshold penalty of each chunk: the exact solution for all penalties at once.
 
 A chunk enters the solution when the penalty falls below its threshold. For a penalty p, the
-solution maximizes, with x = 1 for each chunk that is in it and x = 0 for the others,
+solution maximizes, with x = 1 for each selected chunk and x = 0 for the others,
 
-    sum(w * r * x) / p - sum(w * x) - cost / 2 * (how often x changes along the text)
+    sum(w * r * x) / p - sum(w * x) - cost / 2 * (number of changes of x along the text)
 
 The solutions for all p form a taut string (Davies and Kovac, "Local Extremes, Runs, Strings and
-Multiresolution", 2001): the chunks are a path that moves right by ``w`` and up by ``w * r`` with
-each, and the string is the shortest path within half of the ``cost`` of a segment to both sides of
-it. Where the string moves right by s for each unit that it rises, the threshold is 1 / s.
+Multiresolution", 2001). The chunks form a path: each moves it right by ``w`` and up by ``w * r``.
+The string is the shortest path that stays within ``cost / 2`` of it on both sides. Where the string
+moves right by s per unit of height, the threshold is 1 / s.
 
-Weights and weighted relevances are rounded once and then added up as whole numbers, so that the
-order of chunks does not depend on the penalty or budget that it is computed for.
+Weights and weighted relevances are rounded once and then summed as integers, so the order of chunks
+does not depend on the penalty or budget.
 """
 
 import math
@@ -21,17 +21,17 @@ import numpy as np
 
 from langchain_rse.engine.problem import Bounds, Problem
 
-# Binary digits of a usual weight as a whole number.
+# Binary digits of a typical weight as an integer.
 _DIGITS = 50
-# A segment cost above this many units has the same effect as this one: it keeps segments out.
+# Segment costs above this many units are capped: any such cost prevents all segments.
 _MOST_UNITS = 2.0**60
 
 Gate = tuple[int, int, int]
-"""An opening that the string passes: its height, its left end and its right end."""
+"""An opening that the string passes through: height, left end, right end."""
 
 
 def threshold_penalties(problem: Problem, segments: Sequence[Bounds]) -> list[tuple[float, int]]:
-    """Compute the threshold penalty of each chunk of segments; returns it with the chunk's index.
+    """Compute the threshold penalty of each chunk in segments; return (threshold, index) pairs.
 
     The segments are a solution of the problem for some penalty; thresholds are above that penalty.
     """
@@ -41,7 +41,7 @@ def threshold_penalties(problem: Problem, segments: Sequence[Bounds]) -> list[tu
     lengths = problem.lengths[chunks]
     relevance = problem.relevance[chunks]
     digits = _DIGITS - math.frexp(problem.unit)[1]
-    # A chunk of any relevance, however faint, counts as relevant.
+    # Any positive relevance, however small, stays positive.
     faintest = np.where(relevance > 0, math.ldexp(1.0, -digits), 0.0)
     gains = np.maximum(lengths * relevance, faintest)
     whole_lengths = [round(length) for length in np.ldexp(lengths, digits).tolist()]
@@ -59,10 +59,10 @@ def threshold_penalties(problem: Problem, segments: Sequence[Bounds]) -> list[tu
 
 
 def _thresholds_of_segment(lengths: Sequence[int], gains: Sequence[int], cost: int) -> list[float]:
-    """The threshold penalty of each chunk of a segment; its first and last are relevant.
+    """Return the threshold penalty of each chunk of a segment that begins and ends relevant.
 
-    Gates are twice as wide as in the module's description, and the path moves right twice as far,
-    so that half of the cost is a whole number.
+    All horizontal distances are twice those of the module's description, so half of the cost is an
+    integer.
     """
     x = 0
     y = 0
@@ -72,7 +72,7 @@ def _thresholds_of_segment(lengths: Sequence[int], gains: Sequence[int], cost: i
         y += gain
         right = x + cost
         if not gain:
-            # A gate at the same height as the one before: both are one.
+            # A gate at the same height as the previous one: merge both.
             _, _, right = gates.pop()
         gates.append((y, x - cost, right))
     gates[-1] = (y, x + cost, x + cost)
@@ -86,7 +86,7 @@ def _thresholds_of_segment(lengths: Sequence[int], gains: Sequence[int], cost: i
             continue
         threshold = 2 / next(slopes)
         if gap:
-            # A gap is in the solution as soon as the chunks on both sides are.
+            # A gap enters the solution together with the later of its two neighbors.
             thresholds += [min(thresholds[-1], threshold)] * gap
             gap = 0
         thresholds.append(threshold)
@@ -94,13 +94,13 @@ def _thresholds_of_segment(lengths: Sequence[int], gains: Sequence[int], cost: i
 
 
 def _taut_string(gates: Sequence[Gate]) -> list[float]:
-    """Slopes, x over y, of the shortest path through all gates: one from each gate to the next."""
+    """Return the slopes (x over y) of the shortest path through all gates, one per interval."""
     slopes: list[float] = []
     knot = 0  # the gate at which the string bends
-    x = gates[0][1]  # where it bends
+    x = gates[0][1]  # the position of the bend
     while knot < len(gates) - 1:
-        # The least and the largest slope that pass all gates so far. With each, the last gate that
-        # sets it, and the end of that gate.
+        # The smallest and the largest slope that pass all gates so far, each with the last gate
+        # that determines it and the end of that gate.
         low = (-math.inf, knot, x)
         high = (math.inf, knot, x)
         for number in range(knot + 1, len(gates)):

@@ -1,6 +1,6 @@
-"""Relevance filters: document compressors that drop documents that do not help with the query.
+"""Relevance filters: document compressors that drop irrelevant documents.
 
-They work as the reranker of RSE, or anywhere LangChain takes a document compressor.
+Use them as ``reranker`` of `RSERetriever`, or wherever LangChain accepts a document compressor.
 """
 
 from langchain_rse.filters.model_filter import LMBasedRelevanceFilter

@@ -34,50 +34,51 @@ then is_relevant."""
 
 
 class Judgment(BaseModel):
-    """What the model says of one chunk."""
+    """The model's judgment of one chunk."""
 
     explanation: str = Field(description="In a sentence: what the chunk has to do with the query.")
     is_relevant: bool = Field(description="Whether the chunk helps to answer the query.")
 
 
 class Judgments(BaseModel):
-    """What the model says of a batch of chunks."""
+    """The model's judgments of a batch of chunks."""
 
     judgments: list[Judgment] = Field(description="One for each chunk, in their order.")
 
     def check(self, chunks: int) -> None:
-        """Raise a ValueError if there is not one judgment for each chunk."""
+        """Raise a ValueError unless there is one judgment for each chunk."""
         if len(self.judgments) != chunks:
-            raise ValueError(f"the answer has {len(self.judgments)} judgments, not {chunks}")
+            raise ValueError(f"expected {chunks} judgments; got {len(self.judgments)}")
 
 
 class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
     """Keeps the documents that a language model judges relevant to the query.
 
-    Kept documents are copies, in the order given, with the model's ``relevance_explanation``,
-    ``is_relevant: True`` and ``relevance_score: 1.0`` in their metadata. Segments of an
-    `RSERetriever` with this reranker show the first two. As all scores are equal, ranks decide.
+    Returns copies of the kept documents, in the order given, with the model's
+    ``relevance_explanation``, ``is_relevant: True`` and ``relevance_score: 1.0`` in their metadata.
+    As the reranker of an `RSERetriever`, it also adds the first two to the chunks of segments; all
+    scores are equal, so ranks decide.
 
-    A batch that the model still does not judge after all retries is kept or dropped whole, and a
-    warning is logged. Its documents, if kept, have the reason as ``relevance_failure``, and None as
-    ``relevance_explanation`` and ``is_relevant``.
+    If the model gives no usable judgments of a batch after all retries, the filter keeps or drops
+    the whole batch and logs a warning. Kept documents of this batch have the reason as
+    ``relevance_failure``, and None as ``relevance_explanation`` and ``is_relevant``.
 
     Raises:
         ValueError: At construction, if a parameter is out of range or unknown, or if
-            ``chunk_format`` names a field that is not in ``metadata``.
+            ``chunk_format`` uses a field that is not in ``metadata``.
     """
 
     batch_size: Annotated[int, Field(ge=1, strict=True)] = 10
-    """The most documents that one call of the model judges."""
+    """Maximum number of documents judged in one call of the model."""
     on_failure_keep_all: bool = True
-    """True to keep all documents of a batch that failed, False to drop them."""
+    """True to keep all documents of a failed batch, False to drop them."""
     metadata: Sequence[str] | None = None
-    """The metadata fields that ``{metadata}`` shows, and that ``chunk_format`` may name.
-    None: ``{metadata}`` shows none, and ``chunk_format`` may name any."""
+    """The metadata fields that ``{metadata}`` shows, and the only ones that ``chunk_format`` may
+    use. None: ``{metadata}`` is empty, and ``chunk_format`` may use any field."""
     chunk_format: str | Callable[[Document], str] = "{metadata}\n\n{content}"
-    """The text of a document that the model sees: a function of the document, or a format string in
-    which ``{content}`` stands for its text, ``{metadata}`` for lines ``name: value`` of the fields
-    in ``metadata``, and any other name for the value of that field, if it has one."""
+    """Formats a document for the model: a function, or a format string. In the string,
+    ``{content}`` is the text, ``{metadata}`` is one line ``name: value`` for each field in
+    ``metadata``, and any other name is the value of that field (empty if missing)."""
 
     @model_validator(mode="after")
     def _check_format(self) -> Self:
@@ -102,7 +103,7 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
     def _judge(
         self, batch: Sequence[Document], query: str, callbacks: Callbacks | None
     ) -> Steps[list[Document]]:
-        """Have a batch judged; return copies of the documents to keep."""
+        """Let the model judge a batch; return copies of the documents to keep."""
         answer = yield from ask(self, self._prompt(batch, query), callbacks)
         if isinstance(answer, Failure):
             return self._after_failure(batch, answer.reason)
@@ -121,7 +122,7 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
         return Prompt(_INSTRUCTIONS, "\n\n".join(request), Judgments, check)
 
     def _text_of(self, document: Document) -> str:
-        """The text of a document that the model sees."""
+        """Format a document for the model."""
         if callable(self.chunk_format):
             return self.chunk_format(document)
         values = {field: value for field, value in document.metadata.items() if value is not None}
@@ -131,7 +132,7 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
         return fill(self.chunk_format, values).strip()
 
     def _after_failure(self, batch: Sequence[Document], reason: str) -> list[Document]:
-        """Log that a batch was not judged; return copies of its documents, or none."""
+        """Log the failure of a batch; return copies of its documents, or an empty list."""
         action = "kept" if self.on_failure_keep_all else "dropped"
         size = counted(len(batch), "document")
         logger.warning("a batch of %s could not be judged and was %s: %s", size, action, reason)
@@ -146,10 +147,10 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
 def _with_judgment(
     document: Document, explanation: str | None, *, is_relevant: bool | None
 ) -> Document:
-    """Copy a document with a judgment in its metadata; None stands for no judgment."""
+    """Copy a document and add a judgment to its metadata; None means no judgment."""
     judged = with_metadata(
         document,
         {IS_RELEVANT: is_relevant, RELEVANCE_EXPLANATION: explanation, RELEVANCE_SCORE: 1.0},
     )
-    judged.metadata.pop(RELEVANCE_FAILURE, None)  # of an earlier filter
+    judged.metadata.pop(RELEVANCE_FAILURE, None)  # from an earlier filter
     return judged

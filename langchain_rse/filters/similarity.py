@@ -1,4 +1,4 @@
-"""SimilarityBasedRelevanceFilter: keeps chunks whose vectors are similar to the query's."""
+"""SimilarityBasedRelevanceFilter: keeps chunks whose vectors are similar to the query vector."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from langchain_rse._compressing import Compressor, with_metadata
 from langchain_rse._sync import Steps, call, during
 from langchain_rse.stores.records import RELEVANCE_SCORE
 
-# Metadata fields that may say what kind of content a document has.
+# Metadata fields that may contain the type of a document's content.
 _KIND_FIELDS = ("type", "modality", "media_type", "mime_type", "content_type")
 _NOT_TEXT = re.compile(r"\s*(?:image|audio|video)\s*(?:/|$)", re.IGNORECASE)
 
@@ -23,8 +23,8 @@ _NOT_TEXT = re.compile(r"\s*(?:image|audio|video)\s*(?:/|$)", re.IGNORECASE)
 def has_text(document: Document) -> bool:
     """Return True for documents with text, False for images, audio, video and white space.
 
-    A document is an image, audio or video if its metadata ``type``, ``modality``, ``media_type``,
-    ``mime_type`` or ``content_type`` says so, such as ``"image"`` or ``"image/png"``.
+    Images, audio and video are recognized by a value such as ``"image"`` or ``"image/png"`` in the
+    metadata fields ``type``, ``modality``, ``media_type``, ``mime_type`` or ``content_type``.
     """
     if not document.page_content.strip():
         return False
@@ -33,26 +33,27 @@ def has_text(document: Document) -> bool:
 
 
 class SimilarityBasedRelevanceFilter(Compressor):
-    """Keeps the text documents whose vectors are similar enough to the query's.
+    """Keeps the text documents whose vectors are similar enough to the query vector.
 
-    Similarity is the cosine of the two vectors, limited to [0, 1], and 0 for a vector of zeros.
-    Kept documents are copies with the similarity as ``relevance_score`` in their metadata.
-    Documents that are not text are left out, and not embedded.
+    Similarity is the cosine of the two vectors, clipped to [0, 1]; it is 0 for a zero vector.
+    Returns copies of the kept documents with the similarity as ``relevance_score`` in their
+    metadata. Documents without text are dropped without embedding them.
 
     Raises:
-        ValueError: At construction, if ``threshold`` is not from 0 to 1; at use, if the
-            embeddings do not return one finite vector for each text.
+        ValueError: At construction, if ``threshold`` is not in [0, 1]; at use, if the embeddings do
+            not return one finite vector for each text.
     """
 
     embeddings: Embeddings
     """Embeds the query and the documents."""
     threshold: Annotated[float, Field(ge=0, le=1, strict=True)] = 0.5
-    """The least similarity to keep, from 0 to 1."""
+    """Minimum similarity of kept documents, from 0 to 1."""
     is_text: Callable[[Document], bool] = has_text
-    """Returns True for documents that are text."""
+    """Returns True for documents with text."""
     sort_by_similarity: bool = False
-    """True to return the most similar first, False to keep the order. Set True for a reranker of an
-    `RSERetriever` whose store has other vectors, which ignores scores that contradict the order."""
+    """True to return the most similar document first, False to keep the order. As the reranker of
+    an `RSERetriever` whose vector store uses another model, set True: the retriever ignores scores
+    that contradict the order."""
 
     @override
     def _compress(
@@ -83,13 +84,13 @@ class SimilarityBasedRelevanceFilter(Compressor):
 
 
 def _similarities(query: Sequence[float], vectors: Sequence[Sequence[float]]) -> list[float]:
-    """The cosine of the query and each vector, limited to [0, 1]."""
+    """Return the cosine of the query and each vector, clipped to [0, 1]."""
     table = np.asarray([query, *vectors], dtype=np.float64)
     if not np.isfinite(table).all():
         raise ValueError("embeddings must return finite vectors; got NaN or infinite values")
     lengths = np.linalg.norm(table, axis=1, keepdims=True)
     unit_vectors = table / np.where(lengths > 0, lengths, 1.0)
     cosines = unit_vectors[1:] @ unit_vectors[0]
-    # Vectors are often float32: further digits are noise, and a text should reach 1 with itself.
+    # Vectors are often float32: more digits are noise, and equal texts should reach exactly 1.
     similarities: list[float] = cosines.clip(0.0, 1.0).round(6).tolist()
     return similarities

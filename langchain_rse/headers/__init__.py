@@ -1,6 +1,7 @@
-"""Contextual chunk headers: text that is embedded in front of a chunk.
+"""Contextual headers: text that is embedded in front of a chunk.
 
-A chunk seldom says which document it is from and what the document is about. A header does.
+A chunk alone rarely shows which document it comes from and what the document is about. A header
+adds this context.
 """
 
 from langchain_rse.headers.document_headers import DocumentHeaders

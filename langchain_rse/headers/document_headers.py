@@ -19,15 +19,16 @@ from langchain_rse.text.titles import first_heading, title_of_source
 class DocumentHeaders(BaseModel):
     """Makes headers from a document's metadata, file name and headings, without a model.
 
-    The title is the metadata field ``title``, else the name of the file in ``source``, without
-    folder and suffix, else the first heading of the text. The section is the path of headings
-    in the metadata at the chunk's first character.
+    The title is the metadata field ``title``, or else the file name in ``source``, without folder
+    and suffix, or else the first heading of the text. The section is the path of headings in the
+    metadata at the chunk's first character.
 
-    A header is embedded and reranked in front of its chunk, and is not part of returned segments.
-    ``include_header=True`` of the retriever puts the document's, without section, above them.
+    A header is embedded and reranked in front of its chunk. It is not part of returned segments:
+    to put the document's header, without section, above them, set ``include_header=True`` on the
+    retriever.
 
     Raises:
-        ValueError: At construction, if the template names an unknown field.
+        ValueError: At construction, if the template uses an unknown field.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", frozen=True)
@@ -35,14 +36,13 @@ class DocumentHeaders(BaseModel):
     _template_names: ClassVar[tuple[str, ...]] = ("title", "section")
 
     template: str = "{title}\n{section}"
-    """The header: a format string in which ``{title}``, ``{section}`` and the fields in
-    ``metadata`` stand for their values, of at most 500 characters each. A line in which no name
-    has a value is left out."""
+    """Format string of the header, with ``{title}``, ``{section}`` and the fields in ``metadata``.
+    Values are cut to 500 characters. A line is dropped if none of its names has a value."""
     metadata: Sequence[str] = ()
-    """More metadata fields that ``template`` may name. A document may lack them."""
+    """Additional metadata fields that ``template`` may use. They may be missing from documents."""
     section_fields: Sequence[str] = ("section", *(f"Header {level}" for level in range(1, 7)))
-    """Metadata fields that hold the headings above a chunk, the uppermost first. A field may hold a
-    list of headings."""
+    """Metadata fields with the headings above a chunk, from the top level down. A field may contain
+    a list of headings."""
 
     @model_validator(mode="after")
     def _check_template(self) -> Self:
@@ -52,7 +52,7 @@ class DocumentHeaders(BaseModel):
     def make(
         self, documents: Sequence[DocumentVersion], docstore: DocStore, advance: Advance
     ) -> Steps[list[DocumentVersion]]:
-        """Make the headers of documents; ``docstore`` and ``advance`` are for a model's answers."""
+        """Make the headers of documents; only subclasses use ``docstore`` and ``advance``."""
         del docstore, advance
         return compute(self._make_all, documents)
 
@@ -65,7 +65,7 @@ class DocumentHeaders(BaseModel):
         return documents_with_headers
 
     def title_of(self, text: str, metadata: Mapping[str, Any]) -> str:
-        """Find the title of a document in its metadata or text; empty if it has none."""
+        """Find the title of a document in its metadata or text; empty if there is none."""
         return (
             one_line(metadata.get("title"))
             or title_of_source(metadata.get("source"))
@@ -73,7 +73,7 @@ class DocumentHeaders(BaseModel):
         )
 
     def _headings_above(self, document: DocumentVersion, chunk: Chunk) -> str:
-        """The headings in the metadata of a chunk, as one line."""
+        """Return the headings in the metadata of a chunk, as one line."""
         metadata = document.metadata_of(chunk)
         headings: list[object] = []
         for field in self.section_fields:
@@ -92,7 +92,7 @@ class DocumentHeaders(BaseModel):
 
         Args:
             document: The document.
-            values: What names in the template stand for in the whole document.
+            values: Values of names in the template, the same for the whole document.
             sections: The section of each chunk.
         """
         headers = []
@@ -102,7 +102,7 @@ class DocumentHeaders(BaseModel):
         return with_headers(document, self._render(document.metadata, values), headers)
 
     def _render(self, metadata: Mapping[str, Any], values: Mapping[str, str]) -> str:
-        """Fill the template, without the lines in which no name has a value."""
+        """Fill the template; drop lines in which no name has a value."""
         metadata_values = {field: one_line(metadata.get(field)) for field in self.metadata}
         values = {**metadata_values, **values}
         lines = []

@@ -1,4 +1,4 @@
-"""Asks a language model about documents, and keeps its answers in the docstore."""
+"""Asks a language model about documents, and stores its answers in the docstore."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,17 +13,17 @@ from langchain_rse._sync import Steps, batches, compute, compute_to_the_end, con
 from langchain_rse.stores.compare_and_set import DocStore, read_records
 from langchain_rse.stores.records import answers_key, digest
 
-# Answers are written after this many prompts for each call that may run at the same time.
+# Answers are written after this many prompts per concurrent call.
 _PROMPTS_PER_ROUND = 4
 
 
 class DocumentAnswers:
-    """The prompts about a document, and a language model's answers.
+    """The prompts about a document, and the answers of a language model.
 
     Args:
-        prompts: The prompts, by what they ask for, such as "title".
-        model: The model's name, to tell its answers from those of other models.
-        record: The docstore's record of earlier answers. One that is unreadable counts as none.
+        prompts: The prompts by name, such as "title".
+        model: Name of the model; answers of other models are not used.
+        record: The docstore's record of earlier answers. A corrupt record is ignored.
     """
 
     def __init__(
@@ -32,11 +32,11 @@ class DocumentAnswers:
         self.prompts = prompts
         self._model = model
         stored = getattr(record, "metadata", {}).get("answers")
-        # By digest of model and prompt; also the answers to earlier prompts.
+        # Answers by digest of model and prompt, including answers to earlier prompts.
         self._stored: dict[str, Any] = dict(stored) if isinstance(stored, dict) else {}
 
     def get(self, name: str) -> Any:  # noqa: ANN401 - of the class that the prompt asks for
-        """Return the answer to a prompt; None if there is no such prompt or no usable answer."""
+        """Return the answer to a prompt; None without the prompt or a usable answer."""
         prompt = self.prompts.get(name)
         if prompt is None:
             return None
@@ -54,7 +54,7 @@ class DocumentAnswers:
         return [prompt for name, prompt in self.prompts.items() if self.get(name) is None]
 
     def to_record(self) -> Document:
-        """Make the docstore's record."""
+        """Make the record for the docstore."""
         return Document("", metadata={"answers": dict(self._stored)})
 
     def _digest(self, prompt: Prompt[Any]) -> str:
@@ -67,9 +67,9 @@ def collect_answers(
     docstore: DocStore,
     advance: Advance,
 ) -> Steps[list[DocumentAnswers]]:
-    """Read answers from the docstore; ask the other prompts and write their answers to it.
+    """Read answers from the docstore; ask the unanswered prompts and store their answers.
 
-    ``prompts`` are by the documents' keys. One warning counts prompts that are still unanswered.
+    ``prompts`` is by document key. One warning counts the prompts that stay unanswered.
     """
     model = _name_of(settings.llm)
     records = yield from compute(read_records, docstore, [answers_key(key) for key in prompts])
@@ -84,8 +84,9 @@ def collect_answers(
     if missing:
         total = sum(len(answers.prompts) for answers in documents)
         warn(
-            f"headers lack {missing} of {total} answers of {model}; the last failure: {reason}. "
-            "They are made without these; add the documents again to ask again"
+            f"{model} gave no usable answer to {missing} of {total} prompts for headers. Headers "
+            "are made without them; add the documents again to retry. Last failure: "
+            f"{reason}"
         )
     return documents
 
@@ -96,7 +97,7 @@ def _ask_unanswered(
     docstore: DocStore,
     advance: Advance,
 ) -> Steps[str]:
-    """Ask in rounds, until one brings no answer; return the reason of the last failure."""
+    """Ask in rounds until a round gets no answer; return the reason of the last failure."""
     unanswered = []
     for key, answers in answers_by_key.items():
         unanswered += [(key, prompt) for prompt in answers.unanswered()]
@@ -120,7 +121,7 @@ def _ask_unanswered(
 
 
 def _name_of(llm: object) -> str:
-    """A model's class and name."""
+    """Return the class and name of a model."""
     for attribute in ("model_name", "model", "model_id"):
         name = getattr(llm, attribute, None)
         if isinstance(name, str):

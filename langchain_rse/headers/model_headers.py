@@ -33,11 +33,11 @@ _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 
 def _as_line(text: str) -> str:
     if not _LETTER_OR_DIGIT.search(text):
-        raise ValueError("a text without letters and digits says nothing")
+        raise ValueError("the text must contain letters or digits")
     return one_line(as_unicode(text))
 
 
-# Of at most 500 characters. Not a constraint in the schema, since some servers refuse these.
+# At most 500 characters. This is not a constraint of the schema, because some servers reject those.
 _Line = Annotated[str, AfterValidator(_as_line)]
 
 
@@ -48,7 +48,7 @@ class Title(BaseModel):
 
 
 class Summary(BaseModel):
-    """What a document is about."""
+    """The summary of a document."""
 
     summary: _Line = Field(
         description='A sentence of at most 40 words that begins with "This document is".'
@@ -68,7 +68,7 @@ class Sections(BaseModel):
     sections: list[Section] = Field(description="The sections, in the order of the text.")
 
     def check(self, chunks: int) -> None:
-        """Raise a ValueError if there is no section, or one that begins in no chunk."""
+        """Raise a ValueError if there are no sections, or a section begins outside the chunks."""
         numbers = [section.first_chunk for section in self.sections]
         if not numbers or min(numbers) < 0 or max(numbers) >= chunks:
             raise ValueError(f"sections must begin in chunks 0 to {chunks - 1}; got {numbers}")
@@ -85,37 +85,41 @@ class Sections(BaseModel):
 
 
 class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
-    """Makes headers from what a language model says about a document and its sections.
+    """Makes headers with titles, summaries and sections from a language model.
 
-    The model is asked for the parts that are switched on and named in the template: a document's
-    title (if its metadata has none) and summary, one call each; and its sections, one call for each
-    ``max_characters`` of the text.
+    The model is asked for each part that is enabled and used in the template: the title of a
+    document (if its metadata has none), its summary, and its sections. Title and summary take one
+    call each; sections take one call per ``max_characters`` of text.
 
-    Answers are kept in the docstore beside the document and deleted with it: a question about the
-    same text, with the same prompt and model, is asked once. Parts without a usable answer are made
-    as in `DocumentHeaders`, with one warning, and asked for when the documents are added again.
+    The docstore keeps the answers with the document, and deletes them with it: the same prompt
+    about the same text is sent to the same model only once. Without a usable answer, a part is made
+    as in `DocumentHeaders`, with one warning for all, and asked for again when the documents are
+    added again.
 
     Raises:
-        ValueError: At construction, as by `DocumentHeaders`, or if a parameter is out of range.
+        ValueError: At construction, for the reasons of `DocumentHeaders`, or if a parameter is out
+            of range.
     """
 
     _template_names: ClassVar[tuple[str, ...]] = ("title", "summary", "section")
 
     template: str = "{title}\n{summary}\n{section}"
-    """The header, as in `DocumentHeaders`; may name ``{summary}`` as well."""
+    """Format string of the header, as in `DocumentHeaders`, also with ``{summary}``."""
     title: bool = True
-    """True to ask for the titles of documents whose metadata has none."""
+    """True to ask for the titles of documents that have none in their metadata."""
     summary: bool = True
-    """True to ask for a sentence about each document."""
+    """True to ask for one sentence about each document."""
     sections: bool = False
-    """True to ask for sections with titles, instead of those in the metadata."""
+    """True to ask for sections and their titles, instead of using the metadata."""
     title_prompt: str = _TITLE
-    """Instructions for a title. The text follows these prompts."""
+    """Instructions for the title. The prompt ends with the text, here and below."""
     summary_prompt: str = _SUMMARY
+    """Instructions for the summary."""
     sections_prompt: str = _SECTIONS
+    """Instructions for the sections."""
     max_characters: Annotated[int, Field(ge=100, strict=True)] = 12_000
-    """The most characters of a text in one call: the beginning of a document; for
-    ``sections``, one part of the text after the other."""
+    """Maximum number of characters of text in one call. Title and summary use the beginning of the
+    document; ``sections`` sends the whole text, part by part."""
 
     @override
     def make(
@@ -126,7 +130,7 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
         return (yield from compute(self._make_from_answers, documents, answers))
 
     def _prompts_about(self, document: DocumentVersion) -> dict[str, Prompt[Any]]:
-        """Make the prompts about a document, by what they ask for."""
+        """Make the prompts about a document, by name."""
         prompts: dict[str, Prompt[Any]] = {}
         if not document.chunks:
             return prompts
@@ -148,7 +152,7 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
         return prompts
 
     def _windows(self, document: DocumentVersion) -> list[range]:
-        """The chunks whose sections are asked for in one call: few enough for it, at least one."""
+        """Divide the chunks into ranges, each for one call of ``sections``; at least one chunk."""
         windows: list[range] = []
         if not self.sections or "section" not in names_in(self.template):
             return windows

@@ -1,1 +1,1 @@
-"""The steps of a query: `langchain_rse.query.pipeline` says them in their order."""
+"""The steps of a query; `langchain_rse.query.pipeline` runs them in order."""

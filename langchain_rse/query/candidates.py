@@ -1,4 +1,4 @@
-"""Candidates: the chunks that the searches found, and the reasons why one is not returned."""
+"""Candidates: chunks found by the searches, and the reasons why chunks are not returned."""
 
 from __future__ import annotations
 
@@ -16,47 +16,49 @@ from langchain_rse.stores.vectorstores import adapter_for
 from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
 from langchain_rse.text.titles import title_of_source
 
-# The names of searches, by which the hits of a candidate are known.
+# The names of searches: keys of `Candidate.hits`.
 VECTORS = "vectors"  # the vector store or wrapped retriever
 FULL_TEXT = "full text"  # the docstore's full-text index
 RERANKER = "reranker"
 
 ChunkKey = tuple[str, str, int]
-"""Identifies a chunk: the id of its document, the name of the version, the chunk's number."""
+"""Key of a chunk: document id, version name, chunk number."""
 
 
 class Reason(Enum):
-    """Why a chunk is in the answer or not; an empty answer has the reason of its best candidate.
+    """Why a chunk is returned or not. An empty answer has the reason of its best candidate.
 
-    The value is the sentence that people read, with the facts of the chunk and the settings in
-    braces. The reasons why a candidate is not returned begin with those nearest to being returned.
+    The value is the sentence that people read, a template for facts of the chunk and settings.
+    The reasons why a candidate is not returned are ordered: the closest misses come first.
     """
 
     RETURNED = "it is in a returned segment"
-    FILLED = "it is between or beside relevant chunks of a returned segment"
+    FILLED = "it is between or next to relevant chunks of a returned segment"
     NO_CANDIDATE = "the search did not find it"
     BEYOND_K = "its segment is not among the best k={k}"
-    NO_ROOM = "chunks that are worth more come first and fill {budget}"
-    TOO_LONG = "its {length:,} characters alone exceed {budget}: make chunks smaller, or raise it"
-    MINIMUM_VALUE = "its segment is worth less than minimum_value={minimum_value}"
-    SEGMENT_COST = "it is worth its text, but not the segment_cost={segment_cost} of a segment"
-    NOT_THE_BEST = "another segment of its document is the best"
+    NO_ROOM = "more valuable chunks fill {budget}"
+    TOO_LONG = (
+        "its {length:,} characters alone exceed {budget}: use smaller chunks or a higher limit"
+    )
+    MINIMUM_VALUE = "the value of its segment is below minimum_value={minimum_value}"
+    SEGMENT_COST = "its value does not cover segment_cost={segment_cost}, the cost of a new segment"
+    NOT_THE_BEST = "another segment of its document has a higher value"
     BELOW_THE_PENALTY = (
         "relevance {credited:.3g}, with its neighbors, is below irrelevant_chunk_penalty={penalty}"
     )
-    MISSING = "the docstore lacks it, or a chunk beside it"
+    MISSING = "it, or a chunk next to it, is missing from the docstore"
     NOT_CONSIDERED = "its document has none of the {top_k} best candidates"
     BELOW_THE_FLOOR = "no candidate reaches the score floor: best {best:.3g}, floor {floor:.3g}"
     DROPPED = "the reranker dropped it"
     DUPLICATE = "{duplicate_of!r} has the same text"
-    STALE = "it is of a version of its document that is not current"
-    CHANGED = "since its index was adopted, the vector store's text of it was changed or deleted"
-    CORRUPT = "the docstore's records of its document cannot be read"
-    UNKNOWN = "the docstore does not know its document"
+    STALE = "it is from a stale version of its document"
+    CHANGED = "its text in the vector store was changed or deleted after the index was adopted"
+    CORRUPT = "the docstore's records of its document are corrupt"
+    UNKNOWN = "its document is not in the docstore"
     NOTHING_FOUND = "{searcher} found nothing{limits}"
     NO_CHUNKS = (
-        "none of {documents} Documents of {searcher} is a chunk in the docstore. If the index was "
-        "adopted, adopt it again"
+        "{searcher} returned {documents} Document(s), but no chunk of the docstore. If the index "
+        "was adopted, adopt it again"
     )
     NO_QUERY = "the query is empty"
 
@@ -67,13 +69,13 @@ class Reason(Enum):
 
 
 class Sources(NamedTuple):
-    """Where the candidates and texts of a query come from: see the fields of `RSERetriever`."""
+    """The stores and retriever of a query; see the fields of `RSERetriever`."""
 
     vectorstore: VectorStore | None
     base_retriever: Any | None
     docstore: BaseStore[str, Document]
-    adapter: VectorStoreAdapter | None  # of the vector store that is searched; None if unknown
-    namespace: str  # the digest of the docstore's; empty for none
+    adapter: VectorStoreAdapter | None  # of the searched vector store; None if unknown
+    namespace: str  # digest of the docstore's namespace, or empty
 
     @classmethod
     def of(
@@ -82,7 +84,7 @@ class Sources(NamedTuple):
         base_retriever: Any,  # noqa: ANN401 - a retriever or another Runnable, or None
         docstore: BaseStore[str, Document],
     ) -> Sources:
-        """The sources of a retriever with these stores."""
+        """Make the sources of a retriever with these stores."""
         searched_store = vectorstore
         if isinstance(base_retriever, VectorStoreRetriever):
             searched_store = base_retriever.vectorstore
@@ -91,12 +93,12 @@ class Sources(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The class that finds the candidates."""
+        """Name of the class that finds the candidates."""
         return type(self.base_retriever if self.vectorstore is None else self.vectorstore).__name__
 
 
 class Hit(NamedTuple):
-    """The place of a candidate in the result of one search."""
+    """The rank and score of a candidate in one search."""
 
     rank: int  # from 0
     score: float | None
@@ -107,31 +109,31 @@ class Candidate(NamedTuple):
 
     document: Document  # as the store or retriever returned it
     doc_id: str
-    key: str  # the document's, in the docstore
+    key: str  # of the document in the docstore
     version: str  # name of the document's version
     chunk_index: int  # number in the document
-    hits: dict[str, Hit]  # by the searches that found it
+    hits: dict[str, Hit]  # by the names of the searches that found it
     judgment: Mapping[str, bool | str | None] = MappingProxyType({})  # see `judgment_of`
-    relevance: float = 0.0  # the sum of the evidence
-    evidence: Mapping[str, float] = MappingProxyType({})  # what each witness adds
-    name_factor: float = 1.0  # below 1 if the query names other documents; in all evidence
-    words: str = ""  # the query's words that were compared: content words that name no document
-    query: str = ""  # for which it has this relevance: of several, the one that it fits best
+    relevance: float = 0.0  # sum of the evidence
+    evidence: Mapping[str, float] = MappingProxyType({})  # relevance added by each witness
+    name_factor: float = 1.0  # below 1 if the query names other documents; part of all evidence
+    words: str = ""  # words of the query that were compared: content words that name no document
+    query: str = ""  # the query that this relevance is for; of several, the best match
 
     @property
     def chunk_key(self) -> ChunkKey:
-        """Identifies the chunk among all chunks."""
+        """The key of the chunk, unique among all chunks."""
         return self.doc_id, self.version, self.chunk_index
 
     @property
     def title(self) -> str:
-        """The title of its document, else the name of its file."""
+        """The title of the document, or else its file name."""
         metadata = self.document.metadata
         return str(metadata.get("title") or title_of_source(metadata.get("source")))
 
     @property
     def hit(self) -> Hit | None:
-        """Its hit by the reranker, else by the search; None if only the index found it."""
+        """The hit of the reranker, or else of the search; None if only the index found it."""
         return self.hits.get(RERANKER) or self.hits.get(VECTORS)
 
 
@@ -140,15 +142,15 @@ Candidates = Mapping[str, Sequence[Candidate]]
 
 
 class Exclusion(NamedTuple):
-    """Why a candidate does not count."""
+    """A candidate that does not count, with the reason."""
 
     candidate: Candidate
     reason: Reason
-    duplicate_of: str | None = None  # the document that has the same text
+    duplicate_of: str | None = None  # id of the document with the same text
 
 
 def all_candidates(candidates: Candidates) -> list[Candidate]:
-    """The candidates of all queries, each chunk once."""
+    """List the candidates of all queries, each chunk once."""
     by_chunk: dict[ChunkKey, Candidate] = {}
     for candidates_of_query in candidates.values():
         for candidate in candidates_of_query:
@@ -157,7 +159,7 @@ def all_candidates(candidates: Candidates) -> list[Candidate]:
 
 
 def best_of_queries(candidates: Candidates) -> Sequence[Candidate]:
-    """Join the ranked candidates of all queries, each for the query that it fits best."""
+    """Merge the ranked candidates of all queries; each chunk keeps its highest relevance."""
     if len(candidates) == 1:
         return next(iter(candidates.values()))
     best: dict[ChunkKey, Candidate] = {}

@@ -1,9 +1,9 @@
-"""Filters: which chunks a search may leave out for other reasons than relevance.
+"""Filters: finds out which chunks a search may exclude for reasons other than relevance.
 
-One rule: a filter that is a dict of fields and values, such as ``{"year": {"$gte": 2023}}``, with
-``"$and"`` and ``"$or"``, is understood, so that chunks of a document that passes as a whole can
-fill gaps between candidates. With anything else, segments contain candidates only. A number is no
-filter: it is a limit or a depth.
+This package understands a filter if it is a dict of fields and values, such as
+``{"year": {"$gte": 2023}}``, with ``"$and"`` and ``"$or"``. Chunks of a document that passes as a
+whole can then fill gaps between candidates. With any other filter, segments contain only
+candidates. A number never counts as a filter: it is a limit or a depth.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from langchain_rse.stores.records import CHUNK_ID, DOC_ID, LOCATION_FIELDS, NAME
 from langchain_rse.text.quoting import first_few
 
 FILTER = "filter"
-"""The search argument by which most stores take a filter."""
+"""The search argument that most stores use for a filter."""
 
-# Metadata that this package writes to the vector store, in place of a document's own.
+# Metadata fields that this package writes to the vector store; they replace a document's fields.
 _OURS = frozenset({*LOCATION_FIELDS, CHUNK_ID, NAMESPACE, VERSION}) - {DOC_ID}
 _PLAIN = (str, numbers.Number, dt.date, dt.time, uuid.UUID, type(None))
 _LISTS = (list, tuple, set, frozenset)
-# Numbers that differ by less count as equal, since some stores keep few digits.
+# Relative difference below which numbers count as equal, because some stores keep few digits.
 _PRECISION = 1e-6
 
-# Fields in which retrievers hold the retrievers that they call, and the arguments of a search.
+# Fields of retrievers that hold inner retrievers, and fields that hold search arguments.
 _INNER = ("retrievers", "base_retriever", "retriever", "bound", "runnable", "fallbacks")
 _ARGUMENTS = ("search_kwargs", "kwargs")
-_LANGCHAIN = "langchain"  # the beginning of the names of LangChain's own packages
+_LANGCHAIN = "langchain"  # prefix of the names of LangChain's packages
 
 
-# What a filter says
+# Evaluating a filter
 
 
 def fields_of(condition: object) -> set[str] | None:
-    """The metadata fields that a filter names; None if it is not understood."""
+    """Return the metadata fields that a filter names; None if the filter is not understood."""
     if not isinstance(condition, Mapping):
         return None
     fields: set[str] = set()
@@ -64,7 +64,7 @@ def fields_of(condition: object) -> set[str] | None:
 
 
 def _is_comparison(value: object) -> bool:
-    """True if a field is compared with values: directly, or by known operators."""
+    """True if a field is compared with values, directly or with known operators."""
     if isinstance(value, Mapping):
         known = value.keys() <= _OPERATORS.keys()
         return known and all(_is_plain(operand) for operand in value.values())
@@ -78,9 +78,9 @@ def _is_plain(value: object) -> bool:
 
 
 def matches(condition: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
-    """True if metadata passes a filter; a field that is missing passes no comparison.
+    """True if metadata passes a filter. A missing field fails every comparison.
 
-    A list equals or contains a value if one of its values is equal to it.
+    A list in the metadata equals or contains a value if one of its items equals the value.
     """
     for name, value in condition.items():
         if name == "$and":
@@ -95,16 +95,16 @@ def matches(condition: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
 
 
 def contradicts(condition: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
-    """True if a filter certainly excludes metadata, whatever notation of values a store has.
+    """True if a filter excludes metadata beyond doubt, however the store writes values.
 
-    A field that is missing contradicts a value that it must equal; it may pass other operators.
+    A missing field contradicts an equality; it may pass other operators.
     """
     for name, value in condition.items():
         if name == "$and":
             excludes = any(contradicts(part, metadata) for part in value)
         elif name == "$or":
             excludes = bool(value) and all(contradicts(part, metadata) for part in value)
-        elif metadata.get(name.rpartition(".")[2]) is not None:  # some stores put a path before it
+        elif metadata.get(name.rpartition(".")[2]) is not None:  # some stores prefix a path
             excludes = not _compares(value, metadata[name.rpartition(".")[2]], _is_same)
         else:
             is_equality = not isinstance(value, Mapping) or value.keys() <= {"$eq", "$in"}
@@ -127,14 +127,14 @@ def _compares(comparison: Any, value: Any, equals: _Equals) -> bool:  # noqa: AN
 
 
 def _equals(value: Any, other: Any) -> bool:  # noqa: ANN401
-    """True if two values are equal and both are booleans, or neither is; a list if one item is."""
+    """True if two values are equal (True is not 1), or an item of a list equals the other value."""
     if isinstance(value, _LISTS) and not isinstance(other, _LISTS):
         return any(_equals(item, other) for item in value)
     return isinstance(value, bool) == isinstance(other, bool) and bool(value == other)
 
 
 def _is_same(value: Any, other: Any) -> bool:  # noqa: ANN401
-    """True if two values are equal in some notation of a store: 3, 3.0, "3"; True, "true"."""
+    """True if two values are equal in any notation that stores use: 3, 3.0, "3"; True, "true"."""
     if isinstance(value, _LISTS) and not isinstance(other, _LISTS):
         return any(_is_same(item, other) for item in value)
     if str(value).casefold() == str(other).casefold():
@@ -154,7 +154,7 @@ def _contains(value: Any, item: Any, equals: _Equals) -> bool:  # noqa: ANN401
 
 
 def _by_order(compare: _Equals) -> Callable[[Any, Any, _Equals], bool]:
-    """A comparison that numbers and strings pass, each with their like."""
+    """Make a comparison by order: a number with a number, or a string with a string."""
 
     def compares(value: object, other: object, _: _Equals) -> bool:
         are_numbers = isinstance(value, (int, float)) and isinstance(other, (int, float))
@@ -178,53 +178,53 @@ _OPERATORS: Mapping[str, Callable[[Any, Any, _Equals], bool]] = {
 }
 
 
-# Where filters are
+# Finding filters
 
 
 class Filters(NamedTuple):
-    """The filters of a query, and what they mean for the chunks between candidates."""
+    """The filters of a query."""
 
-    conditions: Sequence[Mapping[str, Any]]  # those that are understood
-    checked: Sequence[Mapping[str, Any]]  # of these, those named `FILTER`, which surely are filters
-    others: Sequence[str]  # the arguments and classes that may filter in another way, in words
+    conditions: Sequence[Mapping[str, Any]]  # filters that are understood
+    checked: Sequence[Mapping[str, Any]]  # the conditions of arguments called "filter"
+    others: Sequence[str]  # descriptions of arguments and classes that may filter in other ways
 
     def check_applied(self, document: Document, searcher: str) -> None:
-        """Raise a ValueError if a search returned a Document that a filter excludes."""
+        """Raise a ValueError if a filter excludes a Document that a search returned."""
         for condition in self.checked:
             names = {name.rpartition(".")[2] for name in fields_of(condition) or ()}
             ours = sorted(names & _OURS)
             if ours and VERSION in document.metadata:  # else other code wrote the vector
                 raise ValueError(
-                    f"the filter names {', '.join(ours)}, which this package writes for each chunk "
-                    "in place of a document's own metadata. Index that under another name"
+                    f"the filter uses {', '.join(ours)}, but this package overwrites that field in "
+                    "the metadata of each chunk. Index your values under another name"
                 )
             if contradicts(condition, document.metadata):
                 fields = {}
                 for name in sorted(fields_of(condition) or ()):
                     fields[name] = document.metadata.get(name.rpartition(".")[2])
                 raise ValueError(
-                    f"{searcher} returned what the filter {condition!r:.200} excludes: "
-                    f"{fields!r:.200} in the metadata of document {document.id!r} "
-                    f"({document.page_content[:40]!r}). Write the filter as {searcher} takes it, "
-                    "with operators that look into lists where there are lists; or filter inside a "
-                    "base_retriever and set candidates_only=True"
+                    f"{searcher} returned a document that the filter {condition!r:.200} excludes: "
+                    f"{fields!r:.200} in the metadata of {document.id!r} "
+                    f"({document.page_content[:40]!r}). Write the filter in the syntax of "
+                    f"{searcher}, with operators for lists where values are lists; or filter "
+                    "inside a base_retriever and set candidates_only=True"
                 )
 
     def only_candidates(self, settings: QuerySettings) -> bool:
-        """True if segments may contain candidates only; a warning says so where it is a guess."""
+        """True if segments may contain only candidates; warn if this is a guess."""
         if settings.candidates_only is not None:
             return settings.candidates_only
         if self.others:
             warn(
-                f"{first_few(self.others)} may leave chunks out for other reasons than relevance, "
-                "so segments contain only the candidates. Give a filter as a dict of fields and "
-                "values; or set candidates_only=False if nothing is filtered, else "
-                "candidates_only=True"
+                f"{first_few(self.others)} may exclude chunks for reasons other than relevance, so "
+                "segments contain only chunks that the search found. Pass the filter as a dict of "
+                "fields and values; or set candidates_only=True if chunks are filtered, "
+                "candidates_only=False if not"
             )
         return bool(self.others)
 
     def hold_for(self, shared_fields: Collection[str]) -> bool:
-        """True if a document passes as a whole: all fields of the filters hold for all of it."""
+        """True if the filters use only fields that are the same throughout a document."""
         for condition in self.conditions:
             if not (fields_of(condition) or set()) <= set(shared_fields):
                 return False
@@ -232,7 +232,7 @@ class Filters(NamedTuple):
 
 
 def filters_of(search_kwargs: Mapping[str, Any], base_retriever: object) -> Filters:
-    """Find the filters of a query: in its arguments, and in a retriever and those that it calls."""
+    """Collect the filters in search arguments, and in a retriever and its inner retrievers."""
     arguments = list(search_kwargs.items())
     others: list[str] = []
     for retriever in _with_inner(base_retriever):
@@ -255,13 +255,13 @@ def filters_of(search_kwargs: Mapping[str, Any], base_retriever: object) -> Filt
 
 
 def may_exclude(value: object) -> bool:
-    """True if a search argument may exclude chunks: not a number, nor nothing."""
+    """True if a search argument may exclude chunks: it is not empty and not a number."""
     is_number = isinstance(value, numbers.Number) and not isinstance(value, bool)
     return value is not None and value != {} and not is_number
 
 
 def _with_inner(retriever: object) -> Iterator[object]:
-    """A retriever and those that it calls, the outer ones first."""
+    """Yield a retriever and its inner retrievers, the outer ones first."""
     if retriever is None:
         return
     yield retriever
@@ -272,9 +272,9 @@ def _with_inner(retriever: object) -> Iterator[object]:
 
 
 def _is_known(retriever: object) -> bool:
-    """True if a retriever leaves chunks out only by its search arguments and by relevance.
+    """True if a retriever excludes chunks only by its search arguments and by relevance.
 
-    That holds for the retrievers of LangChain's packages, and for what wraps a retriever.
+    This holds for the retrievers and wrappers of LangChain's packages.
     """
     if not type(retriever).__module__.startswith(_LANGCHAIN):
         return False
@@ -282,29 +282,29 @@ def _is_known(retriever: object) -> bool:
     return has_inner or isinstance(retriever, BaseRetriever)
 
 
-# What a wrapped retriever takes, and how much it returns
+# Arguments and limits of a wrapped retriever
 
 
 def check_taken(retriever: object, search_kwargs: Mapping[str, Any]) -> None:
-    """Raise a ValueError for a search argument that LangChain would drop, or that replaces one."""
+    """Raise a ValueError if LangChain would drop a search argument, or if it replaces a filter."""
     for name, value in search_kwargs.items():
         if value is None or value == {}:
             continue
         for inner in _with_inner(retriever):
             if not _takes(inner, name):
                 raise ValueError(
-                    f"{type(inner).__name__} takes no search argument {name!r} (got "
-                    f"{value!r:.200}), and LangChain would drop it. Filter inside the retriever "
-                    "and set candidates_only=True; or give vectorstore=... instead of "
+                    f"{type(inner).__name__} does not accept the search argument {name!r} (got "
+                    f"{value!r:.200}), so LangChain would drop it. Filter inside the retriever "
+                    "and set candidates_only=True; or pass vectorstore=... instead of "
                     "base_retriever"
                 )
             for field in _ARGUMENTS:
                 inner_value = dict(getattr(inner, field, None) or {}).get(name, value)
                 if may_exclude(value) and inner_value != value:
                     raise ValueError(
-                        f"search argument {name!r} (got {value!r:.200}) would replace that of the "
-                        f"wrapped retriever, {inner_value!r:.200}. Give {name!r} in one place: to "
-                        "the wrapped retriever, or in search_kwargs of the RSERetriever"
+                        f"search argument {name!r} (got {value!r:.200}) would replace "
+                        f"{inner_value!r:.200} of the wrapped retriever. Set {name!r} in one "
+                        "place: in the wrapped retriever, or in search_kwargs of the RSERetriever"
                     )
 
 
@@ -312,21 +312,21 @@ def _takes(retriever: object, name: str) -> bool:
     """True if LangChain passes a search argument on to a retriever."""
     if not isinstance(retriever, BaseRetriever):
         return True
-    # LangChain decides by this method, for async calls as well.
+    # LangChain looks at the signature of this method, also for async calls.
     parameters = inspect.signature(type(retriever)._get_relevant_documents).parameters  # noqa: SLF001
     takes_any = any(each.kind == each.VAR_KEYWORD for each in parameters.values())
     return takes_any or name in parameters
 
 
 _LIMITS = ("k", "top_k", "top_n")  # fields that limit what a retriever returns
-_DEFAULT_LIMIT = 4  # LangChain's, of a retriever over a vector store
+_DEFAULT_LIMIT = 4  # of LangChain's retriever for a vector store
 _MOST_BY_DEFAULT = 10  # a larger limit was set on purpose
 
 
 def warn_of_few(retriever: object, returned: int, fetch_k: int) -> None:
-    """Warn if a wrapped retriever returns only a few chunks by default."""
+    """Warn if a wrapped retriever returned few chunks because of a small limit."""
     limits: list[int] = []
-    settings: dict[str, None] = {}  # how each is raised
+    settings: dict[str, None] = {}  # to raise the limits
     for inner in _with_inner(retriever):
         name = type(inner).__name__
         if getattr(inner, "vectorstore", None) is not None:
@@ -345,6 +345,6 @@ def warn_of_few(retriever: object, returned: int, fetch_k: int) -> None:
     least = 1 if hasattr(retriever, "base_compressor") else max(min(limits), 1)
     if least <= returned <= sum(limits) < fetch_k:
         warn(
-            f"{type(retriever).__name__} returned only {returned} candidates, as its limit says. "
-            f"Segments are made of few chunks. Set {', '.join(settings)}"
+            f"{type(retriever).__name__} returned only {returned} candidates because of its limit. "
+            f"Segments need more candidates: set {', '.join(settings)}"
         )

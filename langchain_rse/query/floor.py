@@ -1,4 +1,4 @@
-"""The score floor: tells queries that the documents answer from others, by their best candidate."""
+"""The score floor: refuses queries whose best candidate is too far away to be an answer."""
 
 from __future__ import annotations
 
@@ -21,37 +21,39 @@ from langchain_rse.stores.records import FLOORS
 from langchain_rse.text.words import beginning_of, without_function_words
 
 BEST_WITH_WORDS = 20
-"""The number of best candidates in which words of the query are looked for."""
+"""Number of best candidates that are searched for words of the query."""
 
-_ALL_WORDS = 1 - 1e-9  # as a sum of shares
-# Where rerankers of LangChain's packages name their model.
+_ALL_WORDS = 1 - 1e-9  # a sum of shares, with rounding errors
+# Fields in which LangChain's rerankers name their model.
 _MODEL_FIELDS = ("model", "model_name", "model_id")
 
 
 @dataclass(frozen=True)
 class ScoreFloor:
-    """The score below which the best candidate of a query is no answer.
+    """A fitted threshold: a query whose best candidate scores below it returns nothing.
 
-    `RSERetriever.fit_score_floor` makes it and keeps it in the docstore. The *reach* of a query is
-    the score of its best candidate, brought nearer by ``word_bonus`` times the share of its words
-    that one candidate has. A query is refused if its reach is below the floor, or above it if the
-    scores are distances.
+    `RSERetriever.fit_score_floor` fits it and stores it in the docstore. The *reach* of a query is
+    the score of its best candidate plus ``word_bonus`` times the share of the query's words found
+    in one candidate (minus, if the scores are distances). A query is refused if its reach is below
+    the floor, or above it if the scores are distances.
 
     Attributes:
-        searcher: The class that finds the candidates.
-        reranker: The reranker whose scores these are; empty for those of the search.
-        floor: The floor, in the units of the scores.
-        word_bonus: What the words of a query count at most, in the same units; at least 0.
+        searcher: Name of the class that finds the candidates.
+        reranker: Name of the reranker that gives the scores; empty for scores of the search.
+        floor: The threshold, in the units of the scores.
+        word_bonus: Bonus for a query whose words are all found, in the same units; at least 0.
         higher_is_better: False if the scores are distances.
-        lost: The share of answered questions that may be refused.
-        with_questions: True if the answered questions were given; else they are sentences of the
-            documents, asked of all other chunks.
+        lost: Share of answered questions that may be refused.
+        with_questions: True if answered questions were given. If False, they are sentences from the
+            documents, each searched in every chunk except its own.
         answered: Percentiles 0 to 100 of the reach of answered questions, ascending.
-        unrelated: The same of general questions, which have nothing to do with most documents.
-        answered_count: The number of answered questions.
-        unrelated_count: The number of general questions.
-        chunks: The number of chunks that the documents had.
-        store: The vector store, and ``model`` its embedding model; empty if unknown.
+        unrelated: Percentiles 0 to 100 of the reach of general questions, which are unrelated to
+            most documents, ascending.
+        answered_count: Number of answered questions.
+        unrelated_count: Number of general questions.
+        chunks: Number of chunks in the documents.
+        store: Name of the vector store; empty if unknown.
+        model: Id of the embedding model; empty if unknown.
     """
 
     searcher: str
@@ -70,16 +72,16 @@ class ScoreFloor:
     model: str = ""
 
     def reach(self, score: float, word_share: float) -> float:
-        """The score, brought nearer by the share of the query's words in one candidate."""
+        """Add the bonus for a share of words to a score (subtract it from a distance)."""
         bonus = self.word_bonus * word_share
         return score + bonus if self.higher_is_better else score - bonus
 
     def refuses(self, reach: float) -> bool:
-        """True if a query with this reach has no answer."""
+        """True if a query with this reach is refused."""
         return reach < self.floor if self.higher_is_better else reach > self.floor
 
     def closer_than(self, reach: float) -> float:
-        """The share of the answered questions whose reach is worse than this one."""
+        """Return the share of answered questions that have a worse reach."""
         if self.higher_is_better:
             worse = bisect_left(self.answered, reach)
         else:
@@ -87,12 +89,12 @@ class ScoreFloor:
         return worse / len(self.answered)
 
     def refused(self, percentiles: Sequence[float]) -> float:
-        """The share of questions, given by percentiles of their reach, that the floor refuses."""
+        """Return the share of refused questions, given percentiles of their reach."""
         return sum(map(self.refuses, percentiles)) / len(percentiles)
 
     @property
     def answered_name(self) -> str:
-        """What the answered questions are called in messages."""
+        """Name of the answered questions in messages."""
         return "answered questions" if self.with_questions else "sentences from the documents"
 
 
@@ -100,15 +102,15 @@ _FLOOR = TypeAdapter(ScoreFloor)
 
 
 class FloorCheck(NamedTuple):
-    """How near the documents come to a query, and whether that is near enough."""
+    """The result of comparing a query with the score floor."""
 
     query: str
     best: Candidate | None  # the candidate with the best score
-    word_share: float = 0.0  # of the query's words, in one candidate
-    reach: float | None = None  # the best score with the bonus for words; None without scores
+    word_share: float = 0.0  # share of the query's words found in one candidate
+    reach: float | None = None  # best score with the bonus for words; None without scores
     floor: float | None = None
     closer_than: float | None = None  # see `ScoreFloor.closer_than`; None if not fitted
-    compared_with: str = ""  # the questions of `closer_than`
+    compared_with: str = ""  # name of the questions in `closer_than`
     is_refused: bool = False
 
 
@@ -118,13 +120,13 @@ class FloorCheck(NamedTuple):
 def check_floor(
     candidates: Candidates, sources: Sources, settings: QuerySettings, model: Model, record: Record
 ) -> list[FloorCheck]:
-    """Measure how near the documents come to each query; nothing if there is no floor.
+    """Compare each query with the score floor; return an empty list if there is no floor.
 
     Args:
-        candidates: Those of each query.
-        sources: Where they come from.
+        candidates: The candidates of each query.
+        sources: The stores and retriever of the query.
         settings: The settings of the query.
-        model: The embedding model, and the vector store's name.
+        model: The embedding model and the name of the vector store.
         record: The docstore's record of score floors.
     """
     number = settings.score_floor
@@ -141,15 +143,15 @@ def check_floor(
 def _floor_for(
     record: Record, sources: Sources, reranker: BaseDocumentCompressor | None, model: Model
 ) -> ScoreFloor | None:
-    """The floor that was fitted for these stores and reranker; None if there is none."""
+    """Return the floor fitted for these stores and reranker, or None."""
     floor = None if record is None else stored_floor(record, sources.name, reranker)
     if floor is None:
         return None
     for ours, theirs in ((floor.store, model.store), (floor.model, model.id)):
         if ours and theirs and ours != theirs:
             warn(
-                "the score floor was fitted for another vector store or embedding model, so no "
-                "question is refused: call fit_score_floor() again, or set score_floor=None"
+                "the score floor is ignored because it was fitted for another vector store or "
+                "embedding model. Call fit_score_floor() again, or set score_floor=None"
             )
             return None
     return floor
@@ -166,14 +168,14 @@ def _check_fitted(
     check = FloorCheck(query, by_rank[0], share)
     if direction_of(by_rank) not in {None, floor.higher_is_better}:
         warn(
-            "the scores rise where they fell when the score floor was fitted, or the other way "
-            "round, so no question is refused: call fit_score_floor() again"
+            "the score floor is ignored because scores now sort the other way (similarities "
+            "instead of distances, or vice versa). Call fit_score_floor() again"
         )
         return check
     reach = floor.reach(score, share)
     is_refused = floor.refuses(reach)
     if is_refused and settings.reranker is None:
-        # Vectors say little of an error code; the index finds it.
+        # Vectors represent rare terms such as error codes poorly; the full-text index finds them.
         hits = [(each.hits[FULL_TEXT].rank, each) for each in candidates if FULL_TEXT in each.hits]
         best_hits = [candidate for rank, candidate in hits if rank < BEST_WITH_WORDS]
         is_refused = share_of_words(query, best_hits) < _ALL_WORDS
@@ -200,8 +202,8 @@ def _check_number(
     higher_is_better = True if settings.reranker is not None else direction_of(by_rank)
     if higher_is_better is None:
         warn(
-            f"score_floor={number:g} has no effect: all candidates have the same score, so that it "
-            "is not known whether higher or lower is better"
+            f"score_floor={number:g} has no effect: all candidates have the same score, so it is "
+            "unknown whether higher or lower scores are better"
         )
         return check
     is_refused = score < number if higher_is_better else score > number
@@ -209,26 +211,26 @@ def _check_number(
 
 
 def best_first(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates of the search or reranker, best first, without those found by words alone."""
+    """Return the candidates that the search or reranker ranked, best first."""
     with_hits = [candidate for candidate in candidates if candidate.hit is not None]
     return sorted(with_hits, key=lambda each: 0 if each.hit is None else each.hit.rank)
 
 
 def best_score(by_rank: Sequence[Candidate]) -> float | None:
-    """The score of the best candidate; None if it has none."""
+    """Return the score of the best candidate, or None."""
     best = by_rank[0].hit if by_rank else None
     return None if best is None else best.score
 
 
 def share_of_words(query: str, candidates: Sequence[Candidate]) -> float:
-    """The greatest share of the query's content words that one of the candidates has."""
+    """Return the largest share of the query's content words found in one candidate."""
     texts = list(dict.fromkeys(candidate.document.page_content for candidate in candidates))
     content = without_function_words(beginning_of(query))
     return float(max(word_shares(content, texts), default=0.0))
 
 
 def direction_of(by_rank: Sequence[Candidate]) -> bool | None:
-    """True if higher scores are better, False if they are distances, None if that is not known."""
+    """Return True if higher scores are better, False for distances, None if unknown."""
     hits = [candidate.hit for candidate in by_rank if candidate.hit is not None]
     scores = [hit.score for hit in hits if hit.score is not None]
     if len(scores) < 2 or scores[0] == scores[-1]:  # noqa: PLR2004 - two make a direction
@@ -240,12 +242,12 @@ def direction_of(by_rank: Sequence[Candidate]) -> bool | None:
 
 
 def floor_name(searcher: str, reranker: BaseDocumentCompressor | None) -> str:
-    """The name of a floor in the docstore: by what finds the candidates, and what ranks them."""
+    """Return the key of a floor in the docstore: the names of searcher and reranker."""
     return f"{searcher} {reranker_name(reranker)}".strip()
 
 
 def reranker_name(reranker: BaseDocumentCompressor | None) -> str:
-    """The class of a reranker and its model, if it has one by a usual name; empty for none."""
+    """Return the class name of a reranker and its model, if known; empty without a reranker."""
     if reranker is None:
         return ""
     models = [getattr(reranker, field, None) for field in _MODEL_FIELDS]
@@ -256,7 +258,7 @@ def reranker_name(reranker: BaseDocumentCompressor | None) -> str:
 def stored_floor(
     record: Record, searcher: str, reranker: BaseDocumentCompressor | None
 ) -> ScoreFloor | None:
-    """The floor in the docstore's record of floors; None if it has none, or it is damaged."""
+    """Return the floor in the docstore's record of floors; None if missing or corrupt."""
     if not isinstance(record, Document):
         return None
     try:
@@ -272,11 +274,11 @@ def read_floors(docstore: DocStore) -> Record:
 
 
 def write_floor(docstore: DocStore, name: str, floor: ScoreFloor | None) -> None:
-    """Write a floor, or remove it, and keep the floors with other names."""
+    """Write or remove the floor with this name; keep all other floors."""
     is_written = False
     while not is_written:
         record = read_floors(docstore)
-        stored = record if isinstance(record, Document) else None  # a damaged one is replaced
+        stored = record if isinstance(record, Document) else None  # replaces a corrupt record
         floors = {} if stored is None else dict(stored.metadata)
         floors.pop(name, None)
         if floor is not None:
@@ -285,4 +287,4 @@ def write_floor(docstore: DocStore, name: str, floor: ScoreFloor | None) -> None
             return
         [is_written] = change(docstore, [(FLOORS, stored, Document("", metadata=floors))])
         if not is_written:
-            time.sleep(0.01)  # another call has changed it
+            time.sleep(0.01)  # another call changed the record: try again

@@ -1,7 +1,7 @@
-"""Look up: where the chunks around candidates lie in their documents, and which candidates count.
+"""Look up: reads the layouts of the candidates' documents, and excludes candidates.
 
-A candidate does not count if it is stale, of a document that cannot be read, or a duplicate of a
-better one. Only the docstore knows that, so it is found out together with the layouts.
+A candidate is excluded if it is stale, corrupt, or a duplicate of a better one. The same read of
+the docstore gives layouts and exclusions.
 """
 
 from __future__ import annotations
@@ -37,28 +37,27 @@ from langchain_rse.text.words import (
     without_function_words,
 )
 
-# The longest gap, in chunks, between relevant chunks that the exact solver closes.
+# The longest gap between relevant chunks that the exact solver closes, in chunks.
 _LONGEST_GAP = 16
-# Near duplicates: the number of words in each sequence that is compared, and the share of sequences
-# that are equal.
+# Near duplicates: the number of words in a sequence, and the minimum share of equal sequences.
 _SEQUENCE_LENGTH = 5
 _EQUAL_SHARE = 0.8
 
 ChangedChunks = Mapping[VersionKey, Collection[int]]
-"""Numbers of chunks that the vector store no longer has as they were adopted, by versions."""
+"""Numbers of adopted chunks that were later changed or deleted in the vector store, by version."""
 
 
 class LookedUp(NamedTuple):
-    """The candidates that count, and where the chunks around them lie."""
+    """The candidates that count, and the layouts of their documents."""
 
-    candidates: Candidates  # ranked, without those excluded
-    considered: Collection[str]  # keys of the documents whose chunks are considered
-    layouts: Layouts  # of the candidates' documents, those that were read
+    candidates: Candidates  # ranked, without excluded ones
+    considered: Collection[str]  # keys of the documents that are considered
+    layouts: Layouts  # of the candidates' documents, as far as they were read
     exclusions: Mapping[ChunkKey, Exclusion]
     floors: Record  # the docstore's record of score floors
 
     def without(self, query: str) -> LookedUp:
-        """This without the candidates of a query that is refused."""
+        """Return a copy without the candidates of a refused query."""
         remaining = {each: self.candidates[each] for each in self.candidates if each != query}
         return self._replace(candidates=remaining)
 
@@ -72,7 +71,7 @@ def look_up(
     unreadable: Mapping[str, CorruptRecordError],
     changed: ChangedChunks,
 ) -> Steps[LookedUp]:
-    """Read the layouts of the best candidates' documents, and exclude candidates that do not count.
+    """Read the layouts of the best candidates' documents, and exclude candidates.
 
     Documents in ``unreadable`` are not read, and no segment contains a chunk in ``changed``.
     """
@@ -100,7 +99,7 @@ def look_up(
         layouts |= read
         candidates, more_exclusions = exclude(candidates, layouts, settings, changed)
         exclusions |= more_exclusions
-        # The second time all others at once: of these, too, candidates may be excluded.
+        # The second round reads all other documents: their candidates may be excluded as well.
         wanted = _considered(candidates, settings)
         if not wanted <= layouts.keys():
             wanted = {candidate.key for candidate in best_of_queries(candidates)}
@@ -108,7 +107,7 @@ def look_up(
 
 
 def _considered(candidates: Candidates, settings: QuerySettings) -> set[str]:
-    """The keys of the documents that have one of the best candidates of a query."""
+    """Return the keys of the documents with at least one of a query's best candidates."""
     most = settings.config.top_k_for_document_selection
     keys: set[str] = set()
     for candidates_of_query in candidates.values():
@@ -117,7 +116,7 @@ def _considered(candidates: Candidates, settings: QuerySettings) -> set[str]:
 
 
 def _chunks_in(candidates: Candidates, keys: Collection[str]) -> dict[VersionKey, list[int]]:
-    """The numbers of the candidates in some documents, ascending, by versions."""
+    """Return the chunk numbers of the candidates in some documents, ascending, by version."""
     chunks: dict[VersionKey, list[int]] = {}
     for candidate in best_of_queries(candidates):
         if candidate.key in keys:
@@ -129,11 +128,11 @@ def _chunks_in(candidates: Candidates, keys: Collection[str]) -> dict[VersionKey
 
 
 def _windows_of(chunks: Sequence[int], settings: QuerySettings) -> list[range]:
-    """The windows of a document in which segments can lie, around its ascending candidates.
+    """Return the windows of a document that can contain segments, given its ascending candidates.
 
-    With the published solvers, chunks that are no candidates cost the penalty, so a segment begins
-    and ends on a candidate and closes no gap longer than itself; only with a penalty of 0 it may
-    reach further. Windows are ascending, do not touch, and may end after the document does.
+    With the published solvers, chunks that are not candidates cost the penalty. A segment then
+    begins and ends with a candidate and closes no gap longer than itself; only a penalty of 0 lets
+    it reach further. Windows are ascending, do not touch, and may extend beyond the document's end.
     """
     reach = settings.config.neighbor_radius
     solver = settings.config.solver
@@ -145,7 +144,7 @@ def _windows_of(chunks: Sequence[int], settings: QuerySettings) -> list[range]:
 
 
 def _windows(chunks: Sequence[int], reach: int, least_distance: int) -> list[range]:
-    """Make a window of ``reach`` around each chunk; join those of chunks that are close by."""
+    """Make a window of ``reach`` around each chunk; merge windows that are close together."""
     windows: list[range] = []
     for chunk in chunks:
         start = max(chunk - reach, 0)
@@ -158,13 +157,13 @@ def _windows(chunks: Sequence[int], reach: int, least_distance: int) -> list[ran
 
 
 def _may_split(filters: Filters, layout: Layout) -> bool:
-    """True if filters may tell chunks of a document apart."""
+    """True if filters may include some chunks of a document and exclude others."""
     if not filters.conditions:
         return False
     shared_fields = set(layout.manifest.metadata)
     current = layout.manifest.current
     if current is not None and not current.adopted:
-        # In an adopted store, the field of this name may mean something else.
+        # In an adopted store, a field with this name may have another meaning.
         shared_fields.add(DOC_ID)
     return not filters.hold_for(shared_fields)
 
@@ -172,14 +171,17 @@ def _may_split(filters: Filters, layout: Layout) -> bool:
 def _cut(
     layout: Layout, chunks: Sequence[int], changed: Collection[int], *, only_candidates: bool
 ) -> Layout | CorruptRecordError:
-    """Cut the windows to what segments may contain; an error if candidates lie beyond the end."""
+    """Restrict the windows to the chunks that segments may contain.
+
+    Returns an error if a candidate lies beyond the document's end.
+    """
     current = layout.manifest.current
     if current is None:
         return layout
     if chunks and chunks[-1] >= current.chunks:
         return CorruptRecordError(
-            f"the vector store has chunk {chunks[-1]} of document {layout.manifest.doc_id!r}, "
-            f"which has only {current.chunks} chunks according to the docstore"
+            f"the vector store has chunk {chunks[-1]} of document {layout.manifest.doc_id!r}, but "
+            f"in the docstore the document has only {current.chunks} chunks"
         )
     if only_candidates:
         layout = dataclasses.replace(layout, windows=_windows(chunks, 0, 2))
@@ -192,10 +194,11 @@ def _cut(
 def exclude(
     candidates: Candidates, layouts: Layouts, settings: QuerySettings, changed: ChangedChunks
 ) -> tuple[Candidates, dict[ChunkKey, Exclusion]]:
-    """Exclude stale and duplicate candidates, then rank the rest anew.
+    """Exclude stale, corrupt and duplicate candidates, then rank the rest again.
 
-    Only documents in ``layouts`` are known. A new order may show further duplicates; but which
-    document keeps a passage is decided once, so that it keeps all of it.
+    Only documents in ``layouts`` are checked. The new ranking may reveal further duplicates of
+    whole documents. Copied passages are compared only once, so that one document keeps a passage
+    whole.
     """
     exclusions: dict[ChunkKey, Exclusion] = {}
     compares_passages = settings.duplicates == "drop"
@@ -218,9 +221,9 @@ def _find_exclusions(
     settings: QuerySettings,
     changed: ChangedChunks,
 ) -> list[Exclusion]:
-    """Find the candidates that are stale or unreadable, or duplicates of better ones."""
+    """Find stale and corrupt candidates, and duplicates of better ones."""
     exclusions: list[Exclusion] = []
-    best_with_text: dict[str, Layout] = {}  # by the digest of a text: its best document
+    best_with_text: dict[str, Layout] = {}  # the best document with each text, by its digest
     counting: list[Candidate] = []
     for candidate in ranked:
         layout = layouts[candidate.key]
@@ -248,10 +251,10 @@ def _find_exclusions(
 
 
 def _by_document(ranked: Sequence[Candidate]) -> list[list[Candidate]]:
-    """The candidates of each document; documents are in the order of their best candidates.
+    """Group candidates by document; documents are in the order of their best candidates.
 
-    The first with a text keeps all of it: chunk by chunk, the copies of a passage would take turns,
-    and none would come back whole.
+    Duplicates are decided document by document. Decided chunk by chunk, each copy of a passage
+    would keep some chunks, and no copy would be returned whole.
     """
     by_document: dict[str, list[Candidate]] = {}
     for candidate in ranked:
@@ -260,7 +263,7 @@ def _by_document(ranked: Sequence[Candidate]) -> list[list[Candidate]]:
 
 
 def _find_copies(ranked: Sequence[Candidate], layouts: Layouts) -> list[Exclusion]:
-    """Find candidates whose whole text stands word for word in candidates of a better document."""
+    """Find candidates whose whole text occurs word for word in candidates of a better document."""
     documents = _by_document(ranked)
     if len(documents) <= 1:
         return []
@@ -284,7 +287,7 @@ def _find_copies(ranked: Sequence[Candidate], layouts: Layouts) -> list[Exclusio
 def _is_named_beside(candidate: Candidate, other: Candidate) -> bool:
     """True if the query names the candidate's document by words that do not name the other one.
 
-    A question that compares two contracts wants the clause of each, even if both have the same.
+    A question that compares two contracts needs the clause of each, even if both are the same.
     """
     if candidate.name_factor < 1 or not candidate.query:
         return False
@@ -296,9 +299,9 @@ def _is_named_beside(candidate: Candidate, other: Candidate) -> bool:
 
 
 def _find_near_duplicates(ranked: Sequence[Candidate], layouts: Layouts) -> list[Exclusion]:
-    """Find candidates whose word sequences are nearly all in candidates of better documents."""
+    """Find candidates that share most of their word sequences with better documents."""
     exclusions = []
-    first_with: dict[tuple[bytes, ...], Candidate] = {}  # the first with a sequence of words
+    first_with: dict[tuple[bytes, ...], Candidate] = {}  # the first candidate with each sequence
     for candidates in _by_document(ranked):
         for candidate in candidates:
             words = spaced_words(_own_text(candidate, layouts)).split()
@@ -319,7 +322,7 @@ def _find_near_duplicates(ranked: Sequence[Candidate], layouts: Layouts) -> list
 
 
 def _own_text(candidate: Candidate, layouts: Layouts) -> str:
-    """The text of a chunk without the document's header and overlap with the chunk before it."""
+    """Return the text of a chunk without header and without overlap with the previous chunk."""
     layout = layouts[candidate.key]
     text = candidate.document.page_content
     if isinstance(layout, Layout):
@@ -329,7 +332,7 @@ def _own_text(candidate: Candidate, layouts: Layouts) -> str:
 
 
 def _without(candidates: Candidates, excluded: Collection[ChunkKey]) -> dict[str, list[Candidate]]:
-    """Drop candidates, and number the hits of the others as if only they had been found."""
+    """Drop candidates, and renumber the ranks of the others from 0."""
     remaining = {}
     for query, candidates_of_query in candidates.items():
         kept = [each for each in candidates_of_query if each.chunk_key not in excluded]

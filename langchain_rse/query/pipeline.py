@@ -1,7 +1,7 @@
 """Answers a query: search, rerank, rank, look up, score, select, read, render.
 
-`answer` says these steps in their order, and everything that answers a query calls it. The stores
-may change meanwhile: then it searches again, knowing what the attempts before found out.
+`answer` runs these steps; all code that answers a query calls it. If the stores change during a
+query, it searches again and keeps the facts that earlier attempts found.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from langchain_rse.text.quoting import as_unicode, counted, first_few
 
 logger = logging.getLogger(__name__)
 
-# A document can be replaced between two reads. After this many attempts, documents to which that
-# happens are excluded; after the second number, there is no answer.
+# A document can be replaced between two reads. After the first number of attempts, documents that
+# keep being replaced are excluded; after the second, the query fails.
 _ATTEMPTS_WITH_ALL = 3
 _ATTEMPTS = 10
-# The number of documents that are searched for one with text.
+# Maximum number of manifests to read when looking for a document with text.
 _MOST_READ = 500
-# Reasons of an empty answer that say that something is wrong.
+# Reasons of an empty answer that are logged as warnings: something is wrong.
 _WARNED = {
     *(Reason.TOO_LONG, Reason.NO_ROOM, Reason.STALE, Reason.UNKNOWN, Reason.CORRUPT),
     *(Reason.CHANGED, Reason.MISSING, Reason.NO_CHUNKS),
@@ -65,16 +65,16 @@ _WARNED = {
 
 
 _Stale = tuple[str, str, Reason]
-"""A version that is stale: the document's key, the version's name, and what is known of it."""
+"""A stale version: the document's key, the version's name, and the reason."""
 
 
-class _RepeatSearch(Exception):  # noqa: N818 - no error: the next attempt knows more
-    """Documents changed during an attempt, or turned out to be unreadable."""
+class _RepeatSearch(Exception):  # noqa: N818 - control flow, not an error
+    """Documents were replaced during an attempt, or cannot be read: search again."""
 
 
 @dataclass
 class _Query:
-    """A query, and what the attempts to answer it found out about documents."""
+    """State of one query that survives retries."""
 
     trace: Trace
     sources: Sources
@@ -82,16 +82,16 @@ class _Query:
     filters: Filters
     callbacks: Callbacks
     attempts: int = 0
-    # Stale versions seen so far; they do not trigger another attempt.
+    # Stale versions seen so far; they do not trigger another retry.
     stale: set[_Stale] = field(default_factory=set)
     unreadable: dict[str, CorruptRecordError] = field(default_factory=dict)  # by document key
-    # Keys of documents to go on without, as they keep being replaced.
+    # Keys of documents that keep being replaced, and are therefore excluded.
     replaced: set[str] = field(default_factory=set)
-    # Chunks of adopted documents that the vector store no longer has.
+    # Adopted chunks that were changed or deleted in the vector store.
     changed: dict[VersionKey, set[int]] = field(default_factory=dict)
 
     def repeat(self) -> None:
-        """Begin another attempt, unless documents that change are to be excluded by now."""
+        """Retry, unless there were so many attempts that changing documents are excluded."""
         if self.attempts < _ATTEMPTS_WITH_ALL - 1:
             self.attempts += 1
             raise _RepeatSearch
@@ -105,17 +105,17 @@ def answer(
     *,
     candidates: Candidates | None = None,
 ) -> Steps[Trace]:
-    """Answer a question with segments; return the trace, which has them.
+    """Answer a question; return the trace, which contains the segments.
 
     Args:
         question: The question.
-        sources: Where candidates and texts come from.
+        sources: The stores and retriever of the query.
         settings: The settings of the query.
-        callbacks: LangChain's, for the calls of retrievers and rerankers.
-        candidates: Those of an earlier `find_candidates`, to choose among; None to search.
+        callbacks: LangChain callbacks for the calls of retrievers and rerankers.
+        candidates: Candidates from an earlier `find_candidates`; None to search.
 
     Raises:
-        MissingRecordError: If documents were replaced or deleted in each of many attempts.
+        MissingRecordError: If documents were replaced or deleted during every attempt.
     """
     question = as_unicode(question)
     trace = Trace(question, settings)
@@ -137,13 +137,13 @@ def answer(
             continue
         return trace
     raise MissingRecordError(
-        f"documents were replaced or deleted during each of {_ATTEMPTS} attempts to read them; "
-        "ask again when fewer documents are being written"
+        f"documents were replaced or deleted during each of {_ATTEMPTS} attempts to read them. "
+        "Ask again when fewer documents are being written"
     )
 
 
 def _answer(query: _Query, candidates: Candidates | None) -> Steps[None]:
-    """Answer a query in one attempt; `_RepeatSearch` if documents changed meanwhile."""
+    """Make one attempt to answer a query; raise `_RepeatSearch` if documents changed meanwhile."""
     trace, sources, settings = query.trace, query.sources, query.settings
     model = Model()
     if sources.adapter is not None:
@@ -161,7 +161,7 @@ def _answer(query: _Query, candidates: Candidates | None) -> Steps[None]:
         trace.candidates,
         settings,
         query.filters,
-        unreadable=_excluded(query),
+        unreadable=_documents_to_skip(query),
         changed=query.changed,
     )
     trace.looked_up = looked_up
@@ -194,7 +194,7 @@ def _answer(query: _Query, candidates: Candidates | None) -> Steps[None]:
 
 
 def _find(query: _Query) -> Steps[Candidates]:
-    """Search and rerank; the trace has the reason if there are no candidates."""
+    """Search and rerank; if there are no candidates, set the trace's reason."""
     trace, settings = query.trace, query.settings
     started = time.perf_counter()
     found = yield from search(
@@ -206,24 +206,25 @@ def _find(query: _Query) -> Steps[Candidates]:
     if settings.reranker is not None:
         candidates = yield from rerank(candidates, settings, query.callbacks)
         trace.lap("rerank", started)
-    # Words may be found without vectors: are these lost?
+    # If full-text search finds chunks and the vector store returns none, vectors may be lost.
     if not found.documents or not any(candidates.values()):
         trace.reason = yield from _explain_nothing_found(query, found.documents)
     return candidates
 
 
-def _excluded(query: _Query) -> dict[str, CorruptRecordError]:
-    """The documents to go on without, by their keys."""
+def _documents_to_skip(query: _Query) -> dict[str, CorruptRecordError]:
+    """Return the errors of documents to exclude, by document key."""
     if not query.replaced:
         return query.unreadable
-    error = CorruptRecordError("it was replaced while it was read")
+    error = CorruptRecordError("the document was replaced while it was read")
     return {**query.unreadable, **dict.fromkeys(query.replaced, error)}
 
 
 def _check_current(query: _Query, looked_up: LookedUp) -> None:
-    """Search again if a document was replaced meanwhile, so that only stale versions are found.
+    """Search again if only stale versions of a document were found.
 
-    Its new version may be there by then. If it is not, the vectors were left over.
+    The document was replaced during the query, and the next search may find its new version. If
+    not, the stale vectors were left behind by an interrupted call.
     """
     stale: set[_Stale] = set()
     current = {candidate.key for candidate in all_candidates(looked_up.candidates)}
@@ -245,7 +246,7 @@ def _check_current(query: _Query, looked_up: LookedUp) -> None:
 
 
 def _without_refused(query: _Query, looked_up: LookedUp, model: Model) -> LookedUp:
-    """Drop the queries that do not reach the score floor; give the reason if none does."""
+    """Drop queries that do not reach the score floor; set the trace's reason if all are dropped."""
     trace, settings = query.trace, query.settings
     if settings.score_floor == "fitted" and looked_up.floors is None:
         return looked_up
@@ -265,12 +266,12 @@ def _without_refused(query: _Query, looked_up: LookedUp, model: Model) -> Looked
 def _read(
     query: _Query, scored: ScoredChunks, selection: Selection, characters: float
 ) -> Steps[None]:
-    """Read the segments that fit the budget, and check that they are current."""
+    """Read the segments that fit the budget, and check that they are still current."""
     trace = query.trace
     read_segments = yield from read(query.sources, scored, selection, characters, query.settings)
     if read_segments.unreadable:
         query.unreadable.update(read_segments.unreadable)
-        raise _RepeatSearch  # which happens only once to a document
+        raise _RepeatSearch  # at most once per document
     if read_segments.replaced:
         query.repeat()
         query.replaced.update(read_segments.replaced)
@@ -286,7 +287,7 @@ def _read(
 
 
 def _render(query: _Query) -> list[Document]:
-    """Make the Documents of the segments that are returned."""
+    """Make the Documents of the returned segments."""
     trace = query.trace
     documents = []
     for segment in trace.returned:
@@ -312,9 +313,9 @@ def _render(query: _Query) -> list[Document]:
 
 
 def _give_reason(reason: Reason, settings: QuerySettings, facts: Mapping[str, Any]) -> str:
-    """Log why nothing is returned, and say it."""
+    """Log the reason of an empty answer, and return it in words."""
     words = sentence(reason, settings, facts)
-    # A budget of 0 is set on purpose.
+    # Not a warning for a budget of 0: it was set on purpose.
     is_wrong = reason in _WARNED and settings.max_context_length != 0
     level = logging.WARNING if is_wrong else logging.INFO
     logger.log(level, "a query returned nothing: %s", words)
@@ -322,17 +323,18 @@ def _give_reason(reason: Reason, settings: QuerySettings, facts: Mapping[str, An
 
 
 def _explain_nothing_found(query: _Query, documents: int) -> Steps[str]:
-    """Say why there are no candidates.
+    """Return the reason why there are no candidates.
 
     Raises:
-        StoreMismatchError: If the docstore has documents, and the last attempt finds none either.
+        StoreMismatchError: If the docstore has documents but the search finds nothing, even after
+            retries.
     """
     trace, sources, settings = query.trace, query.sources, query.settings
     facts: dict[str, Any] = {"searcher": sources.name, "documents": documents}
     if documents and any(trace.searched.values()):
         count = counted(len(all_candidates(trace.searched)), "candidate")
         name = type(settings.reranker).__name__
-        reason = f"{name} kept none of {count}"
+        reason = f"{name} dropped all of {count}"
         logger.info("a query returned nothing: %s", reason)
         return reason
     if documents:
@@ -341,15 +343,15 @@ def _explain_nothing_found(query: _Query, documents: int) -> Steps[str]:
     for name, value in settings.search_kwargs.items():
         if may_exclude(value) or name.endswith("threshold"):
             filtering[name] = value
-    # Words were found: then the docstore has documents, and where are their vectors?
+    # If full-text search found chunks, the docstore has documents, but their vectors are missing.
     words_found = any(trace.searched.values())
     is_unfiltered = sources.vectorstore is not None and not filtering
     if words_found or (is_unfiltered and (yield from _has_text(sources))):
         query.repeat()  # all documents may have been added since the search
         raise StoreMismatchError(
-            f"{sources.name} found nothing, but the docstore has documents: the vector store "
-            "is empty, or is not the one they were added to. If its vectors are lost, "
-            "retriever.indexer.check(repair=True) or langchain-rse check --repair writes them again"
+            f"{sources.name} found nothing, but the docstore has documents. The vector store is "
+            "empty, or it is not the one that they were added to. If its vectors are lost, restore "
+            "them with retriever.indexer.check(repair=True) or langchain-rse check --repair"
         )
     limits = "".join(f" with {name}={value!r:.200}" for name, value in filtering.items())
     condition = settings.search_kwargs.get(FILTER)
@@ -359,7 +361,7 @@ def _explain_nothing_found(query: _Query, documents: int) -> Steps[str]:
 
 
 def _explain_filter(trace: Trace, sources: Sources, condition: Mapping[str, Any]) -> Steps[str]:
-    """Say which field or value of a filter no chunk has, by searching with each part of it."""
+    """Search with each part of a filter, and return a note on the parts that no chunk passes."""
     query = trace.queries[0]
     alone = []
     for name, value in condition.items():
@@ -370,7 +372,7 @@ def _explain_filter(trace: Trace, sources: Sources, condition: Mapping[str, Any]
                 continue
         alone.append(part)
     if not alone:
-        return "; chunks pass each part of the filter, and none passes all"
+        return "; each part of the filter matches chunks, but no chunk matches all parts"
     nearest = yield from _search_with(query, sources, trace.settings, None)
     notes = []
     for part in alone:
@@ -379,14 +381,14 @@ def _explain_filter(trace: Trace, sources: Sources, condition: Mapping[str, Any]
         if nearest and not with_field and not name.startswith("$"):
             notes.append(f"none of the {len(nearest)} nearest chunks has a field {name!r}")
         else:
-            notes.append(f"no chunk passes {part!r:.200}")
+            notes.append(f"no chunk matches {part!r:.200}")
     return f"; {first_few(notes)}"
 
 
 def _search_with(
     query: str, sources: Sources, settings: QuerySettings, condition: Mapping[str, Any] | None
 ) -> Steps[list[Candidate]]:
-    """Search the vectors for one query with another filter."""
+    """Search the vector store for one query, with another filter."""
     search_kwargs = {**settings.search_kwargs, FILTER: condition}
     if condition is None:
         del search_kwargs[FILTER]
@@ -400,9 +402,9 @@ def _search_with(
 
 
 def _explain_nothing_chosen(trace: Trace, sources: Sources) -> None:
-    """Say why there are candidates, but no segment: by the outcome of the best candidate."""
+    """Set the reason of an answer without segments: the outcome of the best candidate."""
     candidates = [chunk for chunk in trace.chunks if chunk.candidate is not None]
-    if not candidates:  # those given for all queries are none
+    if not candidates:  # the caller passed no candidates for any query
         facts = {"searcher": sources.name, "limits": ""}
         trace.reason = _give_reason(Reason.NOTHING_FOUND, trace.settings, facts)
         return
@@ -432,10 +434,13 @@ def _has_text(sources: Sources) -> Steps[bool]:
 
 
 def _warn_of_excluded(query: _Query, looked_up: LookedUp) -> Steps[None]:
-    """Warn of documents excluded because they were replaced, are unknown or cannot be read."""
+    """Warn about documents that are excluded as replaced, unknown or corrupt."""
     trace, replaced = query.trace, query.replaced
     if replaced:
-        warn(f"{len(replaced)} document(s) were replaced while they were read: ask again")
+        warn(
+            f"{len(replaced)} document(s) were replaced while they were read and are excluded. "
+            "Ask again"
+        )
     unknown: list[Exclusion] = []
     corrupt: dict[str, str] = {}  # ids of documents, by their keys
     for exclusion in looked_up.exclusions.values():
@@ -452,42 +457,43 @@ def _warn_of_excluded(query: _Query, looked_up: LookedUp) -> Steps[None]:
             if not (yield from _has_text(query.sources)):
                 raise MissingRecordError(
                     "the docstore has no documents, but the vector store has chunks of "
-                    f"{names}. Are the two stores a pair? If the docstore lost them, add the "
+                    f"{names}. Use the docstore that they were added to; if it lost them, add the "
                     "documents again"
                 )
         warn(
-            f"{len(unknown)} of {count} candidates are excluded, as the docstore does not know "
-            f"their document(s) {names}. retriever.indexer.check(repair=True) or langchain-rse "
-            "check --repair removes their vectors. If the docstore lost them, add them again; if "
-            "other code added them to an adopted index, adopt it again"
+            f"{len(unknown)} of {count} candidates are excluded because their document(s) {names} "
+            "are not in the docstore. To remove their vectors, use "
+            "retriever.indexer.check(repair=True) or langchain-rse check --repair. If the docstore "
+            "lost the documents, add them again; if other code added them to an adopted index, "
+            "adopt it again"
         )
     if corrupt:
         errors = [looked_up.layouts[key] for key in corrupt]
         warn(
-            f"{len(corrupt)} document(s) are excluded, as the docstore's records of them cannot be "
-            f"read: {first_few(corrupt.values())}. Add them again with "
-            "add_documents(..., force=True) or langchain-rse remove and index. The first error: "
-            f"{errors[0]}"
+            f"{len(corrupt)} document(s) are excluded because their records in the docstore are "
+            f"corrupt: {first_few(corrupt.values())}. Add them again with "
+            "add_documents(..., force=True), or with langchain-rse remove and index. The first "
+            f"error: {errors[0]}"
         )
 
 
 def _warn_of_changed(
     changed: Mapping[VersionKey, Collection[int]], candidates: Sequence[Candidate]
 ) -> None:
-    """Warn of chunks of adopted documents that are not shown."""
+    """Warn about adopted chunks that are excluded because the vector store changed."""
     if not changed:
         return
     doc_ids = {candidate.key: repr(candidate.doc_id) for candidate in candidates}
     names = first_few(dict.fromkeys(doc_ids[key] for key, _ in changed if key in doc_ids))
     warn(
         f"{counted(sum(map(len, changed.values())), 'chunk')} of adopted document(s) {names} are "
-        "not shown: since the index was adopted, they were deleted from the vector store, or their "
-        "texts were changed. Adopt the index again, with from_existing_index or RSEIndexer.adopt"
+        "excluded because they were changed or deleted in the vector store after the index was "
+        "adopted. Adopt the index again with from_existing_index or RSEIndexer.adopt"
     )
 
 
 def _warn_of_other_models(model: str, segments: Sequence[DocumentSegment]) -> None:
-    """Warn if the vectors of documents are of another embedding model than the given one."""
+    """Warn if documents have vectors from another embedding model."""
     doc_ids = set()
     for segment in segments:
         manifest = segment.layout.manifest
@@ -495,7 +501,8 @@ def _warn_of_other_models(model: str, segments: Sequence[DocumentSegment]) -> No
             doc_ids.add(repr(manifest.doc_id))
     if doc_ids:
         warn(
-            f"{len(doc_ids)} document(s) have vectors of another embedding model, so that they are "
-            f"found by chance: {first_few(sorted(doc_ids))}. retriever.indexer.check(repair=True) "
-            "or langchain-rse check --repair embeds them again, as does adding them"
+            f"{len(doc_ids)} document(s) have vectors from another embedding model, so their "
+            f"scores are meaningless: {first_few(sorted(doc_ids))}. Add them again, or use "
+            "retriever.indexer.check(repair=True) or langchain-rse check --repair to embed them "
+            "again"
         )

@@ -1,4 +1,4 @@
-"""Read: reads the texts of selected segments, and returns those that fit the budget."""
+"""Read: reads the texts of selected segments and keeps the segments that fit the budget."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from langchain_rse.stores.vectorstores.base import PAGE_SIZE, VectorStoreAdapter
 from langchain_rse.text.headings import end_before_headings
 from langchain_rse.text.quoting import first_few
 
-# Typed as an object: to mypy, a Callable is never a builtin function.
+# Typed as an object: mypy assumes that a Callable is never a builtin function.
 CHARACTERS: object = len
-"""The length function that counts characters, which are known without reading a text."""
-# With other units than characters: the share of the budget in characters to select and read, and
-# the number of candidates whose texts give the rate between a unit and characters.
+"""The length function that counts characters; these lengths are known without reading texts."""
+# For units other than characters: the factor by which the estimated budget is raised, and the
+# number of candidates whose texts are measured to estimate characters per unit.
 _MARGIN = 1.3
 _SAMPLE = 10
 
 Records = Mapping[int, Document | None]
-"""The chunks that were read, by their positions; None for those that the docstore lacks."""
+"""Chunks that were read, by position; None for chunks missing from the docstore."""
 
 
 class DocumentSegment(NamedTuple):
     """A segment of a document."""
 
     layout: Layout  # of the document
-    chunks: Sequence[Chunk]  # neighbors, with their records
+    chunks: Sequence[Chunk]  # consecutive chunks, with their records
     value: float
-    skipped: int = 0  # characters left out at the beginning of the first chunk
-    dropped: int = 0  # and at the end of the last one
+    skipped: int = 0  # characters omitted at the beginning of the first chunk
+    dropped: int = 0  # characters omitted at the end of the last chunk
 
     @property
     def start(self) -> int:
@@ -59,25 +59,25 @@ class DocumentSegment(NamedTuple):
 
     @property
     def span(self) -> tuple[int, int]:
-        """The first character in the document's text, and the one after the last."""
+        """Range ``(start, end)`` of characters in the document's text, end exclusive."""
         start, _ = self.layout.span_of(self.start)
         _, end = self.layout.span_of(self.end - 1)
         return start + self.skipped, end - self.dropped
 
     @property
     def text(self) -> str:
-        """The slice of the source."""
+        """The slice of the source text."""
         text = "".join(chunk.record.page_content for chunk in self.chunks if chunk.record)
         return text[self.skipped : len(text) - self.dropped]
 
 
 class ReadSegments(NamedTuple):
-    """The segments that fit the budget, or what kept them from being read."""
+    """The segments that fit the budget, or the documents that could not be read."""
 
     segments: Sequence[DocumentSegment] = ()  # best first
-    steps: int = 0  # the number of the selection's steps that they are made of
+    steps: int = 0  # number of the selection's steps that form them
     replaced: Collection[str] = ()  # keys of documents that were replaced since the look-up
-    # The errors of documents that cannot be read, by their keys.
+    # Errors of documents that cannot be read, by document key.
     unreadable: Mapping[str, CorruptRecordError] = {}
 
 
@@ -85,18 +85,18 @@ class ReadSegments(NamedTuple):
 
 
 def measure(text: str, length_function: LengthFunction) -> float:
-    """The length of a text; a ValueError if the function returns no such number."""
+    """Return the length of a text; raise a ValueError if the function returns no length."""
     length: object = length_function(text)
     if isinstance(length, numbers.Real) and math.isfinite(length) and float(length) >= 0:
         return float(length)
     raise ValueError(
-        "length_function must return a finite number of at least 0; got "
-        f"{length!r} for a text of {len(text)} characters, {text[:40]!r}"
+        f"length_function must return a finite number >= 0; got {length!r} for a text of "
+        f"{len(text)} characters, {text[:40]!r}"
     )
 
 
 def budget_in_characters(settings: QuerySettings, candidates: Candidates) -> float:
-    """The budget in characters; with other units, by the rate of some texts, and with a margin."""
+    """Return the budget in characters; for other units, an estimate from some texts."""
     if settings.max_context_length is None:
         return math.inf
     if settings.length_function is CHARACTERS:
@@ -111,13 +111,13 @@ def budget_in_characters(settings: QuerySettings, candidates: Candidates) -> flo
 
 
 def fit(steps: int, limit: float, length_after: Callable[[int], float]) -> int:
-    """How many of the first steps fit a limit, given the length after a number of steps."""
-    # More steps make more text, so a binary search finds the first that do not fit.
+    """Return how many of the first steps fit a limit, given the length after a number of steps."""
+    # Length grows with the number of steps, so a binary search finds the first that does not fit.
     return bisect_right(range(1, steps + 1), limit, key=length_after)
 
 
 def steps_within(scored: ScoredChunks, selection: Selection, characters: float) -> int:
-    """How many of the first steps of a selection fit a budget in characters."""
+    """Return how many of the first steps of a selection fit a budget in characters."""
     step_lengths = [int(scored.lengths[start:end].sum()) for start, end in selection.steps]
     totals = [0, *itertools.accumulate(step_lengths)]
     return fit(len(selection.steps), characters, totals.__getitem__)
@@ -133,9 +133,9 @@ def read(
     characters: float,
     settings: QuerySettings,
 ) -> Steps[ReadSegments]:
-    """Read the selected segments that fit the budget, of which ``characters`` is an estimate.
+    """Read the selected segments that fit the budget; ``characters`` estimates the budget.
 
-    If none fits, the best candidate that fits and is worth the penalty takes their place.
+    If no segment fits, the result is the best candidate that fits and reaches the penalty.
     """
     is_estimate = settings.length_function is not CHARACTERS
     needs_texts = is_estimate or settings.include_header
@@ -167,13 +167,13 @@ def read(
     segments: list[DocumentSegment] = []
     for segment in chosen:
         segments += _make_segments(segment, scored, selection, records, settings)
-    # Parts of a split segment have other values than the segment.
+    # Splitting a segment changes values, so sort again.
     segments.sort(key=lambda segment: -segment.value)
     return ReadSegments(segments, count)
 
 
 class _Texts(NamedTuple):
-    """The chunks that were read, and how their texts are measured."""
+    """Measures the texts of chunks that were read."""
 
     scored: ScoredChunks
     records: Records
@@ -181,20 +181,12 @@ class _Texts(NamedTuple):
 
     @property
     def limit(self) -> float:
-        """The budget in its own units."""
+        """The budget, in units of ``length_function``."""
         limit = self.settings.max_context_length
         return math.inf if limit is None else limit
 
-    def fitting(self, selection: Selection, steps: int) -> int:
-        """How many of the first steps of a selection fit."""
-
-        def length_after(count: int) -> float:
-            return sum(map(self.length, selection.segments_after(count)))
-
-        return fit(steps, self.limit, length_after)
-
     def length(self, segment: Segment) -> float:
-        """The length of a segment as it is returned, headers included."""
+        """Return the length of a segment as it is returned, headers included."""
         positions = range(segment.start, segment.end)
         records = [self.records[position] for position in positions]
         text = "".join(record.page_content for record in records if record is not None)
@@ -211,7 +203,7 @@ def _make_segments(
     records: Records,
     settings: QuerySettings,
 ) -> list[DocumentSegment]:
-    """Make the segment of a document, or the parts of it that the docstore has."""
+    """Make the segment of a document, split where chunks are missing from the docstore."""
     chunks = []
     for position in range(segment.start, segment.end):
         chunks.append(chunk_at(position, scored, selection, records[position]))
@@ -225,7 +217,7 @@ def _make_segments(
 def chunk_at(
     position: int, scored: ScoredChunks, selection: Selection, record: Document | None = None
 ) -> Chunk:
-    """The chunk at a position, with all that the solver saw."""
+    """Return the chunk at a position, with the numbers that the solver used."""
     layout, index = scored.chunks[position]
     return Chunk(
         layout=layout,
@@ -242,7 +234,10 @@ def chunk_at(
 def _read_records(
     sources: Sources, scored: ScoredChunks, positions: Sequence[int]
 ) -> Steps[Records | ReadSegments]:
-    """Read the chunks at some positions; segments without text if that needs another attempt."""
+    """Read the chunks at some positions.
+
+    Returns `ReadSegments` with the documents concerned if another attempt is needed.
+    """
     layouts: dict[str, Layout] = {}
     chunks: list[tuple[str, int]] = []
     for position in positions:
@@ -267,23 +262,23 @@ def _read_records(
 
 
 def _without_missing(segment: DocumentSegment, on_missing: str) -> list[DocumentSegment]:
-    """The segment, or the parts of it that the docstore has."""
+    """Split a segment at chunks missing from the docstore, or raise an error."""
     missing = [chunk.index for chunk in segment.chunks if chunk.record is None]
     manifest = segment.layout.manifest
     if on_missing == "raise":
         first_key = chunk_key(manifest.key, segment.layout.version, missing[0])
         raise MissingRecordError(
-            f"the docstore lacks chunk(s) {first_few(map(str, missing))} of document "
-            f"{manifest.doc_id!r} (key {first_key!r}). Delete "
-            "the document and add it again, or set on_missing='split' to go on without them"
+            f"chunk(s) {first_few(map(str, missing))} of document {manifest.doc_id!r} are missing "
+            f"from the docstore (key {first_key!r}). Delete the document and add it again, or set "
+            "on_missing='split' to continue without them"
         )
     return split_segment(segment, set(missing))
 
 
 def _without_last_headings(segment: DocumentSegment) -> DocumentSegment:
-    """The segment without the headings at its end, whose text is in the next chunk.
+    """Drop headings at the end of a segment: their text is in the next chunk.
 
-    The default splitter puts headings into the chunk below them; others may not.
+    The default splitter keeps a heading with the text below it; other splitters may not.
     """
     last_record = segment.chunks[-1].record
     current = segment.layout.manifest.current
@@ -292,12 +287,12 @@ def _without_last_headings(segment: DocumentSegment) -> DocumentSegment:
     text = segment.text
     after_end = len(text) - end_before_headings(text)
     if after_end == 0 or after_end >= len(last_record.page_content):
-        return segment  # a chunk that is a heading was chosen as it is
+        return segment  # the last chunk consists of headings: it was selected for them
     return segment._replace(dropped=after_end)
 
 
 def split_segment(segment: DocumentSegment, removed: Collection[int]) -> list[DocumentSegment]:
-    """The parts of a segment that contain candidates, without the chunks of some numbers."""
+    """Remove chunks by number from a segment; return the parts that contain candidates."""
     parts = []
     groups = itertools.groupby(segment.chunks, lambda chunk: chunk.index in removed)
     for is_removed, group in groups:
@@ -305,7 +300,7 @@ def split_segment(segment: DocumentSegment, removed: Collection[int]) -> list[Do
         found = [number for number, chunk in enumerate(chunks) if chunk.candidate is not None]
         if is_removed or not found:
             continue
-        # Each part begins and ends with a candidate, as any segment does.
+        # Like every segment, each part begins and ends with a candidate.
         inside = chunks[found[0] : found[-1] + 1]
         begins_segment = inside[0] is segment.chunks[0]
         ends_segment = inside[-1] is segment.chunks[-1]
@@ -326,11 +321,11 @@ def split_segment(segment: DocumentSegment, removed: Collection[int]) -> list[Do
 def find_changed(
     adapter: VectorStoreAdapter | None, segments: Iterable[DocumentSegment]
 ) -> Steps[dict[VersionKey, set[int]]]:
-    """Find the chunks of segments that were deleted or changed after their index was adopted.
+    """Find chunks of segments that were changed or deleted after their index was adopted.
 
-    Other code owns an adopted index. The search finds only what is there, but the chunks between
-    candidates come from the docstore, so they are looked up in the vector store, in one call or
-    more if they are many. Nothing is looked up if the store is unknown.
+    Other code owns an adopted index. The search finds only existing chunks, but the chunks between
+    candidates come from the docstore, so this function looks them up in the vector store, in
+    batches. It does nothing if the store is unknown.
     """
     adopted = [segment for segment in segments if segment.layout.is_adopted]
     if adapter is None or not adopted:
@@ -351,7 +346,7 @@ def find_changed(
     stored_texts = yield from _stored_texts(adapter, ids)
     changed: dict[VersionKey, set[int]] = {}
     for version_key, index, vectors in unconfirmed:
-        # If the store cannot tell, a chunk that was found with another text has changed.
+        # If the store cannot return texts, compare with the texts that the search found.
         known_texts = found_texts if stored_texts is None else stored_texts
         is_known = stored_texts is not None or not found_texts.keys().isdisjoint(vectors)
         if is_known and not _is_there(vectors, known_texts):
@@ -360,7 +355,7 @@ def find_changed(
 
 
 def _stored_texts(adapter: VectorStoreAdapter, ids: Iterable[str]) -> Steps[dict[str, str] | None]:
-    """The texts of vectors by their ids; None if the store cannot tell."""
+    """Return the texts of vectors by id; None if the store cannot return them."""
     texts: dict[str, str] = {}
     for batch in batches(dict.fromkeys(ids), PAGE_SIZE):
         with during(f"looking up chunks of an adopted index in {adapter.kind}"):
@@ -374,7 +369,7 @@ def _stored_texts(adapter: VectorStoreAdapter, ids: Iterable[str]) -> Steps[dict
 def without_changed(
     segments: Iterable[DocumentSegment], changed: Mapping[VersionKey, Collection[int]]
 ) -> list[DocumentSegment]:
-    """Split segments at chunks that the vector store no longer has; the best come first."""
+    """Split segments at changed chunks; return the parts, best first."""
     parts: list[DocumentSegment] = []
     for segment in segments:
         version_key = (segment.layout.manifest.key, segment.layout.version)
@@ -386,7 +381,7 @@ def without_changed(
 
 
 def _is_there(vectors: Mapping[str, str], texts: Mapping[str, str]) -> bool:
-    """True if one of a chunk's vectors has the text that was adopted; ``vectors`` has digests."""
+    """True if a vector still has the adopted text; ``vectors`` maps ids to digests of texts."""
     for vector, text_digest in vectors.items():
         if vector in texts and digest(texts[vector]) == text_digest:
             return True

@@ -1,4 +1,4 @@
-"""Render: makes the Documents that are returned from segments."""
+"""Render: makes the returned Documents from segments."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from langchain_rse.stores.records import (
     with_headers,
 )
 
-_DIGITS = 4  # significant ones, of scores in the metadata of segments
+_DIGITS = 4  # significant digits of scores in the metadata of segments
 
 
 def choose(segments: Sequence[DocumentSegment], settings: QuerySettings) -> list[DocumentSegment]:
-    """The ``k`` best of segments that are given best first, in the order of the answer.
+    """Choose the ``k`` best segments and put them in the order of the answer.
 
-    The segment with the best candidate is one of them: it answers the query even if others, being
-    longer, are worth more.
+    Segments come best first. The segment with the best candidate is always chosen, even if longer
+    segments have higher values.
     """
     chosen = list(segments)
     if settings.k is not None and len(chosen) > settings.k:
@@ -68,14 +68,17 @@ def render(
 
     Args:
         segment: The segment, with the records of its chunks.
-        settings: Those of the query.
-        filters: Those of the query, which the metadata in the docstore has to pass too: a vector
-            store may lack a field, or a list.
-        searcher: The class that found the candidates, for the error if it does not.
-        shows_query: True to say for which of several queries each chunk was found.
+        settings: The settings of the query.
+        filters: The filters of the query. The metadata in the docstore must pass them as well,
+            because a vector store may not keep every field or list.
+        searcher: Name of the class that found the candidates, for the error message.
+        shows_query: True to add, for each chunk, the query that it matches best.
+
+    Raises:
+        ValueError: If a filter excludes the metadata in the docstore.
     """
     manifest = segment.layout.manifest
-    version = content_name(segment.layout.version)  # the same however often it is written
+    version = content_name(segment.layout.version)  # the same each time it is written
     identity = f"{manifest.key}/{version}/{segment.start}-{segment.end}"
     if segment.skipped or segment.dropped:
         identity += f"/{segment.skipped}-{segment.dropped}"
@@ -124,7 +127,7 @@ def _check_filters(segment: DocumentSegment, filters: Filters, searcher: str) ->
 
 
 def _metadata_along(segment: DocumentSegment) -> Sequence[Mapping[str, Any]]:
-    """The metadata that changes along the segment, without white space at ends that were cut."""
+    """Return the metadata that changes along the segment, ignoring white space at cut ends."""
     text = segment.text
     visible_text = text
     if segment.skipped or segment.dropped:

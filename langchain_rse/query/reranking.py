@@ -1,4 +1,4 @@
-"""Rerank: calls a document compressor, and matches the Documents it returns with candidates."""
+"""Rerank: calls a document compressor and matches the returned Documents with candidates."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ _LIMITS = ("k", "top_k", "top_n")
 
 _CHUNK = "chunk"
 _Identity = tuple[object, ...]
-"""What may identify a Document: the kind of identity, and its values."""
+"""An identity of a Document: its kind, and its values."""
 
 
 def is_reranker(compressor: object) -> bool:
-    """True if a document compressor sorts documents by relevance, by the name of its class.
+    """True if the class name of a document compressor shows that it sorts by relevance.
 
-    False for those that judge each document by the question, which must get all of it.
+    False for compressors that judge each document by the question; they need the whole question.
     """
     name = type(compressor).__name__
     return name == "VertexAIRank" or "Rerank" in name
@@ -61,7 +61,7 @@ def find_candidates(
     filters: Filters,
     callbacks: Callbacks = None,
 ) -> Steps[tuple[Found, Candidates]]:
-    """Search, and rerank if there is a reranker; return what was found before and after it."""
+    """Search, then rerank if there is a reranker; return the results of both."""
     found = yield from search(sources, queries, settings, filters, callbacks)
     if settings.reranker is None:
         return found, found.candidates
@@ -72,7 +72,7 @@ def find_candidates(
 def rerank(
     candidates: Candidates, settings: QuerySettings, callbacks: Callbacks
 ) -> Steps[Candidates]:
-    """Return the candidates that the reranker keeps for each query, in its order, with scores."""
+    """Rerank the candidates of each query; return the kept ones in the new order, with scores."""
     tasks = []
     for query, found in candidates.items():
         tasks.append(_rerank_query(query, found, settings, callbacks))
@@ -83,7 +83,7 @@ def rerank(
 def _rerank_query(
     query: str, candidates: Sequence[Candidate], settings: QuerySettings, callbacks: Callbacks
 ) -> Steps[list[Candidate]]:
-    """Rerank the ``fetch_k`` best candidates of one query: each costs time and money."""
+    """Rerank the candidates of one query, at most ``fetch_k``: each costs time and money."""
     reranker = settings.reranker
     if reranker is None or not candidates:
         return list(candidates)
@@ -92,7 +92,7 @@ def _rerank_query(
         best = {candidate.chunk_key for candidate in ranked[: settings.fetch_k]}
         candidates = [each for each in candidates if each.chunk_key in best]
     query_to_rerank = query
-    # Rerankers prefer chunks that repeat the names of documents to chunks that answer.
+    # Rerankers prefer chunks that repeat the names of documents over chunks that answer.
     is_short = len(query) <= MAX_QUERY_LENGTH
     if settings.config.name_weight and is_reranker(reranker) and is_short:
         named = names_in(query, candidates)
@@ -123,19 +123,19 @@ def _rerank_query(
 
 
 def _warn_of_limit(reranker: BaseDocumentCompressor, returned: int) -> None:
-    """Warn if a field of the reranker limits it to so few candidates."""
+    """Warn if a field of the reranker limits how many candidates it returns."""
     for field in _LIMITS:
         if getattr(reranker, field, None) == returned:
             warn(
-                f"{type(reranker).__name__} keeps only its {field}={returned} candidates, so "
-                "segments are made of those and the chunks between them. To rank all candidates, "
-                f"set its {field}=None, or to fetch_k if it does not take None"
+                f"{type(reranker).__name__} keeps only {field}={returned} candidates, so segments "
+                "contain only these and chunks between them. To rank all candidates, set "
+                f"{field}=None on the reranker, or {field}=fetch_k if it does not accept None"
             )
             return
 
 
 def _without_judgment(document: Document) -> Document:
-    """Copy a document, as compressors change those they are given, without earlier judgments."""
+    """Copy a document without earlier judgments; compressors modify the documents they get."""
     metadata = {name: value for name, value in document.metadata.items() if name not in _WRITTEN}
     return document.model_copy(update={"metadata": metadata})
 
@@ -152,16 +152,16 @@ def _matched(
     for document in returned:
         identities = list(_identities(document))
         if identities[0][0] == _CHUNK:
-            # The chunk is certain, even if its id or text was changed.
+            # The chunk is certain even if the id or text was changed.
             identities = identities[:1]
         known = [identity for identity in identities if identity in numbers_of]
         if not known:
             raise CandidateError(
-                f"{name} returned a Document that it was not given: id {document.id!r}, text "
-                f"{document.page_content[:40]!r}. A reranker must return Documents that it was "
-                "given, with their metadata or id"
+                f"{name} returned a Document that is not one of its inputs: id {document.id!r}, "
+                f"text {document.page_content[:40]!r}. A reranker must return its input Documents, "
+                "with their metadata or id"
             )
-        # Chunks of equal text cannot be told apart by a reranker that returns text only.
+        # If the reranker returns only text, chunks with equal text are interchangeable.
         for number in numbers_of[known[0]]:
             if number not in used:
                 used.add(number)
@@ -170,7 +170,7 @@ def _matched(
 
 
 def _identities(document: Document) -> Iterator[_Identity]:
-    """Yield what identifies a Document, the surest first: its chunk, its id, its text."""
+    """Yield the identities of a Document, the most reliable first: chunk, id, text."""
     metadata = document.metadata
     if isinstance(metadata.get(DOC_ID), str) and VERSION in metadata and CHUNK_INDEX in metadata:
         yield _CHUNK, metadata[DOC_ID], metadata[VERSION], metadata[CHUNK_INDEX]

@@ -1,4 +1,4 @@
-"""Score: the relevance of the chunks around the candidates, in the documents considered."""
+"""Score: computes the relevance of candidates and of the chunks around them."""
 
 from __future__ import annotations
 
@@ -16,54 +16,54 @@ from langchain_rse.query.candidates import Candidate, Candidates, Reason, best_o
 from langchain_rse.query.lookup import LookedUp
 from langchain_rse.stores.layouts import Layout, Layouts
 
-# The number of a document's best chunks whose mean relevance is that of the document.
+# The relevance of a document is the mean of this number of its best chunks.
 _BEST_CHUNKS = 5
 
 
 class ScoredChunks(NamedTuple):
-    """The chunks around the candidates, one window after the other; a position is an index here.
+    """The candidates and the chunks around them, window by window; a position is an index here.
 
-    A window is a range of chunks of one document that contains candidates and the chunks that can
-    be in a segment with them. Arrays have the shape ``(chunks,)``.
+    A window is a range of chunks of one document: candidates, and the chunks that can be in a
+    segment with them. Arrays have the shape ``(chunks,)``.
     """
 
-    # The document of each chunk, and its number there; documents by their best candidates.
+    # The layout and number of each chunk; documents are in the order of their best candidates.
     chunks: Sequence[tuple[Layout, int]]
     window_starts: NDArray[np.intp]  # the first position of each window
-    candidates: Mapping[int, Candidate]  # by position, for the query that they fit best
+    candidates: Mapping[int, Candidate]  # by position, each for the query that it matches best
     # For each query: the relevance of its candidates by position, best first.
     by_query: Sequence[Mapping[int, float]]
-    relevance: Floats  # of each chunk, 0 for chunks that are no candidates
+    relevance: Floats  # of each chunk; 0 for chunks that are not candidates
     credited: Floats  # relevance with neighbor credit
-    # Credited relevance, with a row for each query if they take turns, else one row for all.
+    # Credited relevance: a row for each query if queries take turns, otherwise one row.
     credited_rows: Floats
     lengths: NDArray[np.int64]  # in characters
-    document_lengths: NDArray[np.int64]  # of the document of each chunk, in characters
+    document_lengths: NDArray[np.int64]  # length of each chunk's document, in characters
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """A chunk with its scores, and what became of it."""
+    """A chunk with its scores and its outcome."""
 
-    layout: Layout | None  # of its document; None if that was not read
-    index: int  # its number in the document
-    candidate: Candidate | None = None  # None for a chunk that the search did not find
-    relevance: float = 0.0  # with the document's weight, in [0, 1]; 0 if it is no candidate
-    credited: float = 0.0  # relevance with neighbor credit, which the solver saw
+    layout: Layout | None  # of its document; None if it was not read
+    index: int  # number in the document
+    candidate: Candidate | None = None  # None if the search did not find this chunk
+    relevance: float = 0.0  # in [0, 1], with the document's weight; 0 if it is not a candidate
+    credited: float = 0.0  # relevance with neighbor credit, as used by the solver
     weight: float = 0.0
-    value: float = 0.0  # what it adds to its segment: weight * (credited - penalty)
-    record: Document | None = None  # its text, once it is read; None if the docstore lacks it
+    value: float = 0.0  # contribution to its segment: weight * (credited - penalty)
+    record: Document | None = None  # the text, once read; None if missing from the docstore
     outcome: Reason = Reason.NO_CANDIDATE
-    duplicate_of: str | None = None  # the document that has the same text
+    duplicate_of: str | None = None  # id of the document with the same text
 
     @property
     def span(self) -> tuple[int, int] | None:
-        """Its first character in the document, and the one after its last; None if unknown."""
+        """Range ``(start, end)`` of characters in the document, end exclusive; None if unknown."""
         return None if self.layout is None else self.layout.span_of(self.index)
 
 
 def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
-    """Lay out the chunks around candidates, and give neighbor credit."""
+    """Lay out the candidates and the chunks around them, and add neighbor credit."""
     ranked: dict[str, list[Candidate]] = {}
     for query, found in looked_up.candidates.items():
         considered = [candidate for candidate in found if candidate.key in looked_up.considered]
@@ -93,7 +93,7 @@ def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
             for position, relevance_for_query in relevance_by_position.items():
                 row[position] = relevance_for_query
     credited_rows = give_credit(rows, windows, settings.config)
-    # Excluded chunks are only used to fill gaps between relevant chunks.
+    # Excluded candidates may only fill gaps between relevant chunks.
     credited_rows[:, _excluded_positions(looked_up, position_of)] = 0.0
     return ScoredChunks(
         chunks=chunks,
@@ -111,7 +111,7 @@ def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
 def _excluded_positions(
     looked_up: LookedUp, position_of: Mapping[tuple[str, int], int]
 ) -> list[int]:
-    """The positions of chunks that are excluded as candidates."""
+    """Return the positions of excluded candidates."""
     positions = []
     for exclusion in looked_up.exclusions.values():
         excluded = exclusion.candidate
@@ -128,8 +128,8 @@ def _weigh_documents(
 ) -> list[Candidate]:
     """Apply `RSEConfig.document_weight` to the candidates of a query.
 
-    A document of fewer than five chunks is compared with the best of the longer ones. The document
-    of the best candidate keeps its relevance, so that it is returned if it is relevant enough.
+    A document of fewer than five chunks is compared with the best of the longer documents. The
+    document of the best candidate keeps its relevance, so that it can be returned.
     """
     relevances_of: dict[str, list[float]] = {}
     for candidate in ranked:
@@ -161,7 +161,7 @@ def _weigh_documents(
 def _place(
     candidates: Sequence[Candidate], position_of: Mapping[tuple[str, int], int]
 ) -> tuple[dict[int, Candidate], Floats]:
-    """Return the candidates by position, in the order of the text, and the relevance of chunks."""
+    """Return the candidates by position, in text order, and the relevance of each chunk."""
     placed: dict[int, Candidate] = {}
     relevance = np.zeros(len(position_of))
     for candidate in candidates:
@@ -193,12 +193,11 @@ def give_credit(
 ) -> Floats:
     """Add neighbor credit to the relevance of windows, shape ``(rows, chunks)``.
 
-    The only chunk of a document is credited as if chunks like it stood around it, since the chunks
-    of long documents would leave no room for it.
+    The only chunk of a document gets credit as if its neighbors were as relevant as itself;
+    otherwise chunks of long documents would crowd it out.
     """
     radius = config.neighbor_radius
-    # The windows are laid out in one array with gaps of 2 * radius, so that none gets credit from
-    # another.
+    # Gaps of 2 * radius between the windows keep credit from crossing from one to another.
     sizes = [len(window) for _, window in windows]
     window_numbers = np.repeat(np.arange(len(sizes)), sizes)
     places = np.arange(relevance.shape[1]) + radius * (2 * window_numbers + 1)

@@ -1,4 +1,4 @@
-"""Search: finds candidates in a vector store or retriever, and in the full-text index."""
+"""Search: finds candidates in the vector store or retriever, and in the full-text index."""
 
 from __future__ import annotations
 
@@ -46,23 +46,23 @@ from langchain_rse.stores.vectorstores import vector_id_of
 from langchain_rse.text.quoting import as_unicode
 from langchain_rse.text.words import MAX_QUERY_LENGTH, beginning_of, without_function_words
 
-# Names under which retrievers leave scores in metadata, the usual one first. A "score" may be a
+# Metadata fields in which retrievers return scores, the usual one first. A "score" may be a
 # distance; in the others, higher is better.
 _SCORE = "score"
 _SCORE_NAMES = (RELEVANCE_SCORE, _SCORE, "similarity_score", "similarity", "_score")
 
-# Differences below this share of the largest score are rounding.
+# Smaller differences, as a share of the largest score, are rounding errors.
 _NOISE = 1e-6
 
-# The full-text index is asked for so many chunks, in units of `RSEConfig.decay_rate`: those that it
-# ranks lower would have a relevance of less than 0.003.
+# Number of chunks to fetch from the full-text index, in units of `RSEConfig.decay_rate`. Chunks at
+# lower ranks would have a relevance below 0.003.
 _LEXICAL_DEPTH = 6
 
 AT_ONCE = 8
-"""The most searches at the same time, of one query or of several."""
+"""Maximum number of concurrent searches."""
 
-# Relevance scores come second: not every metric has the function that computes them from scores,
-# and that function warns of values outside [0, 1].
+# Relevance scores come second: some metrics have no function that computes them from scores, and
+# that function warns about values outside [0, 1].
 _METHODS = (
     "similarity_search_with_score",
     "similarity_search_with_relevance_scores",
@@ -71,33 +71,36 @@ _METHODS = (
 
 _ScoredDocument = tuple[Document, float | None]
 
-_BRING_IN = (
-    "Bring in an index of other code with RSERetriever.from_existing_index, and again when it has "
-    "grown"
+_ADOPT = (
+    "If other code built the index, adopt it with RSERetriever.from_existing_index, and again "
+    "whenever that code changes it"
 )
 _HOW_TO_WRITE = (
-    f"{_BRING_IN}; or write it with add_documents or RSEIndexer. retriever.indexer.check() lists "
-    "the vectors that other code wrote"
+    f"{_ADOPT}; or write documents with add_documents. retriever.indexer.check() lists the vectors "
+    "that other code wrote"
 )
-# BM25Retriever and others are made from chunks: those of the docstore know what they are.
+# Chunks from the docstore have the metadata that identifies them.
 _HOW_TO_WRAP = (
-    "Make a retriever that holds chunks itself from those of the docstore: "
+    "Build a retriever that keeps chunks itself, such as BM25, from the chunks in the docstore: "
     "BM25Retriever.from_documents(list(RSEIndexer(vectorstore, docstore).chunks())), with the "
-    "stores that add_documents wrote to, and again when they have changed. "
-    f"{_BRING_IN}. A retriever or reranker in between must keep ids and metadata"
+    "stores that add_documents wrote to. Build it again whenever they change. "
+    f"{_ADOPT}. A retriever or reranker in between must keep ids and metadata"
 )
 
 
 class Found(NamedTuple):
-    """What the searches for the queries of one question found."""
+    """The result of the searches for one question."""
 
     candidates: Candidates  # of each query, best first
-    documents: int  # the number of Documents that the search found, candidates or not
-    obstacle: str = ""  # why the full-text index was not searched, where it would be
+    documents: int  # number of Documents that the vector store or retriever returned
+    obstacle: str = ""  # why the full-text index was not searched although it is enabled
 
 
 def queries_of(question: str, settings: QuerySettings, callbacks: Callbacks) -> Steps[list[str]]:
-    """The queries to search for: those given or generated, or the question; none if it is empty."""
+    """Return the queries to search for: given, generated, or the question itself.
+
+    Blank queries are dropped, so the list is empty for an empty question.
+    """
     queries = settings.queries
     if queries is None and settings.query_generator is not None and question.strip():
         queries = yield from _generate_queries(question, settings.query_generator, callbacks)
@@ -106,9 +109,9 @@ def queries_of(question: str, settings: QuerySettings, callbacks: Callbacks) -> 
     config = settings.config
     if longest > MAX_QUERY_LENGTH and (config.lexical_weight or config.name_weight):
         warn(
-            f"a query has {longest:,} characters: only words among its first {MAX_QUERY_LENGTH:,} "
-            "count; the vector store and the reranker get all of it. Ask a shorter question, or "
-            "several with queries=[...]"
+            f"a query has {longest:,} characters, but keyword matching uses only the first "
+            f"{MAX_QUERY_LENGTH:,}. The vector store and the reranker get all of it. Ask a shorter "
+            "question, or several with queries=[...]"
         )
     return [query for query in distinct if query.strip()]
 
@@ -118,7 +121,7 @@ def _generate_queries(
     generator: Any,  # noqa: ANN401 - a Runnable
     callbacks: Callbacks,
 ) -> Steps[Sequence[str]]:
-    """Ask ``query_generator``; no queries, with a warning, if it makes none."""
+    """Call ``query_generator``; warn if it generates no queries."""
     with during("asking query_generator for queries"):
         queries = yield from call(
             generator.invoke, generator.ainvoke, question, config={"callbacks": callbacks}
@@ -126,21 +129,23 @@ def _generate_queries(
         is_list = isinstance(queries, (list, tuple))
         if not is_list or not all(isinstance(query, str) for query in queries):
             raise TypeError(
-                f"query_generator must return a list of strings; got {queries!r:.200}. Does a "
-                "model answer with a text? Let a parser follow it that returns its lines"
+                f"query_generator must return a list of strings; got {queries!r:.200}. If a model "
+                "answers with one text, add a parser that splits it into lines"
             )
     if not any(query.strip() for query in queries):
-        warn(f"query_generator made no queries of {question!r:.200}: the question is searched for")
+        warn(
+            f"query_generator returned no queries for {question!r:.200}: using the question itself"
+        )
         return []
     return list(queries)
 
 
 def check_search(sources: Sources, settings: QuerySettings) -> str | None:
-    """Decide whether the full-text index is searched: None if it is, else why not.
+    """Decide whether to search the full-text index: None means yes, else the reason why not.
 
     Raises:
-        ValueError: If ``hybrid`` is a number above 0 and the index cannot be searched, or a wrapped
-            retriever does not take a search argument.
+        ValueError: If ``hybrid`` is a number above 0 and the index cannot be searched, or if a
+            wrapped retriever does not accept a search argument.
     """
     if sources.vectorstore is None:
         check_taken(sources.base_retriever, settings.search_kwargs)
@@ -154,13 +159,13 @@ def check_search(sources: Sources, settings: QuerySettings) -> str | None:
 
 def _find_obstacle(sources: Sources, search_kwargs: Mapping[str, Any]) -> str | None:
     if sources.vectorstore is None:
-        return "needs vectorstore, since filters inside a base_retriever are unknown"
-    # Any other argument may be a filter, a number too, such as tenant=3.
+        return "needs vectorstore, because filters inside a base_retriever are unknown"
+    # Any other argument may be a filter, even a number such as tenant=3.
     unknown = [name for name in search_kwargs if name != FILTER and search_kwargs[name] is not None]
     if unknown:
         return (
-            f"the full-text index cannot apply {', '.join(unknown)} in search_kwargs. Use filter, "
-            "a dict of fields and the values they equal"
+            f"the full-text index cannot apply {', '.join(unknown)} from search_kwargs. Use "
+            "filter, a dict of fields and values"
         )
     is_plain = getattr(sources.docstore, "lexical", False) and not search_kwargs.get(FILTER)
     try:
@@ -179,7 +184,7 @@ def search(
     filters: Filters,
     callbacks: Callbacks,
 ) -> Steps[Found]:
-    """Find candidates for each query, each chunk at its best rank."""
+    """Search for each query; each chunk becomes one candidate, at its best rank."""
     obstacle = check_search(sources, settings)
     searches = []
     for query in queries:
@@ -190,7 +195,7 @@ def search(
     if obstacle is None:
         searches += [_search_words(sources.docstore, query, settings) for query in queries]
     answers = yield from concurrently(searches, AT_ONCE)
-    # The answers of the full-text index, if it is searched, follow those of the other searches.
+    # If the full-text index is searched, its answers follow the answers of the other searches.
     by_vectors = answers[: len(queries)]
     by_words = answers[len(queries) :] or [[] for _ in queries]
 
@@ -234,9 +239,10 @@ def _search_vectors(
 
 
 def _arguments_for(sources: Sources, search_kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The search arguments as the store takes them: `InMemoryVectorStore` takes no dict as filter.
+    """Return the search arguments in the form that the store accepts.
 
-    Classes that derive from it may take dicts.
+    `InMemoryVectorStore` accepts only a function as filter; a class derived from it may accept
+    dicts.
     """
     condition = search_kwargs.get(FILTER)
     store = None if sources.adapter is None else sources.adapter.store
@@ -258,7 +264,7 @@ def _ask_retriever(
             **_arguments_for(sources, settings.search_kwargs),
         )
         documents = check_documents(returned, type(retriever).__name__)[: settings.fetch_k]
-    for name in _SCORE_NAMES:  # all must have one under the same name
+    for name in _SCORE_NAMES:  # all Documents must have the same field
         if all(name in document.metadata for document in documents):
             scores = [finite_score(document.metadata[name]) for document in documents]
             if name != _SCORE:
@@ -286,8 +292,8 @@ def _search_words(
         except FullTextError as error:
             if settings.hybrid != "auto":
                 raise
-            if store.lexical:  # otherwise the store has just said that it has none
-                warn(f"words are looked for among the candidates only: {error}")
+            if store.lexical:  # else the store has just found that it has no index
+                warn(f"keyword search covers only the candidates of the vector search: {error}")
             return []
     return list(found)
 
@@ -295,7 +301,7 @@ def _search_words(
 def _identify_adopted(
     sources: Sources, answers: Sequence[list[_ScoredDocument]]
 ) -> Steps[Sequence[list[_ScoredDocument]]]:
-    """Add to vectors of an adopted index which chunk they are; drop vectors of no chunk."""
+    """Add the chunk's identity to vectors of an adopted index; drop vectors of no chunk."""
     record_keys: dict[int, str] = {}  # by the identity of the Document
     for document, _ in itertools.chain.from_iterable(answers):
         if VERSION not in document.metadata:
@@ -304,7 +310,7 @@ def _identify_adopted(
                 record_keys[id(document)] = adopted_key(vector_id)
     if not record_keys:
         return answers
-    with during("reading from the docstore which chunks the candidates are"):
+    with during("identifying candidates of an adopted index in the docstore"):
         keys = list(dict.fromkeys(record_keys.values()))
         records = yield from compute(read_records, sources.docstore, keys)
     identified = []
@@ -315,7 +321,7 @@ def _identify_adopted(
             if record is None:
                 identified_answer.append((document, score))
             elif isinstance(record, CorruptRecordError):
-                warn(f"a candidate is excluded; adopt the index again: {record}")
+                warn(f"a candidate is excluded: {record}. Adopt the index again")
             elif record.metadata.get(DOC_ID) is not None:
                 metadata = {**document.metadata, **record.metadata}
                 with_chunk = document.model_copy(update={"metadata": metadata})
@@ -325,8 +331,8 @@ def _identify_adopted(
 
 
 def check_documents(returned: object, name: str) -> list[Document]:
-    """Return what a retriever or compressor returned, or raise a TypeError with its name."""
-    # A single Document is an iterable as well, of its fields.
+    """Check that a retriever or compressor returned Documents; raise a TypeError if not."""
+    # A single Document is iterable too: it yields its fields.
     documents: list[Any] = list(returned) if isinstance(returned, Iterable) else [None]
     if not all(isinstance(document, Document) for document in documents):
         raise TypeError(f"{name} must return Documents; got {returned!r:.200}")
@@ -334,7 +340,7 @@ def check_documents(returned: object, name: str) -> list[Document]:
 
 
 def without_rising_scores(scores: Sequence[float | None]) -> list[float | None]:
-    """Return relevance scores of candidates, best first; all None if they rise in that order."""
+    """Return scores of candidates that come best first; all None if the scores rise."""
     known = [score for score in scores if score is not None]
     if not known or len(known) < len(scores):
         return list(scores)
@@ -348,7 +354,7 @@ def without_rising_scores(scores: Sequence[float | None]) -> list[float | None]:
 
 
 def finite_score(score: object) -> float | None:
-    """A score as a float; None if it is not a finite number."""
+    """Return a score as a float; None if it is not a finite number."""
     if isinstance(score, bool) or not isinstance(score, numbers.Real):
         return None
     with suppress(OverflowError):  # an integer larger than any float
@@ -363,7 +369,7 @@ def _add_hits(
     sources: Sources,
     settings: QuerySettings,
 ) -> None:
-    """Add the candidates that a search found, each chunk once; warn of those excluded."""
+    """Add the candidates of a search, each chunk once; warn if some are excluded."""
     is_wrapped = sources.vectorstore is None
     errors: list[CandidateError] = []
     other_namespaces = 0
@@ -386,25 +392,25 @@ def _add_hits(
     if other_namespaces:
         refuse_namespaces(not sources.namespace)
         warn(
-            f"{other_namespaces} of {len(answer)} Documents of {sources.name} are excluded, as "
-            f"they are not in this namespace. Let it find only those with {NAMESPACE}="
-            f"{sources.namespace!r} in their metadata, and return that metadata"
+            f"{other_namespaces} of {len(answer)} Documents from {sources.name} are excluded "
+            "because they are in another namespace. Make it return only Documents with "
+            f"{NAMESPACE}={sources.namespace!r} in their metadata, and keep that field"
         )
     if errors:
         warn(
-            f"{len(errors)} of {len(answer)} candidates are excluded, as they do not say which "
-            "chunk of which document they are (on_missing='split'). If other code added them to "
-            f"an adopted index, adopt it again. The first one: {errors[0]}"
+            f"{len(errors)} of {len(answer)} candidates are excluded because their metadata does "
+            "not identify a chunk (on_missing='split'). If other code added them to an adopted "
+            f"index, adopt it again. The first one: {errors[0]}"
         )
 
 
 def _make_candidate(document: Document, number: int, *, is_wrapped: bool) -> Candidate:
-    """Make a candidate of a Document that says which chunk it is."""
+    """Make a candidate from a Document whose metadata identifies a chunk."""
     metadata = document.metadata
     if isinstance(metadata.get(SEGMENT), dict):
         raise CandidateError(
-            f"candidate {number} (id {document.id!r}) is a segment, not a chunk. Wrap the "
-            "retriever that returns chunks, not an RSERetriever or a store of segments"
+            f"candidate {number} (id {document.id!r}) is a segment, not a chunk. Wrap a retriever "
+            "that returns chunks, not an RSERetriever or a store of segments"
         )
     doc_id, version, index = metadata.get(DOC_ID), metadata.get(VERSION), metadata.get(CHUNK_INDEX)
     if type(index) is not int:
@@ -420,14 +426,14 @@ def _make_candidate(document: Document, number: int, *, is_wrapped: bool) -> Can
         return Candidate(document, doc_id, document_key(doc_id), version, index, {}, judgment)
     raise CandidateError(
         f"candidate {number} (id {document.id!r}) has {unknown}={metadata.get(unknown)!r} in its "
-        "metadata; RSE needs to know which chunk of which document it is. "
-        f"{_HOW_TO_WRAP if is_wrapped else _HOW_TO_WRITE}. on_missing='split' excludes such "
-        "candidates"
+        "metadata, so its chunk cannot be identified. "
+        f"{_HOW_TO_WRAP if is_wrapped else _HOW_TO_WRITE}. To exclude candidates like this one, "
+        "set on_missing='split'"
     )
 
 
 def _whole_number(value: object) -> int | None:
-    """An integer that a store gives back as another kind of number; None for anything else."""
+    """Return a whole number that a store converted to another type; None for anything else."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and value.is_integer():

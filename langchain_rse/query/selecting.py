@@ -1,4 +1,4 @@
-"""Select: makes segments of scored chunks, in the order in which a growing budget takes them."""
+"""Select: forms segments from scored chunks, ordered so that any budget takes the first steps."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ T = TypeVar("T")
 
 
 class Selection(NamedTuple):
-    """The segments of a query, as they grow with the budget. All numbers are positions."""
+    """The segments of a query as they grow with the budget, in positions of chunks."""
 
-    values: Floats  # what each chunk adds to a segment
-    weights: Floats  # by which each chunk's relevance after the penalty is multiplied
-    # Ranges (start, end) that a growing budget adds, the best first: chunk by chunk with the exact
-    # solver, segment by segment with the others.
+    values: Floats  # contribution of each chunk to a segment
+    weights: Floats  # factor of each chunk's relevance after the penalty
+    # Ranges (start, end) in the order in which a growing budget adds them: chunk by chunk with the
+    # exact solver, segment by segment with the others.
     steps: Sequence[Bounds]
     ranking: Ranking | None = None  # of the exact solver
-    chosen: Sequence[Segment] = ()  # by a published solver: one for each step
+    chosen: Sequence[Segment] = ()  # of a published solver: one segment for each step
 
     @property
     def thresholds(self) -> Mapping[int, float]:
-        """By position, with the exact solver: the penalty below which a chunk is returned."""
+        """The penalty below which each chunk is returned, by position; exact solver only."""
         return MappingProxyType({}) if self.ranking is None else self.ranking.thresholds
 
     def segments_after(self, steps: int) -> list[Segment]:
-        """The segments that a number of steps forms, best first."""
+        """Return the segments formed by the first ``steps`` steps, best first."""
         if self.ranking is None:
             return list(self.chosen[:steps])
         positions = itertools.chain.from_iterable(range(*step) for step in self.steps[:steps])
         segments = []
         for segment in self.ranking.segments(positions):
             if segment.value < 0:
-                # It is there for the best candidate of a query, and only its cost is too much.
+                # It is kept for the best candidate of a query although its cost exceeds its value.
                 value = float(self.values[segment.start : segment.end].sum())
                 segments.append(segment._replace(value=value))
             else:
@@ -57,7 +57,7 @@ class Selection(NamedTuple):
 
 
 def select(scored: ScoredChunks, settings: QuerySettings, budget: float) -> Selection:
-    """Choose segments, at least those that fit a budget in characters."""
+    """Choose segments, at least all that fit a budget in characters."""
     solver = settings.config.solver
     if solver != "exact":
         return _select_as_published(scored, settings, solver)
@@ -80,15 +80,15 @@ def select(scored: ScoredChunks, settings: QuerySettings, budget: float) -> Sele
 def _best_of_each_query(
     scored: ScoredChunks, values: Floats, penalty: float, budget: float
 ) -> list[int]:
-    """The positions of the best candidates of queries that are worth the penalty and fit."""
+    """Return the positions of each query's best candidate, if it reaches the penalty and fits."""
     room = budget
     positions: list[int] = []
     for relevance_by_position in scored.by_query:
         if not relevance_by_position:
             continue
         position, relevance = next(iter(relevance_by_position.items()))  # the best comes first
-        is_worth = relevance > 0 and relevance >= penalty and values[position] >= 0
-        if is_worth and scored.lengths[position] <= room and position not in positions:
+        qualifies = relevance > 0 and relevance >= penalty and values[position] >= 0
+        if qualifies and scored.lengths[position] <= room and position not in positions:
             positions.append(position)
             room -= scored.lengths[position]
     return positions
@@ -97,19 +97,20 @@ def _best_of_each_query(
 def single_chunk_fallback(
     scored: ScoredChunks, selection: Selection, settings: QuerySettings, budget: float
 ) -> list[Segment]:
-    """The candidates that are worth the penalty and fit the budget, the most relevant first.
+    """Return the candidates that reach the penalty and fit the budget, the most relevant first.
 
-    If no step fits, one of them is returned as a segment, without a segment cost.
+    If no step fits the budget, the first of them that fits is returned as a segment, without a
+    segment cost.
     """
     solver = settings.config.solver
     minimum = 0.0
     if solver != "exact":
-        if not selection.steps:  # the published solvers return nothing
+        if not selection.steps:  # a published solver that selects no segment returns nothing
             return []
         minimum = solver.minimum_value
-    worth = (scored.relevance >= settings.penalty) & (scored.relevance > 0)
-    worth &= (selection.values >= minimum) & (scored.lengths <= budget)
-    positions = [position for position in scored.candidates if worth[position]]
+    qualifies = (scored.relevance >= settings.penalty) & (scored.relevance > 0)
+    qualifies &= (selection.values >= minimum) & (scored.lengths <= budget)
+    positions = [position for position in scored.candidates if qualifies[position]]
     positions.sort(key=lambda position: -scored.relevance[position])
     return [Segment(each, each + 1, float(selection.values[each])) for each in positions]
 
@@ -120,7 +121,7 @@ def single_chunk_fallback(
 def _select_as_published(
     scored: ScoredChunks, settings: QuerySettings, solver: Greedy | BestSegment
 ) -> Selection:
-    """Choose segments as a solver was published; it reads no budget of text."""
+    """Choose segments with a published solver, which does not use the budget."""
     weights = _published_weights(scored, solver)
     value_rows = weights * (scored.credited_rows - settings.penalty)
     if isinstance(solver, BestSegment):
@@ -139,7 +140,7 @@ def _select_as_published(
     chosen: list[Segment] = []
     for segment in segments:
         positions = range(segment.start, segment.end)
-        # With a penalty of 0, chunks without relevance can form segments of value 0.
+        # With a penalty of 0, irrelevant chunks can form segments of value 0: skip those.
         if scored.candidates.keys().isdisjoint(positions):
             continue
         value = segment.value
@@ -156,7 +157,7 @@ def _select_as_published(
 
 
 def _published_weights(scored: ScoredChunks, solver: Greedy | BestSegment) -> Floats:
-    """The weight of each chunk, a row for each query that takes turns."""
+    """Return the weight of each chunk, in a row for each query that takes turns."""
     weights: Floats = np.ones_like(scored.credited_rows)
     if solver.length_weighting == "none":
         return weights
@@ -171,7 +172,7 @@ def _published_weights(scored: ScoredChunks, solver: Greedy | BestSegment) -> Fl
 def _best_of_each_document(
     scored: ScoredChunks, value_rows: Floats, solver: BestSegment
 ) -> list[Segment]:
-    """The best segment of each document, best first; several queries take turns."""
+    """Return the best segment of each document, best first; several queries take turns."""
     bounds = [*scored.window_starts.tolist(), len(scored.chunks)]
     segments_of_rows: list[list[Segment]] = []
     for values in value_rows:
@@ -196,7 +197,7 @@ def _best_of_each_document(
 
 
 def _round_robin(lists: Iterable[Sequence[T]]) -> list[T]:
-    """The first item of each list, then the second of each, and so on."""
+    """Return the first item of each list, then the second of each, and so on."""
     items = []
     for turn in itertools.zip_longest(*lists):
         items += [item for item in turn if item is not None]

@@ -1,4 +1,4 @@
-"""Trace: the records that the steps of a query made, and why each chunk was returned or not."""
+"""Trace: the results of each step of a query, and why each chunk was returned or not."""
 
 from __future__ import annotations
 
@@ -29,28 +29,30 @@ from langchain_rse.query.selecting import Selection
 
 @dataclass(eq=False, repr=False)
 class Trace:
-    """What the steps of a query saw: why each chunk was returned, or was not.
+    """The results of each step of a query.
 
-    All numbers are those by which the segments were chosen. `langchain_rse.explaining` shows it.
+    All numbers are the ones that selected the segments. `langchain_rse.explaining` shows a trace.
 
     Attributes:
         query: The question.
-        settings: The settings as they were used.
-        queries: The queries that were searched for; usually only the query.
-        searched: The candidates that the search found for each query, before a reranker.
-        candidates: The candidates that were ranked, best first.
-        full_text: Why the full-text index was not searched, where it would be.
-        looked_up: Where the candidates' documents lie, and which candidates do not count; None if
-            there were no candidates. So are the next two.
-        scored: The chunks around the candidates, with their relevance.
-        selection: The chunks in the order in which a growing budget takes them.
-        steps: The number of steps of the selection that fit the budget.
-        segments: The segments that fit, best first.
-        returned: Those that were returned, in the order of the answer.
-        documents_returned: The Documents of these.
-        floor_checks: How near the documents come to each query, if there is a score floor.
-        reason: Why nothing was returned, in words; None if something was.
-        seconds: The seconds of each step, in all attempts.
+        settings: The settings of the query.
+        queries: The queries that were searched for; usually only the question.
+        searched: The candidates of each query, before reranking.
+        candidates: The candidates of each query, ranked, best first.
+        full_text: Why the full-text index was not searched although it is enabled.
+        looked_up: The layouts of the candidates' documents, and the excluded candidates; None if
+            there are no candidates.
+        scored: The candidates and the chunks around them, with their relevance; None if there are
+            no candidates.
+        selection: The chunks in the order in which a growing budget adds them; None if there are
+            no candidates.
+        steps: Number of steps of the selection that fit the budget.
+        segments: The segments that fit the budget, best first.
+        returned: The returned segments, in the order of the answer.
+        documents_returned: The returned Documents.
+        floor_checks: The comparison of each query with the score floor; empty without a floor.
+        reason: Why the answer is empty, in words; None if it is not.
+        seconds: Seconds spent in each step, summed over all attempts.
     """
 
     query: str
@@ -71,16 +73,16 @@ class Trace:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def lap(self, step: str, started: float) -> float:
-        """Add the time since a step has started to its seconds; return the time now."""
+        """Add the time since ``started`` to a step's seconds; return the current time."""
         now = time.perf_counter()
         self.seconds[step] = self.seconds.get(step, 0.0) + now - started
         return now
 
-    # What became of the chunks
+    # Outcomes of chunks
 
     @cached_property
     def exclusions(self) -> dict[ChunkKey, Exclusion]:
-        """Why each candidate does not count that the solver did not see; the best come first."""
+        """The candidates that did not reach the solver, with the reason, best first."""
         exclusions: dict[ChunkKey, Exclusion] = {}
         candidates = self.candidates if self.looked_up is None else self.looked_up.candidates
         refused = {check.query for check in self.floor_checks if check.is_refused}
@@ -101,7 +103,7 @@ class Trace:
 
     @cached_property
     def chunks(self) -> list[Chunk]:
-        """The chunks that the steps saw, with their outcomes; the best documents first."""
+        """All candidates and the chunks around them, with their outcomes; best documents first."""
         chunks = list(self._solved_chunks())
         solved: set[ChunkKey] = set()
         for chunk in chunks:
@@ -115,7 +117,7 @@ class Trace:
         return chunks
 
     def _solved_chunks(self) -> Iterator[Chunk]:
-        """The chunks that the solver saw, with their outcomes."""
+        """Yield the chunks that reached the solver, with their outcomes."""
         if self.scored is None or self.selection is None:
             return
         outcome_of: dict[tuple[str, int], Reason] = {}  # of chunks in segments
@@ -141,15 +143,15 @@ class Trace:
                 yield replace(chunk, outcome=outcome or Reason.NO_CANDIDATE)
 
     def _outcomes(self, scored: ScoredChunks, selection: Selection) -> list[Reason]:
-        """Say for each chunk that the solver saw why it is in no segment, if it is in none."""
+        """Return, for each chunk that reached the solver, the reason if it is not selected."""
         config = self.settings.config
         values = selection.values
         if not values.size:
             return []
         is_exact = config.solver == "exact"
-        # Chunks have the reason of the run of chunks around them that are worth the penalty.
-        is_worth = values > 0 if is_exact else values >= 0
-        changes = np.flatnonzero(np.diff(is_worth)) + 1
+        # Neighboring chunks that reach the penalty form a run and share its reason.
+        reaches_penalty = values > 0 if is_exact else values >= 0
+        changes = np.flatnonzero(np.diff(reaches_penalty)) + 1
         run_starts = np.union1d(scored.window_starts, changes)
         run_lengths = np.diff([*run_starts, values.size])
         run_values = np.repeat(np.add.reduceat(values, run_starts), run_lengths)
@@ -171,10 +173,10 @@ class Trace:
         elif self.steps == 0 and not self.segments:
             is_too_long = step_of == 0  # not even the first step fits
         conditions = {
-            Reason.TOO_LONG: is_too_long & is_worth,
+            Reason.TOO_LONG: is_too_long & reaches_penalty,
             Reason.NO_ROOM: step_of >= self.steps,
             Reason.MISSING: step_of >= 0,
-            Reason.BELOW_THE_PENALTY: ~is_worth,
+            Reason.BELOW_THE_PENALTY: ~reaches_penalty,
             Reason.SEGMENT_COST: np.full(values.size, is_exact) & (run_values <= costs),
             Reason.MINIMUM_VALUE: run_values - costs < minimum,
         }
@@ -190,7 +192,7 @@ class Trace:
         return [reasons[number] for number in numbers.tolist()]
 
     def why(self, chunk: Chunk) -> str:
-        """Say in a sentence why a chunk was returned or not."""
+        """Explain in a sentence why a chunk was returned or not."""
         facts: dict[str, Any] = {
             "credited": chunk.credited or chunk.relevance,
             "length": chunk.span[1] - chunk.span[0] if chunk.span else 0,
@@ -203,7 +205,7 @@ class Trace:
 
 
 def sentence(reason: Reason, settings: QuerySettings, facts: Mapping[str, Any]) -> str:
-    """Say a reason in words, with the settings that decided it and the facts of a chunk."""
+    """Put a reason into words, with the settings and the facts of a chunk."""
     solver = settings.config.solver
     budget = "max_context_length"
     if settings.max_context_length is not None:
@@ -225,7 +227,7 @@ def sentence(reason: Reason, settings: QuerySettings, facts: Mapping[str, Any]) 
 
 
 def with_exclusion(chunk: Chunk, exclusion: Exclusion) -> Chunk:
-    """The chunk with the candidate that does not count, and why."""
+    """Return a copy of the chunk with its excluded candidate and the reason."""
     return replace(
         chunk,
         candidate=exclusion.candidate,

@@ -1,4 +1,4 @@
-"""Answers a question with several settings, at the cost of one search."""
+"""Answers a question with several settings but only one search."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,8 +22,8 @@ def try_settings(
 ) -> Steps[list[Sequence[Document]]]:
     """Answer a question with each of the settings; return the segments of each answer.
 
-    The search, ``query_generator`` and the reranker are called once, with the first settings, so
-    the others may differ from these only in what comes after.
+    The search, ``query_generator`` and the reranker run only once, with the first settings. The
+    other settings may differ only in later steps.
     """
     first = settings[0]
     filters = filters_of(first.search_kwargs, sources.base_retriever)
@@ -38,7 +38,7 @@ def try_settings(
 
 
 class _CachedDocStore(InMemoryBaseStore[Any]):
-    """Keeps the records of a docstore, since all settings read the same few documents."""
+    """Caches records of a docstore, because all settings read the same few documents."""
 
     def __init__(self, docstore: DocStore) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
-"""Ranks candidates: all that makes relevance, from a table of witnesses.
+"""Ranks candidates: computes relevance from independent witnesses.
 
-A witness is a function from a query and its candidates to an array in [0, 1]; its name in
-`WITNESSES` is its name in traces and reports. Witnesses are independent evidence and are fused by
-noisy or, in their order; a reranker's relevance is then mixed with theirs.
+A witness is a function that maps a query and its candidates to relevances in [0, 1]. Its name in
+`WITNESSES` is its name in traces and reports. Witnesses are fused by noisy or, in their order; a
+reranker's relevance is mixed in afterwards.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from langchain_rse.query.candidates import FULL_TEXT, RERANKER, VECTORS, Candida
 from langchain_rse.text.names import Named, named_documents
 from langchain_rse.text.words import beginning_of, without_function_words
 
-# Which calibration a reranker's scores need, by the name of its class or a base class.
+# Calibrations of rerankers, by the name of their class or a base class.
 _CALIBRATIONS: Mapping[str, Calibration] = {
     "CohereRerank": "cohere",
     "CohereReranker": "cohere",
@@ -36,34 +36,34 @@ _CALIBRATIONS: Mapping[str, Calibration] = {
     "SimilarityBasedRelevanceFilter": "identity",
 }
 
-# With the full-text index, the share of `RSEConfig.lexical_weight` that is left for BM25 among the
-# candidates, which are the same words again with other statistics.
+# The share of `RSEConfig.lexical_weight` for BM25 among the candidates if the full-text index was
+# searched: both count the same words, with different statistics.
 _SHARE_BESIDE_INDEX = 0.5
 
 
 class _Query(NamedTuple):
-    """A query and its candidates, as witnesses see them."""
+    """A query and its candidates: the input of witnesses."""
 
     words: str  # content words that name no document
     candidates: Sequence[Candidate]
-    name_factors: Floats  # below 1 for documents that the query does not name, if it names others
+    name_factors: Floats  # below 1 for other documents if the query names some
     settings: QuerySettings
 
     @property
     def has_index(self) -> bool:
-        """True if the full-text index has found candidates."""
+        """True if the full-text index found candidates."""
         return any(FULL_TEXT in candidate.hits for candidate in self.candidates)
 
 
 def rank(candidates: Candidates, settings: QuerySettings) -> dict[str, list[Candidate]]:
-    """Give the candidates of each query their relevance, and sort them, best first."""
+    """Compute the relevance of each query's candidates, and sort them, best first."""
     return {query: rank_query(query, found, settings) for query, found in candidates.items()}
 
 
 def rank_query(
     question: str, candidates: Sequence[Candidate], settings: QuerySettings
 ) -> list[Candidate]:
-    """Give the candidates of one query their relevance, and sort them, best first."""
+    """Compute the relevance of one query's candidates, and sort them, best first."""
     text = beginning_of(question)
     name_factors = np.ones(len(candidates))
     if settings.config.name_weight:
@@ -72,7 +72,7 @@ def rank_query(
         text = named.query
     query = _Query(without_function_words(text), candidates, name_factors, settings)
     evidence: dict[str, Floats] = {}
-    rest = np.ones(len(candidates))  # of relevance that earlier witnesses leave
+    rest = np.ones(len(candidates))  # 1 minus the relevance by earlier witnesses
     for name, witness in WITNESSES.items():
         relevance = witness(query)
         evidence[name] = rest * relevance
@@ -96,8 +96,8 @@ def rank_query(
 
 
 def names_in(query: str, candidates: Sequence[Candidate]) -> Named:
-    """Find the documents of candidates that a query names, by their titles or files."""
-    numbers: dict[str, int] = {}  # of documents, by their keys
+    """Find the documents that a query names by title or file name, among those of candidates."""
+    numbers: dict[str, int] = {}  # of documents, by key
     names: list[str] = []
     owners: list[int] = []
     for candidate in candidates:
@@ -110,7 +110,7 @@ def names_in(query: str, candidates: Sequence[Candidate]) -> Named:
 
 
 def _by_vectors(query: _Query) -> Floats:
-    """The scores and ranks of the search."""
+    """Relevance by scores and ranks of the vector store or wrapped retriever."""
     config = query.settings.config
     weight = config.vector_weight
     if (query.name_factors < 1).any():
@@ -122,7 +122,7 @@ def _by_vectors(query: _Query) -> Floats:
 
 
 def _by_full_text(query: _Query) -> Floats:
-    """The scores and ranks of the full-text index."""
+    """Relevance by scores and ranks of the full-text index."""
     weight = query.settings.hybrid
     if weight == "auto":
         weight = query.settings.config.lexical_weight
@@ -130,7 +130,7 @@ def _by_full_text(query: _Query) -> Floats:
 
 
 def _by_words(query: _Query) -> Floats:
-    """BM25 of the query's words among the candidates of the search."""
+    """Relevance by BM25 of the query's words, among the candidates of the vector search."""
     config = query.settings.config
     relevance = np.zeros(len(query.candidates))
     weight = config.lexical_weight * (_SHARE_BESIDE_INDEX if query.has_index else 1.0)
@@ -139,7 +139,7 @@ def _by_words(query: _Query) -> Floats:
     numbers = _by_rank(query.candidates, VECTORS)
     texts = [query.candidates[number].document.page_content for number in numbers]
     scores = bm25_scores(query.words, texts) * query.name_factors[numbers]
-    if scores.any():  # none match a query in another language
+    if scores.any():  # not if the query is in another language
         relevance[numbers] = weight * _fuse(minmax(scores), _ranks(scores), config)
     return relevance
 
@@ -149,11 +149,11 @@ WITNESSES: Mapping[str, Callable[[_Query], Floats]] = {
     FULL_TEXT: _by_full_text,
     "words": _by_words,
 }
-"""What speaks for the relevance of candidates, by the names that traces show."""
+"""Functions that compute the relevance of candidates, by the names that traces show."""
 
 
 def _mix_with_reranker(query: _Query, evidence: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Weigh the reranker's relevance against the search's, see `RSEConfig.rerank_weight`."""
+    """Mix the relevances of reranker and search; see `RSEConfig.rerank_weight`."""
     config = query.settings.config
     calibration = config.calibration
     if calibration == "auto":
@@ -175,7 +175,7 @@ def _calibration_of(reranker: BaseDocumentCompressor | None) -> Calibration:
 
 
 def _by_hits(query: _Query, search: str, calibration: Calibration) -> Floats:
-    """The relevance by scores and ranks of one search; 0 for candidates that it did not find."""
+    """Return relevance by scores and ranks of one search; 0 for candidates it did not find."""
     relevance = np.zeros(len(query.candidates))
     numbers = _by_rank(query.candidates, search)
     if not numbers:
@@ -191,7 +191,7 @@ def _by_hits(query: _Query, search: str, calibration: Calibration) -> Floats:
 
 
 def _by_rank(candidates: Sequence[Candidate], search: str) -> list[int]:
-    """The numbers of the candidates that a search found, by their rank there."""
+    """Return the numbers of the candidates that a search found, in the order of its ranks."""
     ranked_numbers = []
     for number, candidate in enumerate(candidates):
         hit = candidate.hits.get(search)
@@ -201,19 +201,19 @@ def _by_rank(candidates: Sequence[Candidate], search: str) -> list[int]:
 
 
 def _fuse(relevance: Floats, ranks: NDArray[np.intp], config: RSEConfig) -> Floats:
-    """Fuse relevance with the rank."""
+    """Fuse relevance with rank; see `RSEConfig.rank_fusion`."""
     if config.rank_fusion == "mean":
         return fuse_mean(relevance, ranks, count=relevance.size)
     return fuse_decay(relevance, ranks, decay_rate=config.decay_rate)
 
 
 def _best_first(relevance: Floats) -> NDArray[np.intp]:
-    """The indexes of relevances, the highest first; equal ones in their order."""
+    """Return the indexes that sort relevances, the highest first; ties keep their order."""
     return np.argsort(-relevance, kind="stable")
 
 
 def _ranks(relevance: Floats) -> NDArray[np.intp]:
-    """The rank of each relevance, the highest 0."""
+    """Return the rank of each relevance; the highest has rank 0."""
     ranks = np.empty(relevance.size, np.intp)
     ranks[_best_first(relevance)] = np.arange(relevance.size)
     return ranks

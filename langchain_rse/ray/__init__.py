@@ -1,4 +1,4 @@
-"""Add the documents of a Ray dataset to the stores, on all machines of a Ray cluster."""
+"""Adds the documents of a Ray dataset to the stores, in parallel on a Ray cluster."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,15 +22,16 @@ __all__ = ["index", "row_to_documents"]
 
 Row = Mapping[str, Any]
 
-# Errors of a document or a setting, which another attempt would meet again.
+# Errors that a retry would raise again, because a document or a setting is wrong.
 _LASTING_ERRORS = (LookupError, TypeError, ValueError)
 
 
 def row_to_documents(row: Row) -> Document | list[Document]:
-    """Return the column ``item``, as `ray.data.from_items` names it; else make a document of a row.
+    """Make the document of a row.
 
-    The column ``text`` is its text and ``id``, if there is one, its id; ``metadata`` and all other
-    columns are its metadata. None is left out, since tables fill gaps with it.
+    If there is a column ``item``, as `ray.data.from_items` makes, this is the document. Otherwise
+    the column ``text`` is its text, the optional column ``id`` its id, and ``metadata`` and all
+    other columns are its metadata. Values of None are dropped, because tables fill gaps with None.
     """
     if "item" in row:
         return cast("Document | list[Document]", row["item"])
@@ -54,26 +55,27 @@ def index(
     retries: int = 3,
     **resources: Any,  # noqa: ANN401
 ) -> list[str]:
-    """Add the documents of a dataset; load, split and embed them in many processes.
+    """Add the documents of a dataset; load, split and embed them in parallel processes.
 
-    All processes write into the same stores, with the result of ``add_documents``. A call that was
-    interrupted is completed by calling again.
+    All processes write to the same stores, with the same result as ``add_documents``. To complete
+    an interrupted call, call again.
 
     Args:
-        dataset: Has one whole document in each row.
-        make_indexer: Opens the stores and makes an indexer; called in each process.
-        to_documents: From a row to its document, or to its parts, such as the pages of a file.
+        dataset: A dataset with one whole document per row.
+        make_indexer: Opens the stores and makes an indexer; called once in each process.
+        to_documents: Returns the document of a row, or its parts, such as the pages of a file.
         concurrency: Number of processes.
-        batch_size: Rows that are added in one call.
-        retries: How often a batch is tried again if a store or model fails.
-        **resources: What a process needs, as arguments of Ray's ``map_batches``: ``num_gpus=1``.
+        batch_size: Number of rows added in one call.
+        retries: Number of retries of a batch if a store or model fails.
+        **resources: Resources of a process, as arguments of Ray's ``map_batches``: ``num_gpus=1``.
 
     Returns:
         The ids of the documents, each once, in any order.
 
     Raises:
+        TypeError: If ``dataset`` is not a Ray dataset.
         ValueError: If parts of a document are in several rows.
-        RuntimeError: If a document cannot be added; the message has the document and the error.
+        RuntimeError: If a document cannot be added. The message names the document and the error.
     """
     if not isinstance(dataset, Dataset):
         raise TypeError(f"dataset must be a ray.data.Dataset; got {type(dataset).__name__}")
@@ -90,10 +92,10 @@ def index(
         if row.get("error"):
             raise RuntimeError(row["error"])
         doc_id = row["doc_id"]
-        if doc_id in ids and row["origin"] != "text":  # documents with equal texts are one
+        if doc_id in ids and row["origin"] != "text":  # equal texts are the same document
             raise ValueError(
-                f"document {doc_id!r} is in several rows, so that parts of it may be lost: "
-                "bring them into one row, as with groupby() and map_groups(), and call again"
+                f"document {doc_id!r} is in several rows, so parts of it may be lost. Put all its "
+                "parts into one row, for example with groupby() and map_groups(), and call again"
             )
         ids.add(doc_id)
     return list(ids)
@@ -103,15 +105,15 @@ class _Row(NamedTuple):
     """The documents of a row of the dataset."""
 
     documents: list[Document]
-    origins: dict[str, str]  # of the ids, by id
+    origins: dict[str, str]  # the origin of each id
 
 
 class _RowError(Exception):
-    """Documents of a row cannot be made or added; the message says which, and why."""
+    """Documents of a row cannot be made or added; the message gives the row and the reason."""
 
 
 class _Worker:
-    """Adds the documents of batches of rows, in a process of its own."""
+    """Adds the documents of batches of rows, in a separate process."""
 
     def __init__(
         self,
@@ -124,11 +126,11 @@ class _Worker:
         self._indexer = make_indexer()
 
     def __call__(self, batch: pa.Table) -> pa.Table:
-        """Add the documents; return their ids and the origins of these, or an error."""
+        """Add the documents; return their ids and the origins of the ids, or an error."""
         try:
             rows = [self._read(row) for row in batch.to_pylist()]
             self._add_all(rows)
-        except _RowError as error:  # others may be impossible to send to the caller
+        except _RowError as error:  # other exceptions may not be serializable
             return pa.Table.from_pylist([{"error": str(error)}])
         added = []
         for row in rows:
@@ -138,7 +140,7 @@ class _Worker:
 
     def _read(self, row: Row) -> _Row:
         """Make the documents of a row, and find their ids."""
-        with _failing(f"no document can be made of the row {row!r:.200}"):
+        with _failing(f"cannot make a document from the row {row!r:.200}"):
             made = self._to_documents(row)
             documents = [made] if isinstance(made, Document) else list(made)
             origins: dict[str, str] = {}
@@ -148,16 +150,16 @@ class _Worker:
             return _Row(documents, origins)
 
     def _add_all(self, rows: Sequence[_Row]) -> None:
-        """Add the documents in one call; if that fails, in one for each row, to name the row."""
+        """Add all documents in one call; if it fails, add row by row to find the row."""
         documents: list[Document] = []
         for row in rows:
             documents.extend(row.documents)
         try:
             self._add(documents)
-        except Exception:  # noqa: BLE001 - it comes up again
+        except Exception:  # noqa: BLE001 - raised again below
             for row in rows:
                 names = ", ".join(repr(doc_id) for doc_id in row.origins)
-                with _failing(f"document {names} cannot be added"):
+                with _failing(f"cannot add document {names}"):
                     self._add(row.documents)
 
     def _add(self, documents: Sequence[Document]) -> None:
@@ -174,7 +176,7 @@ class _Worker:
 
 @contextmanager
 def _failing(step: str) -> Iterator[None]:
-    """Turn any error into a `_RowError` that says which step failed."""
+    """Turn any error into a `_RowError` that names the failed step."""
     try:
         yield
     except Exception as error:

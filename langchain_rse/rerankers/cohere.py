@@ -15,35 +15,35 @@ from langchain_rse._messages import load
 from langchain_rse._sync import Steps, batches, call
 from langchain_rse.rerankers.cross_encoder import best_first
 
-# The most documents that the service takes in one request.
+# Maximum number of documents in one request to the service.
 _MOST_DOCUMENTS = 1_000
 
 
 class CohereReranker(Compressor):
-    """Cohere's rerank API (v2), on versions 5.13 to 7 of its SDK, sync and async.
+    """Reranks with Cohere's rerank API (v2), sync and async; supports SDK versions 5.13 to 7.
 
-    Documents are returned best first, as copies with the score, from 0 to 1, as
-    ``relevance_score`` in their metadata. A query costs one request for each 1,000 documents.
+    Returns copies of the documents, best first, with the score (0 to 1) as ``relevance_score`` in
+    their metadata. A query takes one request per 1,000 documents.
 
     Raises:
         ImportError: At first use, if the SDK is not installed.
-        ValueError: At construction, if there is no key; at use, if an answer does not score
+        ValueError: At construction, if there is no API key; at use, if a response does not score
             each document once.
-        cohere.core.ApiError: If the service refuses, or fails after all retries.
+        cohere.core.ApiError: If the service rejects a request, or fails after all retries.
     """
 
     model: str
-    """The model, such as ``"rerank-v3.5"``."""
+    """Name of the model, such as ``"rerank-v3.5"``."""
     cohere_api_key: SecretStr = Field(default_factory=secret_from_env("COHERE_API_KEY"))
-    """The key; by default that in the environment variable ``COHERE_API_KEY``."""
+    """API key; by default the environment variable ``COHERE_API_KEY``."""
     base_url: str | None = None
-    """The API's address; None for Cohere's own."""
+    """URL of the API; None for Cohere's servers."""
     top_n: int | None = Field(default=None, ge=1)
-    """How many documents to return; None for all, which `RSERetriever` needs."""
+    """Maximum number of documents to return; None for all, as `RSERetriever` needs."""
     max_retries: int = Field(default=3, ge=0)
-    """How often the SDK repeats a request after status 408, 409, 429 or 5xx, with pauses."""
+    """Number of retries by the SDK, with pauses, after status 408, 409, 429 or 5xx."""
     timeout: float = Field(default=60.0, gt=0)
-    """Seconds after which a request fails."""
+    """Timeout of a request, in seconds."""
 
     @override
     def _compress(
@@ -55,7 +55,7 @@ class CohereReranker(Compressor):
         return best_first(documents, scores)[: self.top_n]
 
     def _score(self, documents: Sequence[Document], query: str) -> Steps[list[float]]:
-        """Ask the service for the scores of documents, at most as many as one request takes."""
+        """Request the scores of documents; their number must not exceed the limit of a request."""
         answer = yield from call(
             self._rerank,
             self._arerank,
@@ -70,7 +70,8 @@ class CohereReranker(Compressor):
         scores = {result.index: result.relevance_score for result in answer.results}
         if len(scores) != len(documents):
             raise ValueError(
-                f"Cohere must score each of {len(documents)} documents once; got {len(scores)}"
+                f"Cohere must score each of {len(documents)} documents once; got {len(scores)} "
+                "scores"
             )
         return [scores[index] for index in range(len(documents))]
 
@@ -78,7 +79,7 @@ class CohereReranker(Compressor):
         return self._sync_client.rerank(**request)
 
     async def _arerank(self, **request: Any) -> Any:  # noqa: ANN401
-        # Connections belong to an event loop, and the next call may come from another.
+        # Connections belong to an event loop, and the next call may use another loop.
         async with self._make_client("AsyncClientV2") as client:
             return await client.rerank(**request)
 

@@ -16,17 +16,17 @@ from langchain_rse.stores.records import RELEVANCE_SCORE
 class CrossEncoderReranker(Compressor):
     """Reranks with a cross-encoder and keeps its scores.
 
-    All documents are returned, best first, as copies with the model's score as
-    ``relevance_score`` in their metadata. Scores may be logits: only their spread counts.
+    Returns copies of all documents, best first, with the model's score as ``relevance_score`` in
+    their metadata. Scores may be logits, because `RSERetriever` scales them to [0, 1].
 
     Raises:
         ValueError: At use, if the model does not return one finite number for each text.
     """
 
     model: Any
-    """Anything with a method ``score`` from pairs of the query and a text to numbers, such as
-    LangChain's ``HuggingFaceCrossEncoder``, or ``predict``, as models of sentence-transformers
-    have it. Async code calls it off the event loop."""
+    """A model with a method that takes pairs of query and text and returns numbers: ``score``, as
+    in LangChain's ``HuggingFaceCrossEncoder``, or ``predict``, as in sentence-transformers. Async
+    code runs it in a thread."""
 
     @override
     def _compress(
@@ -47,7 +47,7 @@ class CrossEncoderReranker(Compressor):
 
 
 def best_first(documents: Sequence[Document], scores: Sequence[float]) -> list[Document]:
-    """Copy documents with their scores in the metadata, best first, equal scores in their order."""
+    """Copy documents, add their scores to the metadata, and sort them, best first (stable)."""
     scored = [
         with_metadata(document, {RELEVANCE_SCORE: score})
         for document, score in zip(documents, scores, strict=True)

@@ -1,1 +1,1 @@
-"""What all rooms know of text, in any script. Imports nothing of the package."""
+"""Text utilities for any script. This package imports no other module of langchain_rse."""

@@ -1,11 +1,11 @@
-"""Finds the fenced blocks of code in a text, as CommonMark defines them."""
+"""Finds fenced code blocks in a text, as defined by CommonMark."""
 
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-# A line of three or more backticks or tildes, in a list also after the mark of an item.
+# A line of three or more backticks or tildes, optionally after the marker of a list item.
 _FENCE_LINE = re.compile(
     r"^[ \t]{0,12}(?P<item>(?:[-*+]|\d{1,3}[.)])[ \t]{1,4})?"
     r"(?P<marks>`{3,}(?!`)|~{3,}(?!~))(?P<info>[^\n]{0,200})$",
@@ -14,17 +14,17 @@ _FENCE_LINE = re.compile(
 
 
 class Fence(NamedTuple):
-    """A fenced block of code, with the lines that open and close it."""
+    """A fenced code block, including the lines that open and close it."""
 
     start: int
-    end: int  # where the line after it starts
+    end: int  # the start of the next line
 
 
 def find_fences(text: str) -> list[Fence]:
-    """The fenced blocks of a text, in its order; one that never closes is none."""
+    """Find the fenced blocks of a text, in order. An unclosed block does not count."""
     lines = list(_FENCE_LINE.finditer(text))
     fences: list[Fence] = []
-    # The fewest marks of a block that never closes: others of as many marks do not either.
+    # By mark, the length of the shortest unclosed opening: longer ones are unclosed as well.
     shortest_unclosed: dict[str, int] = {}
     number = 0
     while number < len(lines):
@@ -46,7 +46,7 @@ def find_fences(text: str) -> list[Fence]:
 
 
 def outside_fences(text: str) -> str:
-    """A text without its fenced blocks, and without what follows the opening of an unclosed one."""
+    """Return a text without fenced blocks, cut at the opening of an unclosed block."""
     parts: list[str] = []
     position = 0
     for fence in find_fences(text):
@@ -60,7 +60,7 @@ def outside_fences(text: str) -> str:
 
 
 def inside_fence(fences: Sequence[Fence], position: int) -> Fence | None:
-    """The block that a position lies in; None if there is none."""
+    """Return the block that contains a position, or None."""
     number = bisect_right(fences, position, key=lambda fence: fence.start) - 1
     if number >= 0 and position < fences[number].end:
         return fences[number]
@@ -78,9 +78,9 @@ def _may_close(line: re.Match[str]) -> bool:
 
 
 def _is_below_title(text: str, line: re.Match[str]) -> bool:
-    """True if a line of tildes is as long as the one above it, which reStructuredText underlines.
+    """True if a line of tildes underlines a title, as in reStructuredText.
 
-    The line above that one is empty.
+    The title is as long as the line and follows an empty line.
     """
     length = len(line["marks"])
     title_end = line.start() - 1
@@ -89,5 +89,5 @@ def _is_below_title(text: str, line: re.Match[str]) -> bool:
     earliest = max(title_end - length - 2, 0)  # with a carriage return
     before = text.rfind("\n", earliest, title_end)
     title = text[before + 1 : title_end].strip()
-    stands_alone = before <= 0 or text[max(before - 2, 0) : before].endswith(("\n", "\n\r"))
-    return (before >= 0 or earliest == 0) and bool(title) and stands_alone
+    follows_blank = before <= 0 or text[max(before - 2, 0) : before].endswith(("\n", "\n\r"))
+    return (before >= 0 or earliest == 0) and bool(title) and follows_blank

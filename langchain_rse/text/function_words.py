@@ -1,17 +1,17 @@
-"""Function words: the words of a query that say nothing about what it asks for.
+"""Function words: words of a query that do not describe what it asks for.
 
-"How do I read a file?" asks for *read* and *file*; *how*, *do*, *I* and *a* are in every text. The
-lists are short on purpose: articles, pronouns, question words, auxiliary verbs, prepositions and
-conjunctions of common languages. Published lists, such as those of the packages stop-words and
-stopwordsiso, also have content words: *computer*, *system*, *corresponding*. Scripts that put no
-spaces between words need no list, since their words are pairs of characters.
+"How do I read a file?" asks about *read* and *file*; *how*, *do*, *I* and *a* occur in every text.
+The lists are short on purpose: articles, pronouns, question words, auxiliary verbs, prepositions
+and conjunctions of common languages. Published lists, as in the packages stop-words and
+stopwordsiso, also contain content words: *computer*, *system*, *corresponding*. Scripts without
+spaces between words need no list, because their words are pairs of characters.
 """
 
-# ruff: noqa: RUF001 - the letters of other scripts are meant
+# ruff: noqa: RUF001 - letters of other scripts are intended
 
 from collections.abc import Mapping
 
-# Single letters are what remains of "what's", "don't" and "l'art".
+# Single letters are the rest of "what's", "don't" and "l'art".
 FUNCTION_WORDS: Mapping[str, str] = {
     "English": """
         a an the this that these those such same other another each every both either neither
@@ -228,4 +228,4 @@ FUNCTION_WORDS: Mapping[str, str] = {
         인가요 입니까 하는 하나요 합니까 했나요 되는 된 되나요 그리고 또는 그러나 하지만 만약 및
         등 의 에 에서 은 는 을 를 와 과 도 로 으로""",
 }
-"""The function words of each language, with spaces between."""
+"""The function words of each language, separated by spaces."""

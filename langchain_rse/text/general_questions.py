@@ -1,4 +1,4 @@
-"""Questions about many things, which have nothing to do with most documents."""
+"""General questions, unrelated to most documents."""
 
 GENERAL_QUESTIONS = (
     "What is the capital of France?",
@@ -92,8 +92,8 @@ GENERAL_QUESTIONS = (
     "Who discovered penicillin?",
     "What did the scientists find in the cave?",
 )
-"""What `calibrate` asks to see which scores questions get that the documents do not answer.
+"""Questions that `RSERetriever.fit_score_floor` asks to measure the scores of unrelated questions.
 
-They are about so many things that the documents may answer a few of them: only the middle and the
+They cover so many subjects that the documents may answer a few of them; only the median and the
 spread of their scores count.
 """

@@ -1,7 +1,7 @@
-"""Finds the headings in a text: of Markdown, underlined, numbered, and HTML's.
+"""Finds headings in a text: Markdown, underlined, numbered, HTML and MediaWiki headings.
 
-What may as well be prose is none: items of lists, rows of tables of contents, lines that end like
-sentences. Headings are searched outside of fenced code only.
+Lines that could be prose do not count: list items, rows of a table of contents, lines that end like
+sentences. Headings in fenced code do not count either.
 """
 
 import re
@@ -13,7 +13,7 @@ from langchain_rse.text.fences import Fence, find_fences, inside_fence
 _LONGEST_TITLE = 200
 _LONGEST_NUMBERED = 100
 _LONGEST_OF_CHAPTER = 60  # after one number, as in "4. Title"
-# The most characters of the fields that a Markdown file begins with.
+# Maximum length of the front matter of a Markdown file.
 _MOST_FRONT_MATTER = 5_000
 
 # "# Title" to "###### Title".
@@ -25,7 +25,7 @@ _ATX = re.compile(
 _UNDERLINE = re.compile(
     r"""^(?P<mark>[-=~^"*+\#'`:])(?P=mark){2,300}[ \t]{0,9}\r?$""", re.MULTILINE
 )
-# No titles, although they may stand above a line: items, quotations, rows of tables.
+# Lines that are not titles, even above an underline: items, quotations, rows of tables.
 _NO_TITLE = re.compile(r"[-*+>|] |\||.*\|[ \t]*\Z")
 _NUMBERED = re.compile(
     rf"^\ufeff?[ ]{{0,3}}(?P<number>\d{{1,3}}(?:\.\d{{1,3}}){{0,5}})(?P<stop>[.)]?)[ \t\xa0]{{1,9}}"
@@ -64,7 +64,7 @@ _LEVEL_OF_RULES = 7
 _FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n")
 _FRONT_MATTER_END = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$", re.MULTILINE)
 
-# What the last line of a text begins or ends with, if it may be a heading with marks.
+# Matches the last line of a text if it may be a heading with marks.
 _MAY_END_HEADING = re.compile(
     r"""\ufeff?[ ]{0,3}[\#=]|(?P<mark>[-~^"*+'`:])(?P=mark){2,}\Z|.*>\Z"""
 )
@@ -77,31 +77,31 @@ _LEVELS_OF_NAMES = {"book": 1, "part": 1, "title": 1, "chapter": 1, "article": 1
 
 
 class Heading(NamedTuple):
-    """A heading, with its underline."""
+    """A heading, including its underline."""
 
     start: int
-    end: int  # the character after it, mostly a line end
+    end: int  # exclusive; usually the position of a line end
     level: int  # 1 is the highest
 
 
 def find_headings(text: str, fences: Sequence[Fence] | None = None) -> list[Heading]:
-    """The headings of a text, in its order.
+    """Find the headings of a text, in order.
 
     Args:
         text: The text.
-        fences: Its fenced blocks, if they are known.
+        fences: The fenced blocks of the text; None to find them.
     """
     candidates = [*_marked_headings(text), *_numbered_headings(text), *_named_headings(text)]
     return _outside_fences(text, candidates, find_fences(text) if fences is None else fences)
 
 
 def markdown_headings(text: str) -> list[Heading]:
-    """The headings such as "## Title" and "<h2>Title</h2>", of a text without fenced blocks."""
+    """Find headings like "## Title" and "<h2>Title</h2>" in a text without fenced blocks."""
     return sorted([*_atx_headings(text), *_html_headings(text)])
 
 
 def find_rules(text: str, fences: Sequence[Fence]) -> list[Heading]:
-    """Lines of dashes or other marks between empty lines, at a level below all headings."""
+    """Find lines of dashes or other marks between empty lines, at a level below all headings."""
     rules: list[Heading] = []
     for match in _RULE.finditer(text):
         rules.append(Heading(match.start("rule"), match.end(), _LEVEL_OF_RULES))
@@ -109,9 +109,9 @@ def find_rules(text: str, fences: Sequence[Fence]) -> list[Heading]:
 
 
 def end_before_headings(text: str) -> int:
-    """Where the headings begin that a part of a text ends with; its length if there are none.
+    """Return the position of the headings at the end of a text; its length if there are none.
 
-    Numbered lines are left: whether they are items of a list is seen in the text after them.
+    Numbered lines do not count: only the following text shows whether they are list items.
     """
     end = len(text)
     last_line = text.rstrip().rpartition("\n")[2]
@@ -125,7 +125,7 @@ def end_before_headings(text: str) -> int:
 
 
 def _marked_headings(text: str) -> list[Heading]:
-    """What is a heading by its marks, wherever it stands."""
+    """Find headings that are recognized by marks alone."""
     finders = (_atx_headings, _wiki_headings, _html_headings, _underlined_headings)
     return [heading for find in finders for heading in find(text)]
 
@@ -133,7 +133,7 @@ def _marked_headings(text: str) -> list[Heading]:
 def _outside_fences(
     text: str, candidates: Sequence[Heading], fences: Sequence[Fence]
 ) -> list[Heading]:
-    """The headings outside of fenced blocks and of the fields at the text's beginning."""
+    """Keep headings outside of fenced blocks and front matter; drop overlapping ones."""
     first = _end_of_front_matter(text)
     headings: list[Heading] = []
     for heading in sorted(candidates):
@@ -144,7 +144,7 @@ def _outside_fences(
 
 
 def _end_of_front_matter(text: str) -> int:
-    """Where the text starts below the fields that Markdown files begin with."""
+    """Return the end of the front matter; 0 if there is none."""
     opening = _FRONT_MATTER.match(text)
     if opening is None:
         return 0
@@ -153,7 +153,7 @@ def _end_of_front_matter(text: str) -> int:
 
 
 def _atx_headings(text: str) -> Iterator[Heading]:
-    """Headings such as "## Title"; lines of one level in a row are the comment of a script."""
+    """Yield headings like "## Title"; consecutive lines of one level are a comment of a script."""
     last_end, last_level = -2, 0
     lines: list[tuple[Heading, bool]] = []
     for match in _ATX.finditer(text):
@@ -170,14 +170,14 @@ def _atx_headings(text: str) -> Iterator[Heading]:
 
 
 def _wiki_headings(text: str) -> Iterator[Heading]:
-    """Headings such as "== Title ==" of MediaWiki."""
+    """Yield MediaWiki headings like "== Title =="."""
     for match in _WIKI.finditer(text):
         if _WORD.search(match["title"]):
             yield Heading(match.start(), match.end(), match["marks"].count("="))
 
 
 def _html_headings(text: str) -> Iterator[Heading]:
-    """HTML's headings that begin a line, or follow another tag."""
+    """Yield HTML headings at the beginning of a line or after another tag."""
     for match in _HTML.finditer(text):
         before = text[max(match.start() - 100, 0) : match.start()].rstrip(" \t")
         if not before or before[-1] in "\n>\ufeff":
@@ -185,9 +185,9 @@ def _html_headings(text: str) -> Iterator[Heading]:
 
 
 def _underlined_headings(text: str) -> Iterator[Heading]:
-    """Titles above a line of one mark, and reStructuredText's between two.
+    """Yield titles above a line of marks or, in reStructuredText, between two such lines.
 
-    Levels are in the order in which the marks occur.
+    Levels follow the order in which the marks first occur.
     """
     levels: dict[tuple[str, bool], int] = {}
     last_end = -1
@@ -205,7 +205,7 @@ def _underlined_headings(text: str) -> Iterator[Heading]:
         if not is_overlined and line_before and title_start - 1 != last_end:
             continue
         if len(underline) < len(title):
-            # Markdown's may be shorter.
+            # Markdown allows shorter underlines.
             if underline[0] not in "=-" or title.endswith(_ENDS_LIKE_PROSE):
                 continue
         start = title_start
@@ -217,7 +217,7 @@ def _underlined_headings(text: str) -> Iterator[Heading]:
 
 
 def _numbered_headings(text: str) -> Iterator[Heading]:
-    """Headings such as "4.2 Title", and "4. Title" between empty lines and outside of lists."""
+    """Yield headings like "4.2 Title", and "4. Title" between empty lines and not in a list."""
     for match in _NUMBERED.finditer(text):
         title = match["title"].strip()
         if not _is_title(title) or _line_before(text, match.start()):
@@ -232,7 +232,7 @@ def _numbered_headings(text: str) -> Iterator[Heading]:
 
 
 def _named_headings(text: str) -> Iterator[Heading]:
-    """Headings such as "CHAPTER 3", "Article IV" and "Section 4.1 Title"."""
+    """Yield headings like "CHAPTER 3", "Article IV" and "Section 4.1 Title"."""
     for match in _NAMED.finditer(text):
         title = match["title"].strip(" \t\r\xa0.:)-\u2013\u2014")
         if title and not _is_title(title):
@@ -248,14 +248,14 @@ def _named_headings(text: str) -> Iterator[Heading]:
 
 
 def _is_title(title: str) -> bool:
-    """True if a line after a number can be a title: no sentence, and no row of contents."""
+    """True if text after a number can be a title, not a sentence or a row of contents."""
     if not title[0].isupper() or title.endswith(_ENDS_LIKE_PROSE):
         return False
     return "  " not in title and "\t" not in title and _PAGE_NUMBER.search(title) is None
 
 
 def _is_in_list(text: str, match: re.Match[str]) -> bool:
-    """True if a numbered line between empty lines is an item of a list of such lines."""
+    """True if a numbered line between empty lines is a list item."""
     start = match.start()
     before = text[max(start - 400, 0) : start].rstrip()
     last_line = before[before.rfind("\n") + 1 :]
@@ -266,7 +266,7 @@ def _is_in_list(text: str, match: re.Match[str]) -> bool:
 
 
 def _line_start(text: str, line_end: int) -> int | None:
-    """Where the line starts that ends here; None if it is longer than a title."""
+    """Return the start of the line that ends at a position; None if it is too long for a title."""
     earliest = max(line_end - _LONGEST_TITLE, 0)
     before = text.rfind("\n", earliest, max(line_end, 0))
     if before < 0 and earliest > 0:
@@ -275,7 +275,7 @@ def _line_start(text: str, line_end: int) -> int | None:
 
 
 def _line_before(text: str, start: int) -> str | None:
-    """The line before one that starts here, of a long one its end; None if there is none."""
+    """Return the line before a line start (the end of a long one); None if there is none."""
     if start == 0:
         return None
     line_start = text.rfind("\n", max(start - 1 - _LONGEST_TITLE, 0), start - 1) + 1
@@ -283,6 +283,6 @@ def _line_before(text: str, start: int) -> str | None:
 
 
 def _line_after(text: str, end: int) -> str:
-    """The line after one that ends here, of a long one its beginning."""
+    """Return the line after a line end (the beginning of a long one)."""
     line = text[end + 1 : end + 1 + _LONGEST_TITLE]
     return line.split("\n", 1)[0].strip()

@@ -1,4 +1,4 @@
-"""Finds the documents that a query names, by their titles or the names of their files."""
+"""Finds the documents that a query names by title or file name."""
 
 import math
 import re
@@ -10,21 +10,21 @@ import numpy.typing as npt
 
 from langchain_rse.text.words import find_words, function_words_of, spaced_words, without_words
 
-# Names in programs, such as __del__: their words are no names of documents.
+# Identifiers of programs, such as __del__: their words do not name documents.
 _PRIVATE_NAME = re.compile(r"\b_\w+")
 _LETTERS_OR_DIGITS = re.compile(r"[^\W\d_]{2,}|\d{2,}")
-# The most words that a name may write as one, as in ACTIVISIONBLIZZARD.
+# The maximum number of words that a name may join, as in ACTIVISIONBLIZZARD.
 _MOST_JOINED = 3
-# A document whose words weigh this much counts as named, even if more words name another one.
+# With this score, a document counts as named even if another document has a higher score.
 _NAMED_WEIGHT = 3.0
 
 
 class Named(NamedTuple):
-    """What the names of documents say about the candidates of a query.
+    """The result of `named_documents`.
 
     Attributes:
-        name_gap: Per candidate: 0 for the best named document, else its distance to that score.
-        query: The query without the words that name documents, if other words are left.
+        name_gap: Per candidate: 0 for the best named document, else the distance to its score.
+        query: The query without the words that name documents; unchanged if no words would remain.
     """
 
     name_gap: npt.NDArray[np.float64]
@@ -36,15 +36,15 @@ def named_documents(
 ) -> Named:
     """Find the documents that a query names.
 
-    A word of a name that is in the query weighs ``-log(share)``, with the share of candidates of
-    other documents that have the word, and less if other names have it. A document's score is the
-    sum of its words' weights.
+    If a word of a name occurs in the query, its weight is ``-log(share)``, where ``share`` is the
+    share of other documents' candidates that contain the word. Words of several names weigh less.
+    The score of a document is the sum of the weights of its words.
 
     Args:
         query: The query.
-        names: The name of each document: its title, or the name of its file.
+        names: The name of each document: its title or file name.
         owners: The number of each candidate's document.
-        texts: The text of each candidate. Not read if the query has no word of a name.
+        texts: The text of each candidate. Not read if the query contains no word of a name.
     """
     nothing_named = Named(np.zeros(len(owners)), query)
     if len(names) <= 1:
@@ -81,7 +81,7 @@ def named_documents(
 def _weights(
     named_words: Sequence[set[str]], owners: Sequence[int], texts: Sequence[str]
 ) -> list[dict[str, float]]:
-    """Weigh each word of a document's name; none if they are numbers only."""
+    """Weigh the words of each document's name; ignore documents named only by numbers."""
     owners_array = np.array(owners)
     spaced_texts = [b" " + spaced_words(text) + b" " for text in texts]
     weights: list[dict[str, float]] = [{} for _ in named_words]
@@ -100,10 +100,10 @@ def _weights(
 
 
 def _gaps(named_words: Sequence[set[str]], scores: Sequence[float]) -> list[float]:
-    """How far the score of each document is from the best one that it competes with.
+    """Return the distance of each document's score to the best score it competes with.
 
-    Documents that are named together, as in a comparison, do not compete: a document does only if
-    its words are some of another's, or weigh little.
+    Documents that are named together, as in a comparison, do not compete. A document competes with
+    another only if its words are a subset of the other's, or if its score is low.
     """
     gaps = []
     for words, score in zip(named_words, scores, strict=True):
@@ -116,7 +116,7 @@ def _gaps(named_words: Sequence[set[str]], scores: Sequence[float]) -> list[floa
 
 
 def _words(text: str) -> set[str]:
-    """The words of a text, and the parts of those with letters and digits, as in FY2018."""
+    """Return the words of a text, and the parts of words such as FY2018."""
     words = set(find_words(text))
     parts: set[str] = set()
     for word in words:

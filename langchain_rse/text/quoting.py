@@ -1,4 +1,4 @@
-"""Makes foreign text safe and short to show: in a terminal, a page, a message or a prompt."""
+"""Makes untrusted text safe and short for a terminal, a page, a message or a prompt."""
 
 import html
 import re
@@ -6,15 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 
 UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
-"""Characters that some database or model cannot take: NUL and lone surrogates."""
+"""Characters that some databases or models reject: NUL and lone surrogates."""
 
-# Control characters, line separators, characters that change the direction of writing, and lone
-# surrogates.
+# Control characters, line separators, bidirectional controls, and lone surrogates.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def visible(text: str, allowed: str = "") -> str:
-    """Escape characters that could control a terminal, or that it cannot print, as ``repr`` does.
+    """Escape characters that control a terminal or cannot be printed, like ``repr``.
 
     Characters in ``allowed``, such as line breaks, are kept.
     """
@@ -29,14 +28,14 @@ def visible(text: str, allowed: str = "") -> str:
 
 
 def as_html(text: str, allowed: str = "") -> str:
-    """Write a text for HTML, in which it stays text; ``allowed`` is that of `visible`."""
+    """Escape a text for HTML; ``allowed`` is the same as in `visible`."""
     return html.escape(visible(text, allowed))
 
 
 def encodable(text: str) -> str:
-    """Replace characters that databases or models cannot take (`UNENCODABLE`) by U+FFFD."""
+    """Replace characters that databases or models reject (`UNENCODABLE`) with U+FFFD."""
     try:
-        text.encode()  # ten times faster than the expression
+        text.encode()  # ten times faster than the regular expression
     except UnicodeEncodeError:
         return UNENCODABLE.sub("\ufffd", text)
     if "\x00" not in text:
@@ -45,9 +44,9 @@ def encodable(text: str) -> str:
 
 
 def join_surrogates(value: Any) -> Any:  # noqa: ANN401 - the same type as the value's
-    """Join pairs of surrogates to the characters they stand for, in a text or all texts of a value.
+    """Join surrogate pairs to characters, in a string or in all strings of a nested value.
 
-    Half an emoji stays as it is.
+    Lone surrogates, such as half an emoji, are kept.
     """
     if isinstance(value, str):
         try:
@@ -63,31 +62,31 @@ def join_surrogates(value: Any) -> Any:  # noqa: ANN401 - the same type as the v
 
 
 def as_unicode(text: str) -> str:
-    """Make a text that databases and models can take: half an emoji and NUL become U+FFFD."""
+    """Make a text that databases and models accept: lone surrogates and NUL become U+FFFD."""
     return encodable(join_surrogates(text))
 
 
 def shortened(text: str, length: int) -> str:
-    """Cut a text after ``length`` characters; "..." at its end says so."""
+    """Cut a text to ``length`` characters; a cut text ends with "..."."""
     return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
 def one_line(value: object, length: int = 500) -> str:
-    """Show a value as one line of at most ``length`` characters; None as an empty one."""
+    """Format a value as one line of at most ``length`` characters; None becomes ""."""
     if value is None:
         return ""
     return shortened(" ".join(str(value).split()), length)
 
 
 def counted(number: int, noun: str) -> str:
-    """A number and what it counts: "1 chunk", "2,000 chunks"."""
+    """Format a number with its noun: "1 chunk", "2,000 chunks"."""
     if number == 1:
         return f"1 {noun}"
     return f"{number:,} {noun}s"
 
 
 def first_few(items: Iterable[str], limit: int = 5) -> str:
-    """Join the first ``limit`` items with commas, and say how many others there are."""
+    """Join the first ``limit`` items with commas, followed by the number of further items."""
     listed = list(items)
     text = ", ".join(listed[:limit])
     if len(listed) > limit:

@@ -1,4 +1,4 @@
-"""Titles and names of documents: from a file's name, or from the first heading of a text."""
+"""Finds titles and names of documents, in file names and first headings."""
 
 import html
 import os
@@ -13,19 +13,19 @@ from langchain_rse.text.fences import outside_fences
 from langchain_rse.text.headings import markdown_headings
 from langchain_rse.text.quoting import one_line
 
-# Further down, a heading is not that of the document.
+# A title must be in this many characters at the beginning of a text.
 _HEADING_WITHIN = 4_000
 _LONGEST_HEADING = 100
-_READ = 10 * _HEADING_WITHIN  # with the comments
+_READ = 10 * _HEADING_WITHIN  # including comments
 
-_DEEPEST = 10  # the most folders of a short name
+_DEEPEST = 10  # maximum number of path components in a short name
 
 _SUFFIX = re.compile(r"(?<=.)\.[a-zA-Z][a-zA-Z0-9]{0,4}$")
-# Scheme and host of an address, or what follows its path.
+# Scheme and host of an address; query and fragment after its path.
 _AROUND_PATH = re.compile(r"(?s)^.*?://[^/?#]*|[?#].*")
-# Names that say nothing: digests, and pages such as index.html.
+# Names without information: digests, and pages such as index.html.
 _NAMELESS = re.compile(r"[0-9a-f]{8}[0-9a-f-]{8,}|index|default|untitled|[\W_]*", re.IGNORECASE)
-# The fields that a Markdown file begins with, in YAML or TOML.
+# Front matter of a Markdown file, in YAML or TOML.
 _FRONT_MATTER = re.compile(
     r"(?P<mark>---|\+\+\+)[ \t]*\r?\n(?P<fields>.{0,5000}?)^(?:(?P=mark)|\.\.\.)[ \t]*\r?$",
     re.MULTILINE | re.DOTALL,
@@ -35,7 +35,7 @@ _TITLE_FIELD = re.compile(
     r"""^title[ \t]*[:=][ \t]*(?P<mark>["']?)(?P<title>[^\n]*?)(?P=mark)[ \t]*\r?$""",
     re.MULTILINE | re.IGNORECASE,
 )
-# Comments of HTML, and directives and comments of reStructuredText with the lines indented below.
+# HTML comments; reStructuredText directives and comments, including their indented lines.
 _HIDDEN = re.compile(
     r"<!--[\s\S]*?(?:-->|\Z)|^\.\.(?:[ ][^\n]*)?(?:\n|\Z)(?:[ \t]*\n|[ \t]+[^\n]*(?:\n|\Z))*",
     re.MULTILINE,
@@ -46,20 +46,20 @@ _LETTER = re.compile(r"[^\W\d_]")
 
 
 def shown_name(doc_id: str, source: str | None) -> str:
-    """The name of a document for people: its source, or its id if the source has several."""
+    """Return the display name of a document: its source, or its id if it shares the source."""
     if source is None or doc_id.startswith(f"{source}, "):
         return doc_id
     return source
 
 
 def name_of(doc_id: str, metadata: Mapping[str, Any]) -> str:
-    """The name of a document to show to people: source, else title, else id."""
+    """Return the display name of a document: source, else title, else id."""
     source = metadata.get("source") or metadata.get("title")
     return shown_name(doc_id, None if source is None else str(source))
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
-    """Shorten absolute paths to their shortest ends that tell them apart; other names stay."""
+    """Shorten absolute paths to the shortest unique endings; keep other names."""
     short = {name: name for name in names}
     parts_of = {name: Path(name).parts for name in short if Path(name).is_absolute()}
     pending = list(parts_of)
@@ -72,7 +72,7 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def title_of_source(source: object) -> str:
-    """The name of a file or web page, without folders and suffix; empty if it says nothing."""
+    """Return the name of a file or web page without folders and suffix; "" if uninformative."""
     if not isinstance(source, (str, os.PathLike)):
         return ""
     path = str(source)
@@ -86,9 +86,9 @@ def title_of_source(source: object) -> str:
 
 
 def first_heading(text: str) -> str:
-    """The title in the front matter, else the first heading near the beginning of Markdown.
+    """Return the title in the front matter, else the first heading near the beginning.
 
-    Else it is the first line, if that is short. Code and comments have no title.
+    Without a heading, a short first line is the title. Code blocks and comments are ignored.
     """
     text = text.removeprefix("\ufeff")
     front_matter = _FRONT_MATTER.match(text)

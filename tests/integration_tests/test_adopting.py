@@ -178,7 +178,7 @@ def test_text_that_other_code_deletes_or_changes_is_not_shown(
     way.call(store.delete, store.adelete, [ids[8]])  # FAISS refuses an id that it has
     changed = Document("filler changed", metadata={"source": "a", "number": 8})
     way.call(store.add_documents, store.aadd_documents, [changed], ids=[ids[8]])
-    with pytest.warns(UserWarning, match=r"2 chunks of adopted document\(s\) 'a' are not shown"):
+    with pytest.warns(UserWarning, match=r"2 chunks of adopted document\(s\) 'a' are excluded"):
         found = way.invoke(retriever, "alpha", fetch_k=6)
     texts = [segment.page_content for segment in found]
     assert "alpha 5 filler6 alpha 7 " in texts

@@ -104,7 +104,7 @@ _FAILURES = {
     "no access": (Answer("who are you?", status=401), "401.*who are you"),
     "not JSON": (Answer(body="<html>"), "JSONDecodeError"),
     "prose": (Answer("I cannot tell."), "I cannot tell."),
-    "wrong count": (Answer('{"judgments": []}'), "the answer has 0 judgments, not 1"),
+    "wrong count": (Answer('{"judgments": []}'), "expected 1 judgments; got 0"),
 }
 
 

@@ -114,7 +114,7 @@ def test_a_document_that_fails_is_named_and_another_call_completes_the_rest(
     from langchain_rse.ray import index
 
     dataset = ray_data.from_items(rows())
-    with pytest.raises(RuntimeError, match=f"document '{NAMES[10]}' cannot be added: Overflow"):
+    with pytest.raises(RuntimeError, match=f"cannot add document '{NAMES[10]}': Overflow"):
         index(dataset, partial(make_refusing, pair), concurrency=2, batch_size=4, retries=0)
     index(dataset, pair.indexer, concurrency=1, batch_size=4)
     pair.repair()  # of the other worker, which was killed

@@ -136,5 +136,5 @@ def test_chunks_that_another_retriever_made_are_refused(way: Way, source: RSERet
     )
     parents.add_documents([Document(text) for text in TEXTS.values()])
     children = parents.vectorstore.as_retriever()
-    with pytest.raises(CandidateError, match="holds chunks itself"):
+    with pytest.raises(CandidateError, match="keeps chunks itself"):
         way.invoke(wrapped(source, children), "what hunts at night")

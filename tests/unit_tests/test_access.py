@@ -85,13 +85,13 @@ def test_around_a_segment(way: Way) -> None:
         assert (longer.metadata["start_index"], longer.metadata["end_index"]) == (first, last)
     with pytest.raises(ValueError, match="length must be at least 0; got -1"):
         around(segment, -1)
-    with pytest.raises(ValueError, match="segment must be a Document that this retriever"):
+    with pytest.raises(ValueError, match="segment must be a Document returned by this retriever"):
         around(Document("text"), 3)
     hidden = retriever.model_copy(update={"search_kwargs": {"filter": {"group": "none"}}})
     with pytest.raises(MissingRecordError, match="or the filter excludes it"):
         hidden.around(segment, 3)
     retriever.add_documents([Document(lines(5), id="a")])
-    with pytest.raises(MissingRecordError, match="it was replaced meanwhile"):
+    with pytest.raises(MissingRecordError, match="the document was replaced"):
         around(segment, 3)
 
 
@@ -110,7 +110,7 @@ def test_a_filter_that_is_not_understood_is_refused(way: Way, name: str) -> None
         lambda: listed(way, retriever),
         lambda: read(way, retriever, "public"),
     ):
-        with pytest.raises(ValueError, match="cannot be applied to a document as a whole"):
+        with pytest.raises(ValueError, match="cannot be applied to a whole document"):
             ask()
 
 
@@ -121,7 +121,7 @@ def test_a_retriever_that_may_filter_is_refused(way: Way) -> None:
 
     docstore = make().docstore
     retriever = RSERetriever(base_retriever=Rights(), docstore=docstore)
-    with pytest.raises(ValueError, match="Rights may leave documents out"):
+    with pytest.raises(ValueError, match="Rights may exclude documents"):
         listed(way, retriever)
     retriever = RSERetriever(base_retriever=Rights(), docstore=docstore, candidates_only=False)
     assert listed(way, retriever) == ["finance", "mixed", "public"]

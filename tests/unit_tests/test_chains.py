@@ -174,5 +174,5 @@ def test_a_fallback_that_may_filter_is_named(way: Way) -> None:
     other = fakes.FixedRetriever(documents=found)
     falling = Failing(99).as_retriever(search_kwargs={"k": 50}).with_fallbacks([other])
     outer = RSERetriever(base_retriever=falling, docstore=source.docstore, config=fakes.PLAIN)
-    with pytest.warns(UserWarning, match="^FixedRetriever may leave chunks out"):
+    with pytest.warns(UserWarning, match="^FixedRetriever may exclude chunks"):
         assert way.invoke(outer, QUERY)

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from langchain_core.cross_encoders import BaseCrossEncoder
 from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import ConfigurableField
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
+from pydantic import BaseModel
 
 from langchain_rse import RSERetriever
 from langchain_rse.config import (
@@ -30,6 +32,13 @@ from tests.unit_tests.fakes import QUERY, ask, lines, make_retriever, ranges
 way = fakes.way
 
 NUMBERS = sorted(RSEConfig.model_fields.keys() - {"solver", "calibration", "rank_fusion"})
+
+
+@pytest.mark.parametrize("model", [RSERetriever, RSEConfig, Greedy, BestSegment])
+def test_every_field_has_a_description(model: type[BaseModel]) -> None:
+    for name, field in model.model_fields.items():
+        is_ours = name not in BaseRetriever.model_fields
+        assert not is_ours or field.description, name
 
 
 # RSEConfig
@@ -181,7 +190,7 @@ def test_a_function_cannot_be_kept_in_a_file(tmp_path: Path) -> None:
         ("search_type", "base_retriever"),
         ("top_k", "fetch_k"),
         ("base_compressor", "reranker"),
-        ("zebra", "known are"),
+        ("zebra", "allowed: "),
     ],
 )
 def test_a_name_that_is_not_known_says_what_to_write(name: str, instead: str) -> None:

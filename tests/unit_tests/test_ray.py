@@ -97,11 +97,11 @@ def test_a_row_that_fails_is_named_and_those_before_it_are_added(pauses: list[fl
     indexer = make_indexer(Failing())
     rows = [{"id": name, "text": f"{name} text"} for name in ("herons", "poison", "gulls")]
     [returned] = work(rows, indexer, retries=1)
-    assert "document 'poison' cannot be added: OverflowError" in returned["error"]
+    assert "cannot add document 'poison': OverflowError" in returned["error"]
     assert chunks(indexer)["herons"] == "herons text"
     assert pauses == [1, 1]  # of the batch, and of the document
     [returned] = work([{"id": "a", "content": "herons"}])
-    assert "no document can be made of the row {'id': 'a'" in returned["error"]
+    assert "cannot make a document from the row {'id': 'a'" in returned["error"]
 
 
 def test_a_model_that_does_not_answer_is_asked_again(pauses: list[float]) -> None:

@@ -390,7 +390,7 @@ def test_a_filter_on_chunks_holds_for_adopted_ones(way: Way) -> None:
     index = Index(chunks)
     index.adopt(way, BY_START)
     everyone = {"filter": lambda document: document.metadata["access"] == "all"}
-    with pytest.warns(UserWarning, match="^the search argument filter=.* may leave chunks out"):
+    with pytest.warns(UserWarning, match="^the search argument filter=.* may exclude chunks"):
         texts = index.texts(way, search_kwargs=everyone)
     assert sorted(texts) == ["one ", "three"]
 
@@ -437,7 +437,7 @@ def test_text_that_is_in_no_vector_is_returned_beside_others_only(way: Way) -> N
     assert (removed["length"], removed["filled"]) == (len("Removed. "), True)
     assert index.texts(way, candidates_only=True) == ["One. ", "Two. "]
     everyone = {"filter": lambda document: document.metadata["number"] < 5}
-    with pytest.warns(UserWarning, match="^the search argument filter=.* may leave chunks out"):
+    with pytest.warns(UserWarning, match="^the search argument filter=.* may exclude chunks"):
         assert index.texts(way, search_kwargs=everyone) == ["One. ", "Two. "]
 
 
@@ -584,7 +584,7 @@ class NoLookUp(Counting):
 
 
 PAGES = ["alpha one", "beta", "alpha two", "gamma", "alpha three"]
-STALE = r"adopted document\(s\) 'a' are not shown: .*Adopt the index again"
+STALE = r"adopted document\(s\) 'a' are excluded .*Adopt the index again"
 
 
 def counting(way: Way, existing: ExistingIndex = BY_INDEX) -> tuple[Index, Counting]:
@@ -932,7 +932,7 @@ def test_chunks_that_came_later_by_other_means_are_named_at_the_query(way: Way) 
     index = Index(numbered("one", "two"))
     index.adopt(way, BY_INDEX)
     index.add([chunk("three", number=2)])
-    with pytest.raises(CandidateError, match=r"from_existing_index, and again when it has\s+grown"):
+    with pytest.raises(CandidateError, match=r"from_existing_index, and again whenever"):
         index.segments(way)
     index.adopt(way, BY_INDEX)
     assert index.texts(way) == ["one\ntwo\nthree"]

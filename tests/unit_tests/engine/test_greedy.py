@@ -209,7 +209,7 @@ GOOD: dict[str, Any] = {
         ("max_length", None, "max_length must be a whole number of at least 1; got None"),
         ("overall_max_length", -1, "overall_max_length must be a whole number of at least 0; g"),
         ("overall_max_length", "2", "overall_max_length .* at least 0; got '2'"),
-        ("minimum_value", math.nan, "minimum_value is nan"),
+        ("minimum_value", math.nan, "minimum_value must be a number"),
         ("boundaries", [3], r"boundaries must be whole numbers from 0 to .*, 2; got \[3\]"),
         ("boundaries", [0.5], r"boundaries must be whole numbers.*; got \[0.5\]"),
     ],

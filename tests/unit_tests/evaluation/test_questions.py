@@ -26,7 +26,7 @@ from tests.unit_tests.evaluation.helpers import canned
         ({"start": -1}, "start"),
         ({"start": 9}, "end must be above start=9; got end=9"),
         ({"end": 0}, "end must be above start=0; got end=0"),
-        ({"end": 0, "text": " "}, "a quotation in text"),
+        ({"end": 0, "text": " "}, "a quotation as text"),
         ({"start": 3, "end": 0, "text": "x"}, "end must be above start=3"),
     ],
 )
@@ -57,7 +57,7 @@ def test_evidence_that_is_given_empty_says_there_is_no_answer() -> None:
     for question in others:
         assert not question.is_unanswerable
         assert not dataclasses.replace(question).is_unanswerable
-    with pytest.raises(ValueError, match="give evidence, a reference answer, or both"):
+    with pytest.raises(ValueError, match="pass evidence, answer, or both"):
         Question("Why?")
 
 
@@ -97,7 +97,7 @@ def test_questions_are_read_from_json_lines(tmp_path: Path) -> None:
     ("line", "message"),
     [
         (b"{", "Invalid JSON"),
-        (b'{"question": "Why?", "evidence": null}', "give evidence, a reference answer, or both"),
+        (b'{"question": "Why?", "evidence": null}', "pass evidence, answer, or both"),
         (b'{"question": "Why?", "evidence": [{"doc_id": "a"}]}', r"evidence\.0\s.* quotation"),
     ],
 )
@@ -150,7 +150,7 @@ Who?,,,,,Ann,
         ('question,answer\nWhy?,"It\nrained\n', r"unexpected end of data"),
         ("question,answer\nWhy?,A\nHow?,B\nWhy?,C\n", r"line 4: .* different answer above: 'A'"),
         ("question,answer\nWhy?,A\n ,B\n", r"line 3: .*\s.*question\s"),
-        ("question,answer\nWhy?,\n", r"line 2: .*\s.*give evidence, a reference answer, or both"),
+        ("question,answer\nWhy?,\n", r"line 2: .*\s.*pass evidence, answer, or both"),
         ("question,doc_id,start,end\nWhy?,a,1,x\n", r"line 2: .*\s+evidence\.0\.end\s.*'x'"),
         ("question,answer\nWhy?,\udcff\n", r": 'utf-8' codec can't decode"),
     ],
@@ -200,7 +200,7 @@ def test_questions_are_examples_of_a_dataset() -> None:
     ("inputs", "outputs", "message"),
     [
         ({"query": "Why?"}, {"answer": "So."}, r"question\s+Field required.*'query': 'Why\?'"),
-        ({"question": "Why?"}, None, "give evidence, a reference answer, or both"),
+        ({"question": "Why?"}, None, "pass evidence, answer, or both"),
         ({"question": "Why?"}, {"evidence": ["So."]}, r"evidence\.0"),
     ],
 )

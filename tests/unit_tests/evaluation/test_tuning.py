@@ -312,7 +312,7 @@ def test_a_document_that_the_docstore_lost_is_a_warning_as_in_a_query() -> None:
     corpus = Corpus()
     corpus.retriever.add_documents([Document("topic0 asked0")], ids=["lost"])
     corpus.retriever.docstore.mdelete([manifest_key(document_key("lost"))])
-    with pytest.warns(UserWarning, match="does not know their document"):
+    with pytest.warns(UserWarning, match="are not in the docstore"):
         corpus.tune()
 
 

@@ -96,8 +96,8 @@ def test_any_runnable_that_answers_in_text_will_do(
 
 UNUSABLE = {
     "prose": ("I cannot tell.", "json"),
-    "too few": (answer_of(YES), "has 1 judgments, not 2"),
-    "too many": (answer_of(YES, NO, YES), "has 3 judgments, not 2"),
+    "too few": (answer_of(YES), "expected 2 judgments; got 1"),
+    "too many": (answer_of(YES, NO, YES), "expected 2 judgments; got 3"),
     "a field is missing": (answer_of(YES, {"is_relevant": True}), "judgments.1.explanation"),
     "another type": (answer_of({**YES, "is_relevant": "maybe"}, NO), "judgments.0.is_relevant"),
     "cut off": (answer_of(YES, NO)[:-50], "Judgments"),

@@ -159,8 +159,8 @@ def test_chunk_format(settings: dict[str, Any], expected: str) -> None:
     ("settings", "message"),
     [
         ({"chunk_format": "{content"}, "expected '}'"),
-        ({"chunk_format": "{}"}, "only names may stand in braces"),
-        ({"chunk_format": "{page:03d}"}, "only names may stand in braces"),
+        ({"chunk_format": "{}"}, "braces may contain only a name"),
+        ({"chunk_format": "{page:03d}"}, "braces may contain only a name"),
         ({"chunk_format": "content"}, "same for every document"),
         (
             {"chunk_format": "{page} {sorce}", "metadata": ["page", "source"]},

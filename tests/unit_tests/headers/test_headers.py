@@ -131,7 +131,7 @@ def test_lines_whose_fields_a_document_lacks_are_left_out() -> None:
         ({"template": "{title} {yaer}", "metadata": ["year"]}, "'title', 'section', 'year'; got"),
         ({"template": "{summary}"}, r"got '{summary}'.*metadata=\['summary'\]"),
         ({"template": "{title"}, "expected '}'"),
-        ({"template": "{title!r}"}, "only names may stand in braces"),
+        ({"template": "{title!r}"}, "braces may contain only a name"),
         ({"template": "no names"}, "same for every document"),
         ({"metadata": "year"}, "metadata"),
         ({"titel": "x"}, "titel"),

@@ -177,7 +177,7 @@ def test_parts_without_an_answer_are_made_without_the_model(bad: Any) -> None:
     index = Index()
     model = Author(instead={"title": bad, "sections": bad})
     headers = LMBasedHeaders(llm=model, sections=True, max_retries=1)
-    with pytest.warns(UserWarning, match="lack 2 of 3 answers of Author/") as caught:
+    with pytest.warns(UserWarning, match="Author/ gave no usable answer to 2 of 3") as caught:
         index.add(headers, herons(source="grey_herons.txt", section="All"))
     assert caught[0].filename == fakes.__file__  # which called add_documents
     assert index.headers() == [f"grey herons\n{SUMMARY}\nAll"] * 4
@@ -204,7 +204,7 @@ def test_a_model_that_always_fails_is_given_up() -> None:
     index = Index()
     documents = [Document(f"Text {n} of it.", id=str(n)) for n in range(40)]
     headers = LMBasedHeaders(llm=model, max_retries=0, max_concurrency=3)
-    with pytest.warns(UserWarning, match="lack 80 of 80 answers") as caught:
+    with pytest.warns(UserWarning, match="no usable answer to 80 of 80") as caught:
         index.add(headers, *documents)
     assert len(caught) == 1
     assert len(model.asked) <= 12
@@ -240,7 +240,7 @@ def test_sections_tile_the_document_or_are_refused(answer: Any, sections: str | 
         max_retries=0,
     )
     if sections is None:
-        with pytest.warns(UserWarning, match="lack 1 of 1 answers"):
+        with pytest.warns(UserWarning, match="no usable answer to 1 of 1"):
             index.add(headers, herons(section="M"))
     else:
         index.add(headers, herons(section="M"))
@@ -261,7 +261,7 @@ def test_sections_of_a_long_text_are_found_part_by_part() -> None:
     headers = LMBasedHeaders(
         llm=model, template="{section}", sections=True, max_characters=300, max_retries=0
     )
-    with pytest.warns(UserWarning, match="lack 1 of"):
+    with pytest.warns(UserWarning, match="no usable answer to 1 of"):
         index.add(headers, Document("".join(lines), id="long"))
     assert len(model.requests) > 5
     assert all(len(request) < 700 for request in model.requests)

@@ -149,7 +149,7 @@ def test_questions_keep_to_the_share_that_may_be_lost(retriever: RSERetriever) -
 @pytest.mark.parametrize(
     ("count", "lost", "message"),
     [
-        (48, 0.02, r"at least 49 questions .* got 48\. Give more, or lost=0\.021"),
+        (48, 0.02, r"at least 49 questions .* got 48\. Pass more, or lost=0\.021"),
         (0, 0.1, "at least 9 questions with evidence; got 0"),
     ],
 )
@@ -170,7 +170,7 @@ def test_questions_that_are_sentences_of_the_documents(retriever: RSERetriever) 
         start = 300 * number
         text = " ".join(topics["formatstrings"][start : start + 120].split())
         quoted.append(Question(text, [Evidence("formatstrings", start, start + 120)]))
-    with pytest.raises(CalibrationError, match="of 50 questions stand word for word"):
+    with pytest.raises(CalibrationError, match="of 50 questions occur word for word"):
         retriever.fit_score_floor(quoted)
 
 
@@ -214,7 +214,7 @@ def test_too_little_text() -> None:
 
 
 def test_chunks_that_are_all_alike() -> None:
-    with pytest.raises(CalibrationError, match="the chunks are all alike, or its scores are"):
+    with pytest.raises(CalibrationError, match="the chunks are all alike, or the scores are"):
         small(
             "\n\n".join(["The lessee shall pay the rent on the first day. " * 15] * 40)
         ).fit_score_floor()

@@ -91,7 +91,7 @@ def test_scores_that_tell_nothing_refuse_nothing() -> None:
     with pytest.warns(UserWarning, match=r"score_floor=0\.3 has no effect"):
         assert wrapped.invoke(QUERY, score_floor=0.3)
     alike = make_retriever({"a": lines(60)})
-    with pytest.warns(UserWarning, match="not known whether higher or lower is better"):
+    with pytest.warns(UserWarning, match="unknown whether higher or lower scores are better"):
         assert alike.invoke(QUERY, score_floor=0.9)
 
 

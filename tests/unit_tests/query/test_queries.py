@@ -273,7 +273,7 @@ def test_generated_queries_are_asked(way: Way, kind: type[Any]) -> None:
 @pytest.mark.parametrize("made", [[], [" ", "\n"]])
 def test_no_generated_queries_leave_the_question(made: list[str]) -> None:
     retriever = make_retriever({"a": lines(0, 40, 90)}, query_generator=generator(made))
-    with pytest.warns(UserWarning, match="made no queries of 'query 0'") as caught:
+    with pytest.warns(UserWarning, match="returned no queries for 'query 0'") as caught:
         found = ask(retriever)
     assert [warning.filename for warning in caught] == [fakes.__file__]
     assert found == ask(retriever, query_generator=None)

@@ -142,7 +142,7 @@ def test_a_retriever_over_chunks_of_ones_own(long: RSERetriever) -> None:
     assert "BM25Retriever.from_documents(list(RSEIndexer(vectorstore, docstore).chunks()))" in (
         message
     )
-    assert "or write it with" not in message
+    assert "or write documents with" not in message
     assert ask(wrap(long, chunks_of(long)))
 
 
@@ -150,7 +150,7 @@ def test_a_retriever_over_chunks_of_ones_own(long: RSERetriever) -> None:
 
 
 def test_a_segment_is_no_candidate(long: RSERetriever) -> None:
-    said = "candidate 0 .* is a segment, not a chunk. Wrap the retriever that returns chunks"
+    said = "candidate 0 .* is a segment, not a chunk. Wrap a retriever that returns chunks"
     for on_missing in ("raise", "split"):
         with pytest.raises(CandidateError, match=said):
             ask(wrap(long, long, on_missing=on_missing))

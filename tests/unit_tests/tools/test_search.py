@@ -151,7 +151,7 @@ def test_a_filter_inside_a_wrapped_retriever_is_not_replaced() -> None:
     inner = source.vectorstore.as_retriever(search_kwargs={"filter": bool})  # type: ignore[union-attr]
     retriever = RSERetriever(base_retriever=inner, docstore=source.docstore)
     for make in (None, by_equality):
-        with pytest.raises(ValueError, match="would replace that of the wrapped retriever"):
+        with pytest.raises(ValueError, match=r"would replace .* of the wrapped retriever"):
             create_rse_tool(retriever, filter_fields=["source"], make_filter=make)
     create_rse_tool(retriever)
 
