@@ -1,32 +1,32 @@
-"""Collects the warnings of a call that adds documents; each is given once, with counts."""
+"""Collects the warnings of one call that adds documents; each is issued once, with counts."""
 
 from dataclasses import dataclass, field
 
 from langchain_rse._messages import warn
 from langchain_rse.errors import MetadataError
 from langchain_rse.ingest.loose_chunks import ChunkDetector
-from langchain_rse.ingest.rejoining import WHOLE
+from langchain_rse.ingest.rejoining import ADD_WHOLE
 from langchain_rse.ingest.splitting import Splitter, warn_of_contained
 from langchain_rse.text.quoting import first_few
 
-# Documents named in a warning, and in an error.
+# Documents named in a warning and in an error, at most.
 _NAMED = 3
 _REFUSED_NAMED = 50
 
 
 @dataclass
 class AddWarnings:
-    """Documents to warn of, each as the warning names it.
+    """Documents to warn about, as the warnings name them.
 
     Attributes:
-        out_of_order: Documents whose parts are not in order, each with what is wrong.
-        rejoined: Documents whose parts were chunks of one text, which were joined.
-        repeated: Documents that were given again with the same text and metadata.
+        out_of_order: Documents whose parts are out of order, with the first jumps.
+        rejoined: Documents that were added as chunks and joined again.
+        repeated: Documents given twice with the same text and metadata.
         blank: Documents without text.
-        unrelated: Documents that share nothing with what they replaced under their ``source``.
-        refused: Why documents were left out: their id or metadata cannot be stored.
-        contained: Number of chunks that were dropped because they lie inside another chunk.
-        loose: The documents without an id, which may be chunks of one text.
+        unrelated: Documents that replaced a text with the same ``source`` but no common sentence.
+        refused: Reasons why documents were not stored: their id or metadata is unsupported.
+        contained: Number of chunks dropped because they lie inside another chunk.
+        loose: Detects chunks among the documents without an id.
     """
 
     out_of_order: list[str] = field(default_factory=list)
@@ -39,38 +39,38 @@ class AddWarnings:
     loose: ChunkDetector = field(default_factory=ChunkDetector)
 
     def warn(self, splitter: Splitter) -> None:
-        """Give each warning once for all documents; ``splitter`` has made the chunks."""
+        """Issue each warning once for all documents; ``splitter`` made the chunks."""
         if self.repeated:
             warn(
-                f"{_count_of(self.repeated)} were given again with the same text, and were added "
-                f"once ({first_few(self.repeated, _NAMED)}); give ids= or metadata['doc_id'] to "
-                "keep each"
+                f"{_count_of(self.repeated)} had the same text as an earlier one and were stored "
+                f"only once ({first_few(self.repeated, _NAMED)}). To keep each, set ids= or "
+                "metadata['doc_id']"
             )
         if self.blank:
             warn(
-                f"{_count_of(self.blank)} have no text ({first_few(self.blank, _NAMED)}): they "
+                f"{_count_of(self.blank)} have no text ({first_few(self.blank, _NAMED)}). They "
                 "are listed, but no query can find them. A scanned PDF needs OCR first"
             )
         if self.rejoined:
             warn(
-                f"{_count_of(self.rejoined)} ({first_few(self.rejoined, _NAMED)}) were given as "
-                "chunks, and were put together again by start_index. Instead, "
-                f"{WHOLE}"
+                f"{_count_of(self.rejoined)} ({first_few(self.rejoined, _NAMED)}) were added as "
+                f"chunks and joined again by start_index. Instead, {ADD_WHOLE}"
             )
         if self.out_of_order:
             warn(
-                f"the parts of {_count_of(self.out_of_order)} are not in order: "
-                f"{first_few(self.out_of_order, _NAMED)}. They were joined as they came, and "
-                "segments reach across such places. Add each part once, in order and unsplit; "
-                "give different files ids of their own (ids= or metadata['doc_id'])"
+                f"the parts of {_count_of(self.out_of_order)} are out of order: "
+                f"{first_few(self.out_of_order, _NAMED)}. They were joined in the given order, so "
+                "segments may span the jumps. Add each part once, in order and not split; if the "
+                "parts belong to different files, give each file its own id (ids= or "
+                "metadata['doc_id'])"
             )
         if self.unrelated:
             warn(
-                f"{_count_of(self.unrelated)} replaced what was stored under the same source "
-                f"({first_few(self.unrelated, _NAMED)}), with which they have no sentence in "
-                "common. If these are different documents, add all of them again with "
-                "separate=True, or with ids= or metadata['doc_id']. If they are new versions, "
-                "nothing is to be done; ids= or metadata['doc_id'] silences this warning"
+                f"{_count_of(self.unrelated)} ({first_few(self.unrelated, _NAMED)}) replaced a "
+                "document with the same source and no sentence in common. If these are different "
+                "documents, add all of them again with separate=True, ids= or metadata['doc_id']. "
+                "If they are new versions, ignore this warning, or silence it with ids= or "
+                "metadata['doc_id']"
             )
         look_like_chunks = self.loose.warning()
         if look_like_chunks:
@@ -78,11 +78,11 @@ class AddWarnings:
         warn_of_contained(self.contained, splitter)
 
     def raise_refused(self) -> None:
-        """Raise one error for all documents that were left out."""
+        """Raise one error for all documents that cannot be stored."""
         if self.refused:
             raise MetadataError(
-                f"{len(self.refused)} document(s) were not added, as their id or metadata cannot "
-                "be kept; all others are added. "
+                f"{len(self.refused)} document(s) were not added, because their id or metadata "
+                "cannot be stored. All others were added. "
                 f"{first_few(self.refused, _REFUSED_NAMED)}"
             )
 
