@@ -11,8 +11,8 @@ from langchain_core.documents import Document
 from langchain_rse._progress import Advance, progress_bar
 from langchain_rse._sync import Steps, compute
 from langchain_rse.errors import MetadataError
+from langchain_rse.ingest.add_warnings import AddWarnings
 from langchain_rse.ingest.appending import read_stored_parts
-from langchain_rse.ingest.notes import AddWarnings
 from langchain_rse.ingest.rejoining import check_one_file, rejoin
 from langchain_rse.ingest.replacing import ExpectedVersions, UnexpectedVersionError
 from langchain_rse.ingest.source_documents import (

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from langchain_rse._messages import warn
 from langchain_rse.errors import MetadataError
-from langchain_rse.ingest.loose_chunks import ChunkDetector
+from langchain_rse.ingest.chunk_detector import ChunkDetector
 from langchain_rse.ingest.rejoining import ADD_WHOLE
 from langchain_rse.ingest.splitting import Splitter, warn_of_contained
 from langchain_rse.text.quoting import first_few
