@@ -1,7 +1,7 @@
-"""Builds the docstore for a vector store that other code has filled; nothing is embedded again.
+"""Adopts an existing index: builds the docstore for a vector store that other code has filled.
 
-The vector store is only read. Its chunks are put in order and stripped of overlap, and the docstore
-gets the documents, with a record for each vector that names its chunk.
+The vector store is only read, and no text is embedded again. Its chunks are ordered and stripped of
+overlap. The docstore receives the documents, and for each vector a record that names its chunk.
 """
 
 from langchain_rse.adopting.adoption import adopt

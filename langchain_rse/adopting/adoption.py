@@ -1,4 +1,4 @@
-"""Adopts an index: reads its vector store, and writes its documents to the docstore."""
+"""Adopts an index: reads its vector store and writes its documents to the docstore."""
 
 import itertools
 import logging
@@ -38,9 +38,9 @@ from langchain_rse.text.quoting import first_few
 logger = logging.getLogger(__name__)
 
 _Chunks = dict[str, Document]
-"""The chunks of a document, by the ids of their vectors, in the order of the store."""
+"""The chunks of a document by vector id, in store order."""
 
-# Documents that are written together.
+# Documents per write.
 _DOCUMENTS = 100
 
 
@@ -73,47 +73,47 @@ def adopt(
             advance(len(doc_ids))
     adopter.record_excluded()
     if is_recognized:
-        logger.info("adopted an index by the metadata of its chunks: %s", adopter.report)
+        logger.info("adopted an index, recognized from chunk metadata: %s", adopter.report)
     return adopter.report
 
 
 def _check_listing(adapter: VectorStoreAdapter, *, in_order: bool) -> None:
-    """Refuse a store that cannot list its chunks, or not in the order they were added in."""
+    """Refuse a store that cannot list its chunks, in insertion order if ``in_order``."""
     if not adapter.can_list:
         raise TypeError(
-            f"the chunks of a {type(adapter.store).__name__} cannot be listed, only those of "
-            f"{LISTED}. Read them yourself and pass them: documents=[Document(id=..., "
-            "page_content=..., metadata=...), ...], with the store's id, text and metadata of each"
+            f"{type(adapter.store).__name__} cannot list its chunks (supported: {LISTED}). Read "
+            "the chunks yourself and pass them: documents=[Document(id=..., page_content=..., "
+            "metadata=...), ...], each with the id, text and metadata from the store"
         )
     if in_order and not adapter.lists_in_insertion_order:
         raise ValueError(
-            "in_store_order=True: this store does not list its chunks in the order in which they "
-            f"were added, as {IN_ORDER} do; give chunk_index_key, start_index_key, page_key or "
-            "texts"
+            f"in_store_order=True is not supported with {type(adapter.store).__name__}, which does "
+            f"not list chunks in insertion order (supported: {IN_ORDER}). Set chunk_index_key, "
+            "start_index_key, page_key or texts instead"
         )
 
 
 def _chunks_to_adopt(chunks: Iterable[Document], namespace: str) -> list[Document]:
-    """The chunks that other code wrote, in this namespace."""
+    """Return the chunks of this namespace that other code wrote."""
     foreign = [chunk for chunk in chunks if VERSION not in chunk.metadata]
     if not foreign:
         raise AdoptionError(
-            "the vector store has no chunks to adopt: it is empty, or has only chunks that this "
-            "package wrote. Is it the right collection, and is its folder the right one? To start "
-            "a new index, add_documents"
+            "the vector store has no chunks to adopt: it is empty, or contains only chunks that "
+            "this package wrote. Check its collection and folder. To start a new index, use "
+            "add_documents"
         )
     chunks_to_adopt = [chunk for chunk in foreign if namespace_in(chunk.metadata) == namespace]
     if not chunks_to_adopt:
         raise AdoptionError(
-            f"none of {len(foreign)} chunks has {NAMESPACE}={namespace!r} in its metadata, the "
-            "digest of this namespace. Add this field with the vector store's own methods"
+            f"none of {len(foreign)} chunks has {NAMESPACE}={namespace!r}, the digest of this "
+            "namespace, in its metadata. Add this field through the vector store"
         )
     return chunks_to_adopt
 
 
 @dataclass
 class _Adopter:
-    """Makes and writes documents; keeps the report, and the excluded vectors."""
+    """Makes and writes documents; collects the report and the excluded vectors."""
 
     writer: Writer
     index: ExistingIndex
@@ -123,7 +123,7 @@ class _Adopter:
     excluded: list[str] = field(default_factory=list)
 
     def group(self, chunks: Iterable[Document]) -> dict[str, _Chunks]:
-        """Group chunks by the ids of their documents."""
+        """Group chunks by document id."""
         by_document: dict[str, _Chunks] = {}
         for chunk in chunks:
             vector = _checked_vector_id(chunk)
@@ -136,7 +136,7 @@ class _Adopter:
         return by_document
 
     def write(self, documents: Mapping[str, _Chunks]) -> None:
-        """Make documents of their chunks, and write them."""
+        """Make documents from their chunks and write them."""
         texts = self._read_texts(list(documents))
         manifests = self.writer.records.manifests(map(document_key, documents))
         recorded = self._recorded_documents(itertools.chain.from_iterable(documents.values()))
@@ -153,11 +153,11 @@ class _Adopter:
                     rules=self.rules,
                     namespace=namespace_of(self.writer.docstore),
                 )
-            except UnstatedOverlapError as error:  # not a matter of one document
+            except UnstatedOverlapError as error:  # concerns the whole index
                 raise self._error(str(error)) from None
             except (AdoptionError, TypeError, ValueError) as error:
                 name = f"document {doc_id!r}: "
-                # Some errors have the name already.
+                # Some errors already contain the name.
                 self._exclude(name + str(error).removeprefix(name), chunks)
                 continue
             versions.append(version)
@@ -168,16 +168,16 @@ class _Adopter:
         run(self.writer.write(versions))
 
     def record_excluded(self) -> None:
-        """Record the excluded vectors, so that queries ignore them.
+        """Record the excluded vectors so that queries ignore them.
 
-        Vectors that an earlier call adopted keep their records.
+        Vectors adopted by an earlier call keep their records.
         """
         recorded = self._recorded_documents(self.excluded)
         new_vectors = [vector for vector in self.excluded if vector not in recorded]
         self.writer.records.write(map(adopted_record, new_vectors))
 
     def _read_texts(self, doc_ids: list[str]) -> list[Document | None]:
-        """Read the whole texts of documents, if the index has any."""
+        """Read the whole texts of documents; None for each without ``texts``."""
         store = self.index.texts
         if store is None:
             return [None] * len(doc_ids)
@@ -187,7 +187,7 @@ class _Adopter:
             return store.mget(doc_ids)
 
     def _recorded_documents(self, vectors: Iterable[str]) -> dict[str, object]:
-        """The documents of vectors that the docstore has records of; None for excluded ones."""
+        """Return the recorded document of each known vector; None for excluded vectors."""
         vectors_by_key = {adopted_key(vector): vector for vector in vectors}
         recorded: dict[str, object] = {}
         for key, record in self.writer.records.read(vectors_by_key).items():
@@ -196,18 +196,18 @@ class _Adopter:
         return recorded
 
     def _exclude(self, problem: str, vectors: Iterable[str]) -> None:
-        """Exclude chunks that cannot be joined, or raise an error, as the index says."""
+        """Exclude chunks that cannot be adopted, or raise an error, depending on ``on_error``."""
         if self.index.on_error == "raise":
             error = self._error(problem)
-            raise AdoptionError(f"{error}. Or exclude such documents: on_error='skip'")
+            raise AdoptionError(f"{error}. To exclude such documents instead, set on_error='skip'")
         self.report.problems.append(problem)
         self.excluded += vectors
 
     def _error(self, problem: str) -> AdoptionError:
         if self.is_recognized:
             problem += (
-                f". The metadata of the chunks was read as {self.index}; to name other fields, "
-                "pass an ExistingIndex"
+                f". The chunk metadata was recognized as {self.index}. To name other fields, pass "
+                "an ExistingIndex"
             )
         return AdoptionError(problem)
 
@@ -216,24 +216,25 @@ def _checked_vector_id(chunk: Document) -> str:
     vector = vector_id_of(chunk)
     if vector is None:
         raise AdoptionError(
-            "a chunk has no id, by which search results are known: its text begins "
-            f"{chunk.page_content[:EXCERPT]!r}. Build this index again with ids"
+            f"the chunk that begins {chunk.page_content[:EXCERPT]!r} has no id, so search results "
+            "could not be matched to it. Rebuild this index with ids"
         )
     return vector
 
 
 def _check_document(doc_id: str, manifest: Manifest | None, recorded: Iterable[object]) -> None:
-    """Refuse a document by its manifest, and by the documents that its vectors are recorded for."""
+    """Refuse a document that was also added, or whose vectors belong to another document."""
     current = manifest.current if manifest is not None else None
     if current is not None and not current.adopted:
         raise AdoptionError(
-            "it was added with add_documents as well; the chunks of this index would be a second "
-            "version. Delete one of the two"
+            "it was already added with add_documents, so the chunks of this index would be a "
+            "second version. Delete one of the two"
         )
-    # As repr, since a damaged record may hold a value that is not hashable.
+        # As repr, because a damaged record may hold an unhashable value.
     other_documents = {repr(each) for each in recorded if each not in (None, doc_id)}
     if other_documents:
         raise AdoptionError(
-            f"its vectors are known as chunks of {first_few(other_documents)}: this docstore was "
-            "made with another doc_id_key, or for another vector store. Use an empty docstore"
+            f"its vectors are already recorded as chunks of {first_few(other_documents)}: this "
+            "docstore was made with another doc_id_key or for another vector store. Use an empty "
+            "docstore"
         )

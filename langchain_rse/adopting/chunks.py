@@ -1,4 +1,4 @@
-"""The chunks of an existing index, and where they lie in their document."""
+"""The chunks of an existing index and their positions in their documents."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,72 +13,71 @@ from langchain_rse.errors import AdoptionError
 from langchain_rse.ingest.joining import EXCERPT
 from langchain_rse.stores.vectorstores import IN_ORDER
 
-# Some stores keep whole numbers as floats or strings: both are read.
+# Some stores keep integers as floats or strings: accept both.
 _WHOLE_NUMBER: TypeAdapter[int] = TypeAdapter(NonNegativeInt)
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 
-_WITHOUT_PAGES = "If the chunks are not of pages, leave page_key out"
+_WITHOUT_PAGES = "If the chunks do not belong to pages, drop page_key"
 _WITHOUT_POSITIONS = (
-    "If no field has positions, set in_store_order=True and chunk_overlap instead of {argument}: "
-    "chunks are then taken in the order of insertion, in stores that list them so: "
-    f"{IN_ORDER}"
+    "If no field has positions, set in_store_order=True and chunk_overlap instead of {argument}. "
+    f"Chunks are then read in insertion order (supported by {IN_ORDER})"
 )
 
 
 @dataclass(frozen=True)
 class StoredChunk:
-    """A chunk as the vector store has it, and its place in the document."""
+    """A chunk from the vector store, with its position in the document."""
 
     text: str
     metadata: Mapping[str, Any]
-    vectors: list[str]  # the ids of all vectors with this text and place
+    vectors: list[str]  # ids of all vectors with this text and position
     page: int
-    position: int  # in the page: the first character, the number, or the place in the store
+    position: int  # in the page: start character, chunk number, or rank in the store
 
     @property
     def end(self) -> int:
-        """The position after its last character, if positions are characters."""
+        """The position after its last character, if positions count characters."""
         return self.position + len(self.text)
 
 
 class JoinedChunk(NamedTuple):
-    """A chunk of the joined text of a document, without overlap."""
+    """A chunk of a document's joined text, without overlap."""
 
-    start: int  # its first character in the document's text
-    end: int  # the character after its last one
+    start: int  # position of its first character in the document's text
+    end: int  # position after its last character
     text: str  # empty for a gap
-    metadata: Mapping[str, Any]  # for text without a vector, that of the chunk before it
-    vectors: Sequence[str]  # the ids of its vectors, if there are any
+    metadata: Mapping[str, Any]  # for text without a vector: metadata of the previous chunk
+    vectors: Sequence[str]  # ids of its vectors; may be empty
 
 
-# Places by metadata
+# Positions from metadata
 
 
 def is_document_name(value: object) -> bool:
-    """True for a value that can name a document: a string that is not empty, or a whole number."""
+    """True for a value that can name a document: a non-empty string or an integer."""
     return isinstance(value, (str, int)) and value != ""
 
 
 def doc_id_of(document: Document, index: ExistingIndex) -> str:
-    """Return the id of a chunk's document; AdoptionError if it has none."""
+    """Return the id of a chunk's document; raise an AdoptionError if it has none."""
     if index.doc_id_key is None:
         return str(index.doc_id)
     value = document.metadata.get(index.doc_id_key)
     if not is_document_name(value):
         raise AdoptionError(
             f"chunk {document.id!r} has {index.doc_id_key}={value!r} in its metadata; doc_id_key "
-            "must name a field that holds the document's name, a string or a whole number. "
-            f"Its metadata: {document.metadata!r:.500}. If all chunks are of one document, give "
-            "its name instead: doc_id='handbook'"
+            "must name a field with the document's name, a string or an integer. Its metadata: "
+            f"{document.metadata!r:.500}. If all chunks belong to one document, name it instead: "
+            "doc_id='handbook'"
         )
     return str(value)
 
 
 def read_chunks(documents: Mapping[str, Document], index: ExistingIndex) -> list[StoredChunk]:
-    """Read the places of a document's chunks, which are given by the ids of their vectors.
+    """Read the positions of a document's chunks, given by vector id.
 
     Raises:
-        AdoptionError: If a field does not hold a whole number.
+        AdoptionError: If a position field does not hold an integer.
     """
     position_key = index.start_index_key or index.chunk_index_key
     argument = "start_index_key" if index.start_index_key else "chunk_index_key"
@@ -98,9 +97,9 @@ def read_chunks(documents: Mapping[str, Document], index: ExistingIndex) -> list
 
 
 def merge_equal(chunks: Iterable[StoredChunk]) -> list[StoredChunk]:
-    """Sort chunks by their places; those with equal text at one stated place become one chunk.
+    """Sort chunks by position; merge chunks with equal text at the same position.
 
-    Of chunks at one place, longer ones come first, before those inside them.
+    At the same position, longer chunks come before the chunks that they contain.
     """
     merged: dict[tuple[int, int, int, str], StoredChunk] = {}
     for chunk in chunks:
@@ -113,7 +112,7 @@ def merge_equal(chunks: Iterable[StoredChunk]) -> list[StoredChunk]:
 
 
 def is_whole_number(value: object) -> bool:
-    """True for a whole number of at least 0, also as a float or string, as some stores keep it."""
+    """True for an integer of at least 0, even if a store keeps it as a float or string."""
     if isinstance(value, bool):
         return False
     try:
@@ -128,24 +127,24 @@ def _whole_number(document: Document, key: str, advice: str) -> int:
     try:
         return _WHOLE_NUMBER.validate_python(value)
     except ValidationError as error:
-        reason = ": the splitter could not tell where it lies" if value == -1 else ""
+        reason = " (the splitter could not locate the chunk)" if value == -1 else ""
         raise AdoptionError(
             f"chunk {document.id!r} has {key}={value!r} in its metadata{reason}; this field must "
-            f"hold whole numbers of at least 0. Its metadata: {document.metadata!r:.500}. {advice}"
+            f"hold integers of at least 0. Its metadata: {document.metadata!r:.500}. {advice}"
         ) from error
 
 
-# Places in a whole text
+# Positions in a whole text
 
 
 def find_in_text(whole: Document, chunks: Sequence[StoredChunk]) -> list[StoredChunk]:
-    """Find each chunk in the text after the start of the one before, else anywhere.
+    """Locate each chunk in the text, after the start of the previous chunk or else anywhere.
 
-    Returns the chunks in the order given, with their positions in the text and with the metadata of
-    its document as well, since chunks may have only some of it.
+    Returns the chunks in the given order, with their positions in the text. The document's metadata
+    is added, because chunks may have only some of it.
 
     Raises:
-        AdoptionError: If a chunk is not in the text.
+        AdoptionError: If the text does not contain a chunk.
     """
     text = whole.page_content
     places = [(chunk.page, chunk.position, number) for number, chunk in enumerate(chunks)]
@@ -158,10 +157,10 @@ def find_in_text(whole: Document, chunks: Sequence[StoredChunk]) -> list[StoredC
             start = text.find(chunk.text)
         if start < 0:
             raise AdoptionError(
-                f"chunk {chunk.vectors[0]!r}, which begins {chunk.text[:EXCERPT]!r}, is not in the "
-                "text of its document in texts: it is of another version, or its splitter changes "
-                "text. Summaries or questions, as a MultiVectorRetriever has them, are no parts of "
-                "the text and cannot be adopted: add the documents with add_documents, and with "
+                f"chunk {chunk.vectors[0]!r}, which begins {chunk.text[:EXCERPT]!r}, was not found "
+                "in the document's text in texts: it is from another version, or its splitter "
+                "changes the text. Summaries and questions, as used by MultiVectorRetriever, are "
+                "not part of the text and cannot be adopted; use add_documents instead, with "
                 "headers= for context in front of each chunk"
             )
         metadata = {**whole.metadata, **chunk.metadata}
@@ -172,10 +171,16 @@ def find_in_text(whole: Document, chunks: Sequence[StoredChunk]) -> list[StoredC
 def cut_text(
     text: str, chunks: Iterable[StoredChunk], starts: Iterable[int], text_start: int = 0
 ) -> list[JoinedChunk]:
-    """Cut a text, which starts at a character of the document, at the starts of its chunks.
+    """Cut a text at the starts of its chunks.
 
-    Letters or digits between two chunks become a chunk without a vector. Chunks that are inside
-    those before them are left out.
+    Letters or digits between two chunks become a chunk without a vector. Chunks inside earlier
+    chunks are dropped.
+
+    Args:
+        text: The text.
+        chunks: The chunks, in text order.
+        starts: The start of each chunk in the text.
+        text_start: The position of the text in the document.
     """
     pieces: list[JoinedChunk] = []
     end = 0
@@ -201,7 +206,7 @@ def cut_text(
 def _text_between(
     text: str, start: int, end: int, neighbor: JoinedChunk | StoredChunk
 ) -> list[JoinedChunk]:
-    """Return the piece between two chunks, if there is a letter or digit in it."""
+    """Return the text between two chunks as a chunk, if it has a letter or digit."""
     content = text[start:end].lstrip()
     if _LETTER_OR_DIGIT.search(content) is None:
         return []

@@ -1,4 +1,4 @@
-"""ExistingIndex, a user's description of an index, and Adoption, the report of adopting it."""
+"""Defines ExistingIndex, the description of an index, and Adoption, the report."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,33 +17,34 @@ _Key = Annotated[str, Field(min_length=1)]
 class ExistingIndex(BaseModel):
     """Describes an index that was built without this package.
 
-    Either `doc_id_key` or `doc_id` names the documents. One of the other fields has to give the
-    order of a document's chunks.
+    Set exactly one of `doc_id_key` and `doc_id`. Also set at least one field that gives the order
+    of a document's chunks: `chunk_index_key`, `start_index_key`, `page_key`, `in_store_order` or
+    `texts`.
 
     Attributes:
-        doc_id_key: The metadata field that names a chunk's document: a string or number.
-        doc_id: The name of the one document that all chunks are of, if no field names it, as in
-            ``Chroma.from_texts(splitter.split_text(text))``.
-        chunk_index_key: The field with the chunk's number in the document, or in the page if
-            `page_key` is given. Numbering may begin anywhere; a missing number is a gap. Not used
-            if `start_index_key` is given.
-        start_index_key: The field with the chunk's first character in the document, or in the
-            page if `page_key` is given (LangChain's ``add_start_index=True``).
-        page_key: The field with the page's number.
-        in_store_order: True if chunks without another position were added in the order of the text.
-        chunk_overlap: The most characters that neighboring chunks share, as the splitter was given
-            it; 0 for none. Needed without `start_index_key` and `texts`.
-        separator: The text to put between neighboring chunks that neither overlap nor have white
-            space there, because the splitter stripped it. Not used with `start_index_key`.
-        texts: The documents' whole texts by their ids: a dict of Documents, or a store, such as
-            the docstore of a ``ParentDocumentRetriever`` if `doc_id_key` is its id. Chunks are then
-            found by their text, and need no positions.
-        on_error: ``"raise"`` an error for a document whose chunks cannot be joined, or ``"skip"``
-            it: it is reported, and queries ignore its chunks.
+        doc_id_key: Metadata field with the name of a chunk's document, a string or integer.
+        doc_id: Name of the document, if all chunks belong to one document and no field names it,
+            as in ``Chroma.from_texts(splitter.split_text(text))``.
+        chunk_index_key: Metadata field with the chunk's number in the document, or in the page if
+            `page_key` is set. Numbering may begin anywhere; a missing number is a gap. Ignored if
+            `start_index_key` is set.
+        start_index_key: Metadata field with the position of the chunk's first character in the
+            document, or in the page if `page_key` is set (LangChain's ``add_start_index=True``).
+        page_key: Metadata field with the page number.
+        in_store_order: True if chunks without another position were added in text order.
+        chunk_overlap: Maximum number of characters that neighboring chunks share: the splitter's
+            ``chunk_overlap``, 0 for none. Required without `start_index_key` and `texts`.
+        separator: Text to insert between neighboring chunks that neither overlap nor have white
+            space between them, because the splitter stripped it. Ignored with `start_index_key`.
+        texts: The documents' whole texts by document id: a dict of Documents, or a store such as
+            the docstore of a ``ParentDocumentRetriever`` if `doc_id_key` is its id. Chunks are
+            then located by their text and need no positions.
+        on_error: What to do with a document whose chunks cannot be joined: ``"raise"`` an error,
+            or ``"skip"`` the document. Skipped documents are reported, and queries ignore them.
 
     Raises:
-        ValueError: If a field is out of its range, nothing gives an order, or not exactly one of
-            `doc_id_key` and `doc_id` is given.
+        ValueError: If a field is out of range, no field gives an order, or not exactly one of
+            `doc_id_key` and `doc_id` is set.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
@@ -63,8 +64,8 @@ class ExistingIndex(BaseModel):
     def _check_documents(self) -> Self:
         if (self.doc_id_key is None) == (self.doc_id is None):
             raise ValueError(
-                "give exactly one of doc_id_key, the metadata field that names a chunk's document, "
-                "and doc_id, the name of the one document that all chunks are of; got "
+                "set exactly one of doc_id_key (the metadata field that names a chunk's document) "
+                "and doc_id (the name of the document, if all chunks belong to one); got "
                 f"doc_id_key={self.doc_id_key!r}, doc_id={self.doc_id!r}"
             )
         return self
@@ -74,13 +75,13 @@ class ExistingIndex(BaseModel):
         keys = (self.page_key, self.chunk_index_key, self.start_index_key)
         if not any(keys) and not self.in_store_order and self.texts is None:
             raise ValueError(
-                "nothing gives the order of the chunks: set chunk_index_key, start_index_key, "
-                "page_key, in_store_order=True or texts, the documents' whole texts"
+                "the order of the chunks is unknown: set chunk_index_key, start_index_key, "
+                "page_key, in_store_order=True, or texts (the documents' whole texts)"
             )
         return self
 
     def __str__(self) -> str:
-        """What names the documents and gives the order: "source, page, start_index"."""
+        """Return the fields that give document and order, such as "source, page, start_index"."""
         parts = [self.doc_id_key or f"document {self.doc_id!r}"]
         position_key = self.start_index_key or self.chunk_index_key
         parts += [key for key in (self.page_key, position_key) if key is not None]
@@ -92,11 +93,11 @@ class ExistingIndex(BaseModel):
 
 
 class Gap(NamedTuple):
-    """A place in a document where text is missing from the vector store."""
+    """A place in a document where the vector store has no text."""
 
     doc_id: str
     after: str | None  # id of the vector before the gap; None at the beginning of the document
-    before: str  # id of the vector after it
+    before: str  # id of the vector after the gap
     length: int | None  # number of missing characters; None if unknown
 
     def __str__(self) -> str:
@@ -106,17 +107,17 @@ class Gap(NamedTuple):
 
 @dataclass
 class Adoption:
-    """The report of what was adopted from an existing index; ``str()`` of it is a summary.
+    """The report of adopting an existing index; ``str()`` returns a summary.
 
     Attributes:
-        index: How the chunks were read: the given `ExistingIndex`, or the one recognized by the
-            metadata of the chunks.
-        documents: Number of the index's documents that are in the docstore now.
+        index: The `ExistingIndex` used: the given one, or the one recognized from the chunks'
+            metadata.
+        documents: Number of adopted documents.
         chunks: Number of their chunks.
-        vectors: Number of their vectors. There are more vectors than chunks if some have the same
-            text and place, are empty, or lie wholly inside another chunk.
+        vectors: Number of their vectors. It exceeds `chunks` if vectors repeat a chunk, are empty,
+            or are fully contained in another chunk.
         gaps: Places where text is missing. No segment crosses them.
-        problems: What was excluded, and why; with ``on_error="skip"`` only.
+        problems: Excluded documents and chunks, with reasons; only with ``on_error="skip"``.
     """
 
     index: ExistingIndex | None = None
@@ -127,17 +128,17 @@ class Adoption:
     problems: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        """A summary, such as "source, page, start_index: 1,204 chunks of 31 documents"."""
+        """Return a summary, such as "source, page, start_index: 1,204 chunks of 31 documents"."""
         counts = f"{counted(self.chunks, 'chunk')} of {counted(self.documents, 'document')}"
         return f"{self.index}: {counts}" if self.index is not None else counts
 
     def warning(self) -> str | None:
-        """A message that names the first gaps and problems; None without any."""
+        """Return a message with the first gaps and problems; None without any."""
         if not (self.gaps or self.problems):
             return None
         return (
-            f"the index was adopted with {len(self.gaps)} gap(s), which no segment crosses, and "
-            f"{len(self.problems)} problem(s), whose chunks queries ignore: "
-            f"{first_few([*map(str, self.gaps), *self.problems])}. RSEIndexer.adopt returns a "
-            "report that names all of them"
+            f"the index was adopted with {len(self.gaps)} gap(s) and {len(self.problems)} "
+            "problem(s). Segments never cross a gap, and queries ignore chunks with problems: "
+            f"{first_few([*map(str, self.gaps), *self.problems])}. RSEIndexer.adopt returns the "
+            "full list"
         )

@@ -1,4 +1,4 @@
-"""Recognizes what the metadata of an existing index says about its chunks, by usual field names."""
+"""Recognizes the structure of an existing index from common metadata fields."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -10,7 +10,7 @@ from langchain_rse.adopting.existing_index import ExistingIndex
 from langchain_rse.errors import AdoptionError
 from langchain_rse.text.quoting import counted, first_few
 
-# The first field of each list counts that all chunks have, with a value of the right type.
+# In each list, the first field wins that all chunks have with a value of the right type.
 DOCUMENT_FIELDS = (
     "source",
     "doc_id",
@@ -28,8 +28,8 @@ START_FIELDS = ("start_index",)
 NUMBER_FIELDS = ("chunk_index", "chunk_number", "chunk", "seq", "sequence")
 
 _HOW = (
-    "Say where each chunk belongs: ExistingIndex(doc_id_key=..., start_index_key=...), with the "
-    "names of metadata fields; docs/adopting.md lists all ways"
+    "Name the metadata fields that locate each chunk: ExistingIndex(doc_id_key=..., "
+    "start_index_key=...); docs/adopting.md lists all options"
 )
 
 
@@ -38,17 +38,17 @@ def recognize(chunks: Sequence[Document], *, are_in_order: bool) -> ExistingInde
 
     Args:
         chunks: All chunks; at least one.
-        are_in_order: True if they are given in the order in which they were added.
+        are_in_order: True if they are given in insertion order.
 
     Raises:
-        AdoptionError: If nothing names a chunk's document, or nothing gives the order.
+        AdoptionError: If no field names a chunk's document, or the order is unknown.
     """
     doc_id_key = _common_field(chunks, DOCUMENT_FIELDS, is_document_name)
     if doc_id_key is None:
         raise AdoptionError(
             "no metadata field names the document of each chunk: none of "
-            f"{', '.join(DOCUMENT_FIELDS)} is in all chunks, as a string or a whole number. "
-            f"{_describe_fields(chunks)}. {_HOW}. If all chunks are of one document, name it: "
+            f"{', '.join(DOCUMENT_FIELDS)} is a string or an integer in every chunk. "
+            f"{_describe_fields(chunks)}. {_HOW}. If all chunks belong to one document, name it: "
             "ExistingIndex(doc_id='handbook', in_store_order=True, chunk_overlap=...)"
         )
     page_key = _common_field(chunks, PAGE_FIELDS, is_whole_number)
@@ -60,9 +60,9 @@ def recognize(chunks: Sequence[Document], *, are_in_order: bool) -> ExistingInde
     if not has_order and not are_in_order and page_key is None:
         names = ", ".join([*START_FIELDS, *NUMBER_FIELDS, *PAGE_FIELDS])
         raise AdoptionError(
-            f"nothing gives the order of the chunks: none of {names} is in all chunks, as a whole "
-            "number of at least 0, and it is not known whether the chunks come in the order in "
-            f"which they were added. {_describe_fields(chunks)}. {_HOW}"
+            f"the order of the chunks is unknown: none of {names} is an integer of at least 0 in "
+            "every chunk, and the chunks may not be in insertion order. "
+            f"{_describe_fields(chunks)}. {_HOW}"
         )
     return ExistingIndex(
         doc_id_key=doc_id_key,
@@ -76,7 +76,7 @@ def recognize(chunks: Sequence[Document], *, are_in_order: bool) -> ExistingInde
 def _common_field(
     chunks: Sequence[Document], names: Iterable[str], is_valid: Callable[[object], bool]
 ) -> str | None:
-    """The first of some fields that all chunks have, with a valid value; None if there is none."""
+    """Return the first field that all chunks have with a valid value; None if none qualifies."""
     for name in names:
         if all(is_valid(chunk.metadata.get(name)) for chunk in chunks):
             return name
@@ -84,10 +84,10 @@ def _common_field(
 
 
 def _describe_fields(chunks: Sequence[Document]) -> str:
-    """Say which metadata fields chunks have, and how many chunks have them."""
+    """Describe the chunks' metadata fields, and how many chunks have each."""
     counts = Counter(name for chunk in chunks for name in chunk.metadata)
     if not counts:
         return f"The {counted(len(chunks), 'chunk')} have no metadata"
     fields = [f"{name!r} ({count:,})" for name, count in counts.most_common()]
     listed = first_few(fields, limit=20)
-    return f"The fields of {counted(len(chunks), 'chunk')}, and how many have them: {listed}"
+    return f"Fields in {counted(len(chunks), 'chunk')} (and how many have each): {listed}"

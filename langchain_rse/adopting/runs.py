@@ -1,4 +1,4 @@
-"""Joins the chunks of a document of an existing index, page by page, and finds missing text."""
+"""Joins the chunks of a document from an existing index, page by page, and finds gaps."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -18,33 +18,33 @@ from langchain_rse.ingest.joining import (
 
 _PAGE_BREAK = "\n\n"
 
-# The length of a gap whose length is unknown.
+# The assumed length of a gap of unknown length.
 _UNKNOWN_LENGTH = 1
 
-# Neighbors that are compared to find out how much chunks share.
+# Pairs of neighbors compared to estimate the overlap.
 _COMPARED = 20
 
 
 class UnstatedOverlapError(AdoptionError):
-    """Nothing tells how much text neighboring chunks share: not a matter of one document."""
+    """The overlap of neighboring chunks is unknown, which concerns the whole index."""
 
 
 class _Run(NamedTuple):
-    """Chunks of one page, in the order of its text, between which no text is missing."""
+    """Consecutive chunks of one page, without missing text between them."""
 
     chunks: list[StoredChunk]
-    gap: Gap | None  # the missing text before them
+    gap: Gap | None  # the missing text before the run
 
 
 def join_chunks(
     doc_id: str, chunks: Sequence[StoredChunk], index: ExistingIndex
 ) -> tuple[list[JoinedChunk], list[Gap]]:
-    """Join chunks, sorted by their places; also return the gaps between them.
+    """Join chunks, sorted by position; return them with the gaps between them.
 
-    Overlap belongs to the later chunk. Chunks that add no text are left out.
+    Overlap belongs to the later chunk. Chunks that add no text are dropped.
 
     Raises:
-        AdoptionError: If two chunks have different texts at one place.
+        AdoptionError: If two chunks disagree about the text they share.
     """
     joined: list[JoinedChunk] = []
     gaps: list[Gap] = []
@@ -52,7 +52,7 @@ def join_chunks(
         if run.gap is not None:
             gaps.append(run.gap)
         if not joined:
-            # Later than 0 if the beginning of the text is missing.
+            # Greater than 0 if the beginning of the text is missing.
             start = run.chunks[0].position if index.start_index_key else 0
         else:
             last = joined[-1]
@@ -72,10 +72,10 @@ def join_chunks(
 
 
 def _find_runs(doc_id: str, chunks: Sequence[StoredChunk], index: ExistingIndex) -> list[_Run]:
-    """Divide chunks where a page ends or text is missing; leave out those without text."""
+    """Divide chunks where a page ends or text is missing; drop empty chunks."""
     runs: list[_Run] = []
     last: StoredChunk | None = None  # the chunk that reaches furthest
-    last_position = 0  # the position of the chunk before, also if that has no text
+    last_position = 0  # position of the previous chunk, empty or not
     for chunk in chunks:
         position_before = last_position
         last_position = chunk.position
@@ -105,7 +105,7 @@ def _gap_at_beginning(doc_id: str, first: StoredChunk, index: ExistingIndex) -> 
 def _gap_between(
     doc_id: str, last: StoredChunk, chunk: StoredChunk, position_before: int, index: ExistingIndex
 ) -> Gap | None:
-    """Return the missing text between two neighbors; None if none is known to be missing."""
+    """Return the gap between two neighbors; None if no text is known to be missing."""
     gap = Gap(doc_id, last.vectors[0], chunk.vectors[0], None)
     is_on_same_page = chunk.page == last.page
     if chunk.page > last.page + 1:
@@ -118,7 +118,7 @@ def _gap_between(
     elif index.chunk_index_key is not None:
         next_positions = {position_before + 1}
         if not is_on_same_page:
-            # Chunk numbers continue from page to page, or begin again.
+            # Chunk numbers either continue on the next page or start again.
             next_positions |= {0, 1}
         if chunk.position not in next_positions:
             return gap
@@ -126,18 +126,18 @@ def _gap_between(
 
 
 def _is_inside(last: StoredChunk, chunk: StoredChunk, index: ExistingIndex) -> bool:
-    """Return True if a chunk is known to add nothing to the one before."""
+    """True if a chunk is known to be contained in the previous one."""
     if index.start_index_key is None or chunk.page != last.page:
         return False
     return chunk.end <= last.end
 
 
 def _check_position(last: StoredChunk, chunk: StoredChunk, index: ExistingIndex) -> None:
-    """Refuse two chunks with the same number; chunks may start at one character."""
+    """Refuse two chunks with the same number; equal start characters are fine."""
     if index.start_index_key is not None or chunk.page != last.page:
         return
     if chunk.position == last.position:
-        problem = f"two chunks are at one place: {_describe(last)} and {_describe(chunk)}"
+        problem = f"two chunks have the same position: {_describe(last)} and {_describe(chunk)}"
         raise AdoptionError(f"{problem}. {_CONTRADICTION}")
 
 
@@ -165,21 +165,22 @@ def _join_texts(doc_id: str, chunks: Sequence[StoredChunk], index: ExistingIndex
 # Messages
 
 _CONTRADICTION = (
-    "If one is of an older version of the document, delete it. If positions count from the top of "
+    "If one belongs to an older version of the document, delete it. If positions start again on "
     "each page, set page_key. If the store lists the chunks of a page in order, set "
     "in_store_order=True"
 )
 
 _POSITIONS = (
-    "Give positions: start_index_key, the field that add_start_index=True of a splitter writes, or "
-    "texts, the whole texts of the documents. Or add the documents with add_documents"
+    "Alternatively, provide positions: start_index_key (the field that splitters write with "
+    "add_start_index=True) or texts (the documents' whole texts). Or index the documents with "
+    "add_documents"
 )
 
 
 def _unstated_overlap(
     doc_id: str, chunks: Sequence[StoredChunk], index: ExistingIndex
 ) -> UnstatedOverlapError:
-    """Make the error for chunks without positions, with what their texts tell of the overlap."""
+    """Make the error for chunks without positions, with an estimate of the overlap."""
     longest = 0
     found = "neighbors share no text"
     for number, (before, chunk) in enumerate(pairwise(chunks[: _COMPARED + 1])):
@@ -190,9 +191,8 @@ def _unstated_overlap(
     fields = index.model_copy(update={"chunk_overlap": longest}).model_dump(exclude_defaults=True)
     arguments = ", ".join(f"{name}={value!r}" for name, value in fields.items())
     return UnstatedOverlapError(
-        f"nothing says how many characters neighboring chunks share; {found}: "
-        f"chunk_overlap={longest}? Give the chunk_overlap that the splitter had, such as "
-        f"ExistingIndex({arguments}); 0 if chunks do not overlap. {_POSITIONS}"
+        "the overlap of neighboring chunks is unknown. Set chunk_overlap to the splitter's value, "
+        f"0 for none. Here, {found}, which suggests ExistingIndex({arguments}). {_POSITIONS}"
     )
 
 

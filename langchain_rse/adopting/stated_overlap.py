@@ -1,9 +1,9 @@
-"""Joins chunks that are in order, by a stated overlap: the most characters that neighbors share.
+"""Joins ordered chunks by a stated overlap: the maximum number of characters that neighbors share.
 
-Splitters put whole pieces at the beginning of a chunk again: as many lines, sentences, words or
-characters from the end of the chunk before as fit into the overlap. So neighbors may share less
-than the overlap, or nothing. Where the text repeats itself, more than one length fits, or the same
-words may be an overlap or stand there twice: such chunks are refused.
+Splitters repeat whole pieces at the beginning of a chunk: as many lines, sentences, words or
+characters from the end of the previous chunk as fit into the overlap. So neighbors may share less
+than the overlap, or no text at all. In repetitive text, several lengths may fit, or equal words may
+be either an overlap or a real repetition; such chunks are refused.
 """
 
 import re
@@ -14,9 +14,9 @@ from langchain_rse.errors import SplittingError
 from langchain_rse.ingest.joining import ChunkToJoin, JoinedText
 from langchain_rse.ingest.overlap import SURE_OVERLAP, overlap
 
-# Equal characters in the middle of a word, up to this many, are equal by chance.
+# Up to this many equal characters in the middle of a word are a chance match.
 _BY_CHANCE = 4
-# Words of a passage that may stand twice in a row.
+# Longest immediate repetition that is searched for, in words.
 _LONGEST_REPETITION = 50
 
 _LAST_WORD = re.compile(r"\S*\s*\Z")
@@ -24,12 +24,12 @@ _ENDS_OF_SENTENCES = (".", "!", "?", "\u3002")
 
 
 def join_by_overlap(chunks: Sequence[ChunkToJoin], max_overlap: int, separator: str) -> JoinedText:
-    """Join chunks, given in the order of the text, without the text that neighbors share.
+    """Join chunks, given in text order, without repeating the text that neighbors share.
 
-    ``separator`` is put between neighbors that share nothing and have no white space there.
+    ``separator`` goes between neighbors that share no text and have no white space there.
 
     Raises:
-        SplittingError: If it is unknown how many characters neighbors share.
+        SplittingError: If the number of shared characters is ambiguous.
     """
     text = chunks[0].text
     starts = [0]
@@ -38,8 +38,8 @@ def join_by_overlap(chunks: Sequence[ChunkToJoin], max_overlap: int, separator: 
         shared = _shared_length(before.text, chunk.text, max_overlap)
         if shared is None:
             raise SplittingError(
-                f"chunk_overlap={max_overlap} does not tell how many characters two chunks share: "
-                f"{before.description} and {chunk.description}"
+                f"with chunk_overlap={max_overlap}, the number of characters that two chunks share "
+                f"is ambiguous: {before.description} and {chunk.description}"
             )
         if shared:
             shared_lengths.append(shared)
@@ -54,20 +54,20 @@ def join_by_overlap(chunks: Sequence[ChunkToJoin], max_overlap: int, separator: 
 
 
 def likely_overlap(before: str, after: str) -> int:
-    """Return how many characters neighbors seem to share, as a hint to the user."""
+    """Estimate how many characters neighbors share, as a hint to the user."""
     lengths = _equal_lengths(before, after, SURE_OVERLAP)
     whole_words = [length for length in lengths if not _cuts_word(before, after, length)]
     return overlap(before, after) or max(whole_words, default=0)
 
 
 def _equal_lengths(before: str, after: str, longest: int) -> list[int]:
-    """The lengths of the ends of one text that begin the next."""
+    """Return all lengths at which the end of one text begins the next."""
     lengths = range(1, min(len(before), len(after), longest) + 1)
     return [length for length in lengths if before.endswith(after[:length])]
 
 
 def _shared_length(before: str, after: str, max_overlap: int) -> int | None:
-    """Return how many characters two neighbors share; None if that is unknown."""
+    """Return how many characters two neighbors share; None if that is ambiguous."""
     if max_overlap == 0:
         return 0
     if overlap(before, after) > max_overlap:
@@ -90,7 +90,7 @@ def _shared_length(before: str, after: str, max_overlap: int) -> int | None:
 
 
 def _cuts_word(before: str, after: str, length: int) -> bool:
-    """Return True if an overlap of a length begins or ends in the middle of a word."""
+    """True if an overlap of this length begins or ends in the middle of a word."""
     start = len(before) - length
     begins_in_word = before[max(start - 1, 0) : start].isalnum() and after[0].isalnum()
     ends_in_word = after[length - 1].isalnum() and after[length : length + 1].isalnum()
@@ -98,7 +98,7 @@ def _cuts_word(before: str, after: str, length: int) -> bool:
 
 
 def _has_whole_pieces(before: str, after: str, length: int, max_overlap: int) -> bool:
-    """Return True if an overlap is of lines or sentences, or of as many words as fit."""
+    """True if an overlap consists of lines or sentences, or of as many words as fit."""
     rest, following = before[:-length], after[length:]
     last_word = _LAST_WORD.search(rest)
     has_all_words = last_word is not None and length + len(last_word[0]) > max_overlap
@@ -111,11 +111,11 @@ def _has_whole_pieces(before: str, after: str, length: int, max_overlap: int) ->
 
 
 def _stands_once(before: str, after: str, length: int, max_overlap: int) -> bool:
-    """Return True if shared text is nowhere else in two chunks, and is part of both."""
+    """True if the shared text occurs once in the joined chunks and is not all of either."""
     if length in {len(before), len(after)}:
         return False
     rest = before[:-length]
-    stripped = len(rest) - len(rest.rstrip())  # white space that the splitter counts as overlap
+    stripped = len(rest) - len(rest.rstrip())  # white space that counts as overlap
     joined = before + after[length:]
     shared = after[:length]
     is_first = joined.find(shared) == len(rest)
@@ -124,20 +124,19 @@ def _stands_once(before: str, after: str, length: int, max_overlap: int) -> bool
 
 
 def _check_no_repetition(chunks: Sequence[ChunkToJoin], least: int) -> None:
-    """Refuse chunks with a passage of at least so many characters that stands twice in a row.
+    """Refuse chunks with an immediately repeated passage of at least ``least`` characters.
 
-    In such a text, what two chunks share may stand there twice as well.
+    In such a text, a match between two chunks may be a real repetition instead of an overlap.
     """
     for chunk in chunks:
         words = chunk.text.split()
         for count in range(1, min(_LONGEST_REPETITION, len(words) // 2) + 1):
-            equal = 0  # words in a row that are the same as those `count` words later
+            equal = 0  # consecutive words that equal the word `count` words later
             for number in range(len(words) - count):
                 equal = equal + 1 if words[number] == words[number + count] else 0
                 passage = " ".join(words[number + 1 : number + 1 + count])
                 if equal >= count and len(passage) >= least:
                     raise SplittingError(
-                        f"a passage stands twice in a row ({passage!r:.100} in "
-                        f"{chunk.description}), so what neighbors share may be text that stands "
-                        "there twice as well"
+                        f"a passage is repeated ({passage!r:.100} in {chunk.description}), so "
+                        "text that neighbors share may be a repetition instead of an overlap"
                     )

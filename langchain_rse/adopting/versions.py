@@ -1,4 +1,4 @@
-"""Makes a document that can be written to the docstore from its chunks in an existing index."""
+"""Makes a document for the docstore from its chunks in an existing index."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -33,11 +33,11 @@ from langchain_rse.stores.records import (
     version_name,
 )
 
-# Part of every adopted version's name: raised if the same chunks make other records.
+# Part of every adopted version's name. Increase it when the same chunks make different records.
 _FORMAT = "adopted 4"
 
-# Fields that segments have of their own.
-_FIELDS_OF_SEGMENTS = frozenset({CHUNK_INDEX, START_INDEX, END_INDEX, NAMESPACE})
+# Fields that are set on segments and not taken from chunks.
+_SEGMENT_FIELDS = frozenset({CHUNK_INDEX, START_INDEX, END_INDEX, NAMESPACE})
 
 
 def make_version(
@@ -49,10 +49,9 @@ def make_version(
     rules: Mapping[str, Rule],
     namespace: str,
 ) -> tuple[DocumentVersion, list[Gap]]:
-    """Make a document from its chunks, which are given by the ids of their vectors.
+    """Make a document from its chunks, given by vector id; return it with its gaps.
 
-    ``whole`` is its text, if the index has ``texts``. Also returns the places where text is
-    missing.
+    ``whole`` is the document's text, if the index has ``texts``.
 
     Raises:
         AdoptionError: If the chunks cannot be joined.
@@ -73,22 +72,22 @@ def make_version(
 
 
 def _counts_in_source(version: DocumentVersion, index: ExistingIndex) -> bool:
-    """True if the characters of a document are those of its source, as far as is known."""
+    """True if a document's positions are positions in its source, as far as known."""
     if index.texts is None:
-        # Otherwise the white space between chunks is a guess.
+        # Without start positions, the white space between chunks is a guess.
         return index.start_index_key is not None
     source = version.metadata.get("source")
     return source is None or str(source) == version.doc_id
 
 
 def _checked_text(whole: object) -> Document:
-    """Refuse what is not the text of a document."""
+    """Return the document's text; raise an AdoptionError if it is missing or not a Document."""
     if whole is None:
-        raise AdoptionError("texts has no text of it")
+        raise AdoptionError("texts does not contain its text")
     if not isinstance(whole, Document):
         raise AdoptionError(
-            f"texts has {type(whole).__name__} instead of a Document. Of a byte store that a "
-            "ParentDocumentRetriever wrote, make a store of Documents: see docs/migrating.md"
+            f"texts contains {type(whole).__name__} instead of a Document. To convert the byte "
+            "store of a ParentDocumentRetriever to a store of Documents, see docs/migrating.md"
         )
     return whole
 
@@ -100,14 +99,14 @@ def _version(
     rules: Mapping[str, Rule],
     namespace: str,
 ) -> DocumentVersion:
-    metadata = [_without_fields_of_segments(chunk.metadata) for chunk in joined]
+    metadata = [_without_segment_fields(chunk.metadata) for chunk in joined]
     shared, changing, stored_rules = sort_metadata(metadata, rules, doc_id)
     adopted = _number_vectors(stored, joined)
 
     chunks: list[Chunk] = []
     for number, chunk in enumerate(joined):
-        own_metadata = [(0, changing[number])] if changing else []
-        chunks.append(Chunk(chunk.start, chunk.end, chunk.text, chunk.text, own_metadata))
+        changes_of_chunk = [(0, changing[number])] if changing else []
+        chunks.append(Chunk(chunk.start, chunk.end, chunk.text, chunk.text, changes_of_chunk))
     length = chunks[-1].end if chunks else 0
     gaps = frozenset(number for number, chunk in enumerate(chunks) if not chunk.text)
 
@@ -130,14 +129,14 @@ def _version(
     )
 
 
-def _without_fields_of_segments(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: metadata[name] for name in metadata if name not in _FIELDS_OF_SEGMENTS}
+def _without_segment_fields(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: metadata[name] for name in metadata if name not in _SEGMENT_FIELDS}
 
 
 def _number_vectors(
     stored: Sequence[StoredChunk], joined: Sequence[JoinedChunk]
 ) -> list[AdoptedVector]:
-    """Give each vector the number of its chunk; excluded vectors come first."""
+    """Assign each vector the number of its chunk; excluded vectors come first."""
     text_digests: dict[str, str] = {}
     for stored_chunk in stored:
         text_digests |= dict.fromkeys(stored_chunk.vectors, digest(stored_chunk.text))
@@ -145,5 +144,5 @@ def _number_vectors(
     for number, joined_chunk in enumerate(joined):
         for vector in joined_chunk.vectors:
             used.append(AdoptedVector(vector, text_digests.pop(vector), number))
-    left_out = [AdoptedVector(vector, text_digests[vector], None) for vector in text_digests]
-    return left_out + used
+    excluded = [AdoptedVector(vector, text_digests[vector], None) for vector in text_digests]
+    return excluded + used

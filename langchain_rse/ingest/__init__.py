@@ -1,1 +1,1 @@
-"""Writes documents to both stores: read, split, give headers, embed, record."""
+"""Indexing: reads documents, splits them, adds headers, embeds chunks and writes both stores."""

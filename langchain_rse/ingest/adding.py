@@ -1,4 +1,4 @@
-"""Adds documents: reads them in batches, splits them, makes headers, and has them written."""
+"""Adds documents in batches: reads, splits, adds headers, and hands them to the `Writer`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from langchain_core.documents import Document
 from langchain_rse._progress import Advance, progress_bar
 from langchain_rse._sync import Steps, compute
 from langchain_rse.errors import MetadataError
+from langchain_rse.ingest.add_warnings import AddWarnings
 from langchain_rse.ingest.appending import read_stored_parts
-from langchain_rse.ingest.notes import AddWarnings
 from langchain_rse.ingest.rejoining import check_one_file, rejoin
 from langchain_rse.ingest.replacing import ExpectedVersions, UnexpectedVersionError
 from langchain_rse.ingest.source_documents import (
@@ -33,7 +33,7 @@ from langchain_rse.text.quoting import UNENCODABLE
 S = TypeVar("S")
 T = TypeVar("T")
 
-# Characters of a text that are quoted.
+# Length of quoted text in messages, in characters.
 _EXCERPT = 40
 
 
@@ -46,16 +46,16 @@ class AddOperation:
     headers: HeaderMaker | None
     separator: str
     rules: Mapping[str, Rule]
-    append: bool = False  # to the end of the stored documents
+    append: bool = False  # add new parts to the end of stored documents
     separate: bool | None = None  # see `Reader`
     force: bool = False  # write and embed unchanged documents as well
-    _notes: AddWarnings = field(default_factory=AddWarnings)
-    # By their ids, in order of appearance: digests of the parts of documents.
+    _warnings: AddWarnings = field(default_factory=AddWarnings)
+    # Digests of each document's parts, by document id, in order of appearance.
     _ids: dict[str, set[str]] = field(default_factory=dict)
-    # Ids that come from the metadata ``source``. Different documents may have the same one.
+    # Ids taken from the metadata ``source``. Different documents may share one.
     _sources: set[str] = field(default_factory=set)
-    # The last document of a batch: the next batch may have more of its parts.
-    _last: list[SourceDocument] = field(default_factory=list)
+    # The last document of a batch, held back because the next batch may continue it.
+    _held_back: list[SourceDocument] = field(default_factory=list)
 
     def add(
         self,
@@ -64,11 +64,11 @@ class AddOperation:
         *,
         show_progress: bool,
     ) -> Steps[list[str]]:
-        """Add documents; return their ids, each once, in order of appearance."""
+        """Add documents; return their ids without duplicates, in order of appearance."""
         if self.append and self.separate:
             raise ValueError(
-                "append=True adds parts to documents, separate=True says that there are no parts; "
-                "give one of them"
+                "append=True and separate=True exclude each other: append=True adds parts to "
+                "stored documents, separate=True makes every part a document. Set one of them"
             )
         reader = Reader(documents, ids, separate=self.separate)
         has_model = hasattr(self.headers, "llm")
@@ -81,7 +81,7 @@ class AddOperation:
             while not reader.is_at_end:
                 yield from self._add_batch(reader, answered)
         self._warn()
-        self._notes.raise_refused()
+        self._warnings.raise_refused()
         return list(self._ids)
 
     def _add_batch(self, reader: Reader, answered: Advance) -> Steps[None]:
@@ -92,17 +92,17 @@ class AddOperation:
         progress.length = 0 if reader.is_at_end else reader.length
         if not sources:
             return
-        sources = self._each(_check_id, sources)
+        sources = self._convert_each(_check_id, sources)
 
         expected: ExpectedVersions | None = None
         if self.append:
             sources, expected = yield from compute(
                 read_stored_parts, self.writer, sources, self.rules
             )
-        documents = yield from compute(self._each, self._split, sources)
+        documents = yield from compute(self._convert_each, self._split, sources)
         if self.headers is not None and documents:
             documents = yield from self.headers.make(documents, self.writer.docstore, answered)
-        versions = yield from compute(self._each, self._with_name, documents)
+        versions = yield from compute(self._convert_each, self._with_name, documents)
         for version in versions:
             progress.expect(len(version.chunks), version.length)
         yield from self._write(versions, expected)
@@ -110,12 +110,12 @@ class AddOperation:
     def _join_parts(
         self, parts: Sequence[SourceDocument], *, is_at_end: bool
     ) -> list[SourceDocument]:
-        """Join parts that have the same id; keep the last document if it may have more parts."""
-        sources = self._last
+        """Join parts with the same id; hold back the last document, which may continue."""
+        sources = self._held_back
         for part in parts:
             text = part.parts[0]
             if part.id_origin == "text" and not part.is_separate:
-                self._notes.loose.observe(text)
+                self._warnings.loose.observe(text)
             part_digest = _digest(text)
             digests = self._ids.setdefault(part.doc_id, set())
             is_repeated = part_digest in digests and not self.append
@@ -124,39 +124,39 @@ class AddOperation:
             if is_first:
                 sources.append(part)
             elif part.id_origin == "text":
-                self._notes.repeated.append(f"{text.page_content[:_EXCERPT]!r}")
+                self._warnings.repeated.append(f"{text.page_content[:_EXCERPT]!r}")
             elif is_repeated:
-                self._notes.repeated.append(repr(part.doc_id))
+                self._warnings.repeated.append(repr(part.doc_id))
             elif self.separate and part.id_origin != "source":
                 raise ValueError(
-                    f"separate=True: two documents have the id {part.doc_id!r}. Give each its own: "
-                    "ids= or metadata['doc_id']. Documents before them may have been added already"
+                    f"separate=True: two documents have the id {part.doc_id!r}. Give each a unique "
+                    "id with ids= or metadata['doc_id']. Earlier documents may already be stored"
                 )
             elif sources and sources[-1].doc_id == part.doc_id:
                 sources[-1].parts.append(text)
             else:
                 raise ValueError(
-                    f"the parts of document {part.doc_id!r} do not follow one another: group them "
-                    "by id, or pass a list. Documents before it may have been added already"
+                    f"the parts of document {part.doc_id!r} are not consecutive. Group the parts "
+                    "by document id, or pass a list. Earlier documents may already be stored"
                 )
-        self._last = [] if is_at_end else [sources.pop()]
+        self._held_back = [] if is_at_end else [sources.pop()]
         return sources
 
     def _split(self, source: SourceDocument) -> DocumentVersion:
-        """Join the parts of a document, also if they are chunks, and split it."""
+        """Join the parts of a document, rejoin parts that are chunks, and split the text."""
         if source.id_origin == "source" and not source.is_separate:
             self._sources.add(source.doc_id)
         whole = rejoin(source, append=self.append)
         if len(whole.parts) < len(source.parts):
-            self._notes.rejoined.append(repr(source.doc_id))
+            self._warnings.rejoined.append(repr(source.doc_id))
         check_one_file(whole, self.rules, append=self.append)
         problems = out_of_order([part.metadata for part in whole.parts], self.rules)
         if problems:
-            self._notes.out_of_order.append(f"document {source.doc_id!r}: {', '.join(problems)}")
+            self._warnings.out_of_order.append(f"document {source.doc_id!r}: {', '.join(problems)}")
         document, contained = split_document(whole, self.splitter, self.separator, self.rules)
-        self._notes.contained += contained
+        self._warnings.contained += contained
         if not document.chunks:
-            self._notes.blank.append(repr(source.doc_id))
+            self._warnings.blank.append(repr(source.doc_id))
         return document
 
     def _with_name(self, document: DocumentVersion) -> DocumentVersion:
@@ -169,31 +169,31 @@ class AddOperation:
             yield from self.writer.write(versions, expected, force=self.force)
         except UnexpectedVersionError as error:
             raise ValueError(
-                f"append=True: document {error.doc_id!r} was changed by another call meanwhile, "
-                "and nothing was added to it. Call again with its new parts"
+                f"append=True: another call changed document {error.doc_id!r} at the same time, so "
+                "no part was added. Call again with the new parts"
             ) from error
 
-    def _each(self, convert: Callable[[S], T], items: Iterable[S]) -> list[T]:
-        """Convert each item; note and exclude items whose id or metadata cannot be stored."""
+    def _convert_each(self, convert: Callable[[S], T], items: Iterable[S]) -> list[T]:
+        """Convert items; record and exclude items whose id or metadata cannot be stored."""
         converted: list[T] = []
         for item in items:
             try:
                 converted.append(convert(item))
             except MetadataError as error:
-                self._notes.refused.append(str(error))
+                self._warnings.refused.append(str(error))
         return converted
 
     def _warn(self) -> None:
-        """Give each warning once for all documents."""
+        """Issue each warning once for all documents."""
         for doc_id in sorted(self.writer.unrelated & self._sources):
-            self._notes.unrelated.append(repr(doc_id))
-        self._notes.warn(self.splitter)
+            self._warnings.unrelated.append(repr(doc_id))
+        self._warnings.warn(self.splitter)
         if self.writer.vectors.limit is not None:
             self.writer.vectors.limit.warn()
 
 
 def _digest(part: Document) -> str:
-    """A digest of a part's text and metadata, to know a part that is given again."""
+    """Compute a digest of a part's text and metadata, to recognize repeated parts."""
     try:
         fields = encode_json(dict(sorted(part.metadata.items())), "metadata")
     except (MetadataError, TypeError):
@@ -202,11 +202,11 @@ def _digest(part: Document) -> str:
 
 
 def _check_id(source: SourceDocument) -> SourceDocument:
-    """Refuse an id that not every store can keep, since an id must stay as it is."""
+    """Refuse an id that some stores cannot keep; ids are never altered."""
     refused = UNENCODABLE.search(source.doc_id)
     if refused:
         raise MetadataError(
-            f"the document id {source.doc_id!r} has the character {refused.group()!r}, which not "
-            "every store can keep; give the document another id with ids= or metadata['doc_id']"
+            f"document id {source.doc_id!r} contains {refused.group()!r}, a character that some "
+            "stores cannot keep. Set another id with ids= or metadata['doc_id']"
         )
     return source

@@ -1,7 +1,7 @@
-"""Finds where chunks lie in the text they were made from, even if the splitter changed them.
+"""Locates chunks in their source text, even if the splitter altered them.
 
-Chunks are searched for in three forms of the text: the text itself; its letters and digits
-without case, accents and ligatures; and, for HTML, the letters and digits outside of tags.
+The search tries three forms of the text in turn: the text itself; its letters and digits without
+case, accents and ligatures; and, for HTML, the letters and digits outside tags.
 """
 
 import functools
@@ -16,34 +16,35 @@ from langchain_rse.ingest.finding import Finder
 from langchain_rse.ingest.markup import shown_text, start_of_tags, text_outside_tags
 
 UNKNOWN = "\ufffd"
-"""In a chunk: anything, or nothing, may stand here in the text."""
-# What tokenizers put instead of text that they do not know.
+"""A wildcard in a chunk: any text, or none, may be here in the source."""
+# Placeholders that tokenizers write for unknown text.
 _UNKNOWN = re.compile(r"\[UNK\]|<unk>|\ufffd|\u2047")
-# The most letters and digits that one of these replaces: a word or, if the chunk is not found then,
-# a long run such as encoded data.
+# Letters and digits that a placeholder may replace at most: first a word; if the chunk is not found
+# then, a long run such as encoded data.
 _REACHES = (40, 10_000)
 
-# The longest text without letters and digits after which a chunk is expected, before it is looked
-# for in the text before; and the longest tags that are part of the chunk after them.
+# A chunk is expected within this many separator characters of the last one; otherwise overlapping
+# positions are tried first.
 _LONGEST_SEPARATOR = 1000
+# Length of the tags in front of a chunk that are counted as part of it, at most.
 _LONGEST_TAGS = 1000
 
 
 @functools.cache
 def _fold_character(character: str) -> str:
-    """Fold one character without its context, so that parts of a text fold to parts of its form."""
+    """Fold one character regardless of context, so that folding and slicing commute."""
     plain = unicodedata.normalize("NFKD", character).casefold()
     decomposed = unicodedata.normalize("NFKD", plain)
     return "".join(each for each in decomposed if each.isalnum())
 
 
 def fold(text: str) -> str:
-    """The letters and digits of a text, without case, accents and ligatures."""
+    """Reduce a text to its letters and digits, without case, accents and ligatures."""
     return "".join(map(_fold_character, text))
 
 
 class Gap(NamedTuple):
-    """Text that no chunk covers: its start and end, and its folded letters and digits."""
+    """A range of text that no chunk covers, with its folded letters and digits."""
 
     start: int
     end: int
@@ -51,21 +52,24 @@ class Gap(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """Where the chunks of a text lie."""
+    """The positions of a text's chunks."""
 
-    # Start and end of each chunk; None for a chunk without anything to search for.
+    # Start and end of each chunk; None for a chunk without searchable text.
     spans: list[tuple[int, int] | None]
-    # Text with letters or digits that no chunk covers, by the number of the chunk after it.
+    # Uncovered text with letters or digits, by the number of the chunk that follows it.
     gaps: dict[int, Gap]
 
     @property
     def lost(self) -> int:
-        """The number of letters and digits that no chunk covers."""
+        """Number of letters and digits that no chunk covers."""
         return sum(len(gap.content) for gap in self.gaps.values())
 
 
 def align(text: str, chunks: Sequence[str]) -> Placement | int:
-    """Place chunks by the form of the text that loses least; or number a chunk not found."""
+    """Place chunks in the form of the text that loses least.
+
+    If no form contains all chunks, return the number of a chunk that was not found.
+    """
     best: Placement | int = 0
     for form in _forms(text):
         placement = _align(form, chunks)
@@ -84,11 +88,11 @@ def align(text: str, chunks: Sequence[str]) -> Placement | int:
 
 
 class Form(NamedTuple):
-    """A form of a source: the text to search, and where each of its characters is from."""
+    """A searchable form of a source text, with the source position of each character."""
 
     source: str
     text: str
-    places: Sequence[int]  # in the source, of each character, and the length of the source
+    places: Sequence[int]  # source position of each character, then the source's length
     is_exact: bool = False
     is_html: bool = False
 
@@ -101,7 +105,7 @@ def _forms(text: str) -> Iterator[Form]:
 
 
 def folded(source: str, pieces: Iterable[tuple[int, str]]) -> Form:
-    """Make a form of the folded letters and digits of pieces, each with its start in the source."""
+    """Make a form from pieces of the source, folded; each piece comes with its source position."""
     contents: list[str] = []
     places = array("q")
     for start, piece in pieces:
@@ -113,15 +117,15 @@ def folded(source: str, pieces: Iterable[tuple[int, str]]) -> Form:
 
 
 def _parts(form: Form, chunk: str) -> list[str]:
-    """Convert a chunk to a form, split at unknown text."""
+    """Convert a chunk to a form and split it at unknown text."""
     if form.is_exact:
-        # Chunks of white space are not searched for; their text counts as a separator.
+        # Chunks of white space count as separators and are not searched.
         return [chunk if chunk.strip() else ""]
     return [fold(part) for part in _UNKNOWN.split(chunk)]
 
 
 def _source_span(form: Form, start: int, end: int, chunk: str) -> tuple[int, int]:
-    """Convert a chunk's start and end in a form to those in the source."""
+    """Convert a chunk's start and end in a form to positions in the source."""
     if form.is_exact:
         return start, end
     first = _with_opening_punctuation(form.source, form.places[start], chunk)
@@ -131,7 +135,7 @@ def _source_span(form: Form, start: int, end: int, chunk: str) -> tuple[int, int
 
 
 def _with_opening_punctuation(source: str, first: int, chunk: str) -> int:
-    """Move a chunk's start to the left of the punctuation with which the chunk begins."""
+    """Move a chunk's start back over the punctuation that the chunk begins with."""
     opening = re.split(r"[^\W_]", chunk, maxsplit=1)[0]
     for character in reversed("".join(opening.split())):
         before = first - 1
@@ -146,12 +150,12 @@ def _with_opening_punctuation(source: str, first: int, chunk: str) -> int:
 def _add_gap(
     placement: Placement, number: int, form: Form, finder: Finder, *, start: int, end: int
 ) -> None:
-    """Note the text that no chunk covers before the chunk of this number, if there is any."""
+    """Record uncovered text before a chunk, if it contains letters or digits."""
     content = fold(form.text[start:end])
     if not content:
         return
     if form.is_html:
-        # Scripts, styles and comments are in some splitters' chunks, but are no text.
+        # Some splitters keep scripts, styles and comments; they do not count as text.
         source_start = form.places[start - 1] + 1 if start else 0
         content = fold(shown_text(form.source[source_start : form.places[end]]))
         if not content:
@@ -164,11 +168,11 @@ def _add_gap(
 
 
 def _align(form: Form, chunks: Sequence[str]) -> Placement | int:
-    """Find where chunks lie, in one form of the text; or return the number of one not found.
+    """Place chunks in one form of the text, or return the number of a chunk not found.
 
-    If text repeats itself, a chunk occurs several times. First, from the end of the text, find the
-    last start of each chunk that leaves room for the chunks after it. Then, from the beginning,
-    take the span up to there that continues the text or, if there is none, overlaps it least.
+    In repetitive text, a chunk may occur several times. A backward pass finds the last possible
+    start of each chunk, given the chunks after it. A forward pass then takes, up to that start, the
+    occurrence that continues the text, or else the one that overlaps it least.
     """
     parts_of_chunks = [_parts(form, chunk) for chunk in chunks]
     known_parts = [_without_unknown_start(parts) for parts in parts_of_chunks]
@@ -177,9 +181,9 @@ def _align(form: Form, chunks: Sequence[str]) -> Placement | int:
     if isinstance(latest, int):
         return latest
     placement = Placement([], {})
-    start = 0  # of the last chunk that was placed
-    reached = 0  # the end of the text that the chunks so far cover
-    after_unknown = False  # True if any text may stand before the next chunk
+    start = 0  # of the last chunk placed
+    reached = 0  # end of the text covered so far
+    after_unknown = False  # True if unknown text may precede the next chunk
     for number, (parts, last) in enumerate(zip(known_parts, latest, strict=True)):
         if not parts:
             placement.spans.append(None)
@@ -202,12 +206,12 @@ def _align(form: Form, chunks: Sequence[str]) -> Placement | int:
 
 
 def _without_unknown_start(parts: Sequence[str]) -> list[str]:
-    """The parts of a chunk from the first that has any text; none if no part has."""
+    """Drop leading parts of a chunk that are empty."""
     return list(itertools.dropwhile(lambda part: not part, parts))
 
 
 def _latest(finder: Finder, chunks: Sequence[Sequence[str]]) -> list[int] | int:
-    """The last start of each chunk with room for those after it; or the number of one without."""
+    """Find the last start of each chunk, given later chunks, or return a chunk not found."""
     latest = [len(finder.text)] * len(chunks)
     bound = len(finder.text)
     for number in reversed(range(len(chunks))):
@@ -228,9 +232,9 @@ def _latest(finder: Finder, chunks: Sequence[Sequence[str]]) -> list[int] | int:
 def _next(
     finder: Finder, parts: Sequence[str], before: int, reached: int, last: int
 ) -> tuple[int, int] | None:
-    """Find the next span of a chunk that starts from ``before`` to ``last``.
+    """Find the next span of a chunk that starts between ``before`` and ``last``.
 
-    The first choice is the text after ``reached``, the second a span that overlaps it least.
+    Prefer text right after ``reached``, then the span with the least overlap.
     """
     following = min(finder.next_content(reached), reached + _LONGEST_SEPARATOR, last)
     for reach in _REACHES:
@@ -243,6 +247,6 @@ def _next(
         later = finder.find(parts, reached, last, reach)
         if later is not None:
             return later
-        if overlapping is not None:  # it is contained in the chunks before it
+        if overlapping is not None:  # contained in earlier chunks
             return overlapping
     return None

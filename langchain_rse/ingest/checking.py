@@ -1,4 +1,4 @@
-"""Compares what the two stores have of each document, and has it repaired."""
+"""Checks that both stores agree about every document, and repairs differences."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,25 +11,25 @@ from langchain_rse.ingest.repairing import check_repairable, rebuild_indexes, re
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.text.quoting import counted, first_few
 
-# Repairing uncovers further problems, such as the records of an unreadable manifest.
+# A repair can uncover more problems, such as the records of an unreadable manifest.
 _MOST_SCANS = 5
 _EXAMPLES = 5
-# Documents to add again that are named in the text of a report.
+# Documents to add again that a report names, at most.
 _NAMED = 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckReport:
-    """The result of comparing two stores: their size, their problems and what was repaired.
+    """The result of a check: size of the stores, problems found and problems repaired.
 
     Attributes:
         documents: Number of documents.
-        chunks: Number of their chunks.
-        problems: Number of problems by kind.
-        examples: The first few places of each kind of problem.
+        chunks: Number of chunks.
+        problems: Number of remaining problems by kind.
+        examples: A few examples of each kind of problem.
         repaired: Number of repaired problems by kind.
-        add_again: Ids of documents that have to be added, or adopted, again.
-        notes: What could not be checked, or was left unchanged.
+        add_again: Ids of documents that must be added, or adopted, again.
+        notes: Checks that were not possible, and leftovers that were kept.
     """
 
     documents: int = 0
@@ -42,16 +42,16 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """True if nothing is wrong, and no document has to be added again."""
+        """True if no problem remains and no document must be added again."""
         return not (self.problems or self.add_again)
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields, and ``ok``, as JSON takes them."""
+        """Return all fields and ``ok`` as JSON-compatible values."""
         return {"ok": self.ok, **asdict(self)}
 
     def __str__(self) -> str:
         size = f"{counted(self.documents, 'document')}, {counted(self.chunks, 'chunk')}"
-        lines = [f"{size}: {'nothing wrong' if self.ok else 'problems found'}"]
+        lines = [f"{size}: {'no problems' if self.ok else 'problems found'}"]
         for kind, count in self.repaired.items():
             lines.append(f"repaired: {PROBLEMS[kind]}: {count:,}")
         for kind, count in self.problems.items():
@@ -70,11 +70,11 @@ _Places = set[tuple[str, str, str]]
 def check_stores(
     writer: Writer, *, should_repair: bool, show_progress: bool = False
 ) -> CheckReport:
-    """Compare two stores; with ``should_repair``, correct what is wrong and compare again."""
+    """Check two stores; with ``should_repair``, repair problems and check again."""
     repaired: _Places = set()
     notes: dict[str, None] = {}
     if should_repair:
-        # First of all, as records that an index does not find would count as lost.
+        # Indexes first: a record missing from an index would count as lost.
         repaired |= _places([Problem("indexes", rebuild_indexes(writer))])
     pair = check_pair_record(writer, repair=should_repair)
     if should_repair:
@@ -94,7 +94,7 @@ def check_stores(
             repaired |= places
             repair(scan)
             notes |= scan.notes
-            # Removing damaged records leaves their words in the full-text index.
+            # The full-text index keeps words of damaged records that were removed.
             rebuild_indexes(writer)
     return _report(scan, pair, repaired - places, notes)
 
@@ -109,7 +109,7 @@ def _places(problems: Sequence[Problem]) -> _Places:
 def _report(
     scan: Scan, pair: Sequence[Problem], repaired: _Places, notes: Mapping[str, None]
 ) -> CheckReport:
-    """Make the report from the last scan and all repairs."""
+    """Make the report of the last scan and all repairs."""
     problems: Counter[str] = Counter()
     examples: dict[str, list[str]] = {}
     for problem in [*pair, *scan.problems]:

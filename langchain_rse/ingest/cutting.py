@@ -1,4 +1,4 @@
-"""Cuts prose into chunks: before headings, else at paragraphs, lines, sentences or words."""
+"""Cuts prose into chunks: before headings, or else at paragraphs, lines, sentences or words."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -12,35 +12,38 @@ from langchain_rse.text.fences import Fence, find_fences
 from langchain_rse.text.headings import Heading, find_headings, find_rules
 from langchain_rse.text.sentences import sentence_ends
 
-# A chunk that is at least this full ends before a heading of a higher level rather than later.
+# All shares are of the chunk size.
+# A chunk with at least this share of text prefers to end before a heading of a higher level.
 _FULL_ENOUGH = 0.5
-# One that is less full is continued with the beginning of a section that does not fit into it.
+# A chunk with less than this share takes the beginning of the next section, even if that section
+# does not fit.
 _TOO_SMALL = 0.25
-# Headings or other lines that introduce what follows, in a row and with the first character below
-# them, that are longer than this share of a chunk are not kept together.
+# Consecutive headings or introducing lines, with the first character below them, are kept together
+# up to this share.
 _LONGEST_INTRODUCTION = 0.5
-# What may stand between a heading and the text below it.
+# White space and tags between a heading and the text below it.
 _SPACE_AND_TAGS = re.compile(
     r"(?:\s{1,1000}|<(?!h[1-6]\b|pre\b|table\b)[a-zA-Z/][^<>]{0,300}>){0,50}"
 )
 
 
 class Range(NamedTuple):
-    """A stretch of text without a cut inside."""
+    """A range of text that must not be cut inside; cuts at its start and end are allowed."""
 
-    start: int  # may be cut
-    end: int  # the first position behind it that may be cut
+    start: int
+    end: int
 
 
 class Outline(NamedTuple):
-    """What decides where a text is cut, besides its separators."""
+    """The structure of a text that guides cuts, in addition to separators."""
 
     fences: Sequence[Fence]
-    sections: Sequence[Heading]  # the first of headings in a row, at the highest of their levels
-    uncut: Sequence[Range]  # in the order of the text, apart from one another
+    # The first of consecutive headings, with the highest of their levels.
+    sections: Sequence[Heading]
+    uncut: Sequence[Range]  # in text order, without overlap
 
     def start_uncut(self, position: int) -> int:
-        """Where the uncut stretch around a position starts; the position if there is none."""
+        """Return the start of the uncut range around a position, or else the position."""
         number = bisect_right(self.uncut, position, key=lambda stretch: stretch.end)
         if number == len(self.uncut):
             return position
@@ -48,7 +51,7 @@ class Outline(NamedTuple):
 
 
 def outline_of(text: str, size: int) -> Outline:
-    """What decides where a text is cut into chunks of a size."""
+    """Find the structure of a text that guides cuts into chunks of a given size."""
     fences = find_fences(text)
     headings = find_headings(text, fences)
     uncut: list[Range] = []
@@ -58,7 +61,7 @@ def outline_of(text: str, size: int) -> Outline:
         follows = bool(uncut) and heading.start < uncut[-1].end
         start = uncut[-1].start if follows else heading.start
         if below + 1 - start > _LONGEST_INTRODUCTION * size:
-            # Too long, or too many in a row.
+            # Too long, or too many consecutive headings.
             start, follows = heading.start, False
             if uncut and uncut[-1].end > start:
                 uncut[-1] = Range(uncut[-1].start, start)
@@ -78,7 +81,7 @@ def outline_of(text: str, size: int) -> Outline:
 
 
 def _below_rules(text: str, fences: Sequence[Fence], uncut: Sequence[Range]) -> Iterator[Heading]:
-    """What rules separate, as sections without a heading; not right below a heading."""
+    """Yield sections without a heading, which begin below rules; skip rules below headings."""
     for rule in find_rules(text, fences):
         number = bisect_right(uncut, rule.start, key=lambda stretch: stretch.end)
         if number == len(uncut) or uncut[number].start > rule.start:
@@ -86,17 +89,17 @@ def _below_rules(text: str, fences: Sequence[Fence], uncut: Sequence[Range]) -> 
 
 
 def _start_of_text(text: str, heading: Heading) -> int:
-    """The first character below a heading, after HTML's tags; the text's end if there is none."""
+    """Return the position of the first text below a heading, after white space and HTML tags."""
     end = _SPACE_AND_TAGS.match(text, heading.end)
     return heading.end if end is None else end.end()
 
 
 def _joined(ranges: Sequence[Range], size: int) -> list[Range]:
-    """Join ranges that overlap, unless that makes one that does not fit a chunk."""
+    """Join overlapping ranges where the result fits a chunk."""
     joined: list[Range] = []
     for start, end in sorted(ranges):
         if joined and start < joined[-1].end:
-            # Such as the first characters of a block that has a heading.
+            # For example, a heading's range contains the first character of a fenced block.
             if max(end, joined[-1].end) - joined[-1].start <= size:
                 joined[-1] = Range(joined[-1].start, max(end, joined[-1].end))
         elif end - start <= size:
@@ -107,24 +110,24 @@ def _joined(ranges: Sequence[Range], size: int) -> list[Range]:
 def _fitting_leads(
     text: str, headings: Sequence[Heading], uncut: Sequence[Range], size: int
 ) -> list[Range]:
-    """The lines that stay with what follows, unless they are too long with what is around them."""
+    """Keep the leads that still fit a chunk together with the uncut ranges around them."""
     fitting: list[Range] = []
     for lead in _leads_in_rows(text, headings, size):
         number = bisect_right(uncut, lead.start, key=lambda stretch: stretch.start)
         start, end = lead
         if number > 0 and uncut[number - 1].end > start:
-            start = uncut[number - 1].start  # of the headings above
+            start = uncut[number - 1].start  # start of the headings above
         if number < len(uncut) and uncut[number].start < end:
-            end = uncut[number].end  # of the fenced block below
+            end = uncut[number].end  # end of the fenced block below
         if lead.end - start <= _LONGEST_INTRODUCTION * size and end - start <= size:
             fitting.append(lead)
     return fitting
 
 
 def _leads_in_rows(text: str, headings: Sequence[Heading], size: int) -> list[Range]:
-    """The lines that stay with what follows, each row of them as one range.
+    """Find leads outside headings; consecutive leads become one range.
 
-    Headings and what stands above them are none. Of a row that is too long, the last lines stay.
+    A range that is too long keeps only its last lines.
     """
     rows: list[Range] = []
     for start, below in find_leads(text):
@@ -134,7 +137,7 @@ def _leads_in_rows(text: str, headings: Sequence[Heading], size: int) -> list[Ra
         lead = Range(start, below + 1)
         earliest = lead.end - int(_LONGEST_INTRODUCTION * size)
         if start < earliest:
-            # Its last lines.
+            # Keep the last lines.
             lead = Range(text.find("\n", earliest - 1, below) + 1, lead.end)
             if lead.start == 0 or not text[lead.start : below].strip():
                 continue
@@ -150,16 +153,16 @@ def _leads_in_rows(text: str, headings: Sequence[Heading], size: int) -> list[Ra
 
 
 def chunk_starts(text: str, start: int, end: int, size: int, outline: Outline) -> Iterator[int]:
-    """Where the chunks of a stretch of prose start; white space belongs to the chunk before.
+    """Yield the start of each chunk of a range of prose; white space ends the chunk before it.
 
-    Sections are put together as long as they fit a chunk. One that does not is cut at paragraphs,
-    lines, sentences or words, whichever come first in this order; following sections that fit are
-    put behind its last part.
+    Consecutive sections share a chunk while they fit. A section that does not fit is cut at
+    paragraphs, or else at lines, sentences or words; sections after it may share the chunk of
+    its last part.
     """
     first = bisect_right(outline.sections, start, key=lambda section: section.start)
     last = bisect_left(outline.sections, end, key=lambda section: section.start)
     chunk_start = start
-    cuts: list[Heading] = []  # the sections inside the chunk
+    cuts: list[Heading] = []  # sections that begin inside the chunk
     bounds = [*outline.sections[first:last], Heading(end, end, 0)]
     section = Heading(start, start, 0)
     for following in bounds:
@@ -184,14 +187,14 @@ def chunk_starts(text: str, start: int, end: int, size: int, outline: Outline) -
 
 
 def _without_space(text: str, start: int, end: int) -> Iterator[int]:
-    """Where the text of a chunk starts, unless it is white space."""
+    """Yield the start of a chunk's text; nothing for white space."""
     chunk = text[start:end]
     if not chunk.isspace() and chunk:
         yield start + len(chunk) - len(chunk.lstrip())
 
 
 def _best_cut(start: int, cuts: Sequence[Heading], size: int) -> int:
-    """The last cut of the highest level that makes a chunk full enough; else the last of all."""
+    """Return the last cut of the highest level in a full enough chunk, or else the last cut."""
     best = cuts[-1]
     for cut in reversed(cuts):
         if cut.start - start < _FULL_ENOUGH * size:
@@ -202,7 +205,7 @@ def _best_cut(start: int, cuts: Sequence[Heading], size: int) -> int:
 
 
 def _cut(text: str, part: Range, size: int, outline: Outline, level: int = 0) -> Iterator[int]:
-    """Where the chunks of a part of a text start, at the finders' ends from a level on."""
+    """Yield the starts of a part's chunks, using the end finders from ``level`` on."""
     if part.end - part.start <= size or level == len(_END_FINDERS):
         yield from range(part.start, part.end, size)
         return
@@ -222,7 +225,7 @@ def _cut(text: str, part: Range, size: int, outline: Outline, level: int = 0) ->
 
 
 def _piece_ends(ends: Iterator[int], part: Range, uncut: Sequence[Range]) -> Iterator[int]:
-    """Where pieces of a part end: where it may be cut, and at its end."""
+    """Yield the ends of pieces where a cut is allowed, then the end of the part."""
     number = bisect_right(uncut, part.start, key=lambda stretch: stretch.end)
     for end in ends:
         while number < len(uncut) and uncut[number].end <= end:
@@ -234,7 +237,7 @@ def _piece_ends(ends: Iterator[int], part: Range, uncut: Sequence[Range]) -> Ite
 
 
 def _ends_of(separator: str, text: str, start: int, end: int) -> Iterator[int]:
-    """Where the occurrences of a separator in a part of a text end."""
+    """Yield the end of each occurrence of a separator in a part of a text."""
     position = text.find(separator, start, end)
     while position >= 0:
         position += len(separator)
@@ -242,7 +245,7 @@ def _ends_of(separator: str, text: str, start: int, end: int) -> Iterator[int]:
         position = text.find(separator, position, end)
 
 
-# What finds the ends of pieces: of paragraphs, lines, sentences and words, best first.
+# Finders of paragraph, line, sentence and word ends, best first.
 _END_FINDERS: Sequence[Callable[[str, int, int], Iterator[int]]] = (
     partial(_ends_of, "\n\n"),
     partial(_ends_of, "\n"),

@@ -1,4 +1,4 @@
-"""Reads, writes and removes records of the docstore in batches, and changes manifests."""
+"""Batched access to the docstore: reads, writes and removes records, and updates manifests."""
 
 import random
 import time
@@ -24,23 +24,24 @@ from langchain_rse.stores.records import (
 )
 from langchain_rse.text.quoting import first_few
 
-# Another call's change of the same manifest makes ours fail; after this many, the docstore does not
-# keep what is written.
+# An update fails if another call changes the same manifest first. After this many failures, the
+# docstore is assumed to lose writes.
 _ATTEMPTS = 200
 _LONGEST_PAUSE = 0.02  # seconds between two attempts
 
 
 class StoredManifest(NamedTuple):
-    """The manifest of a document as it was read."""
+    """A document's manifest as read from the docstore."""
 
-    # Without a record, one without versions; of an unreadable one, with all found ones as garbage.
+    # Without a record: a manifest without versions. For a corrupt record: all versions found in the
+    # docstore, as garbage.
     manifest: Manifest
-    record: Document | None  # None if there is none, or it cannot be read
-    is_known: bool  # True if there is a record, which may be unreadable
+    record: Document | None  # None if missing or corrupt
+    is_known: bool  # True if a record exists, readable or corrupt
 
 
 ChangeManifest = Callable[[Manifest], Manifest | None]
-"""Makes the new manifest of a document from the newest one; None leaves it as it is."""
+"""Makes a new manifest from the latest one; returns None to leave it unchanged."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class DocStoreWriter:
     # Manifests
 
     def manifests(self, keys: Iterable[str]) -> list[Manifest | None]:
-        """Read the manifests of documents by their keys; None for unknown documents."""
+        """Read manifests by document key; None for unknown documents."""
         records = self.read(map(manifest_key, keys))
         manifests: list[Manifest | None] = []
         for key, record in records.items():
@@ -63,10 +64,10 @@ class DocStoreWriter:
     def stored_manifests(
         self, doc_ids: Iterable[str], *, may_be_lost: bool = False
     ) -> list[StoredManifest]:
-        """Read the manifest of each of these documents.
+        """Read the manifests of documents.
 
-        If one cannot be read, its versions are found by the keys of their records; with
-        ``may_be_lost``, also if there is no manifest.
+        If a manifest is corrupt, or with ``may_be_lost`` missing, the document's versions are
+        recovered from the keys of their records.
         """
         keys = {doc_id: manifest_key(document_key(doc_id)) for doc_id in doc_ids}
         records = self._read_each([*keys.values(), NAMESPACES])
@@ -89,19 +90,19 @@ class DocStoreWriter:
     def change_manifests(
         self, stored: Iterable[StoredManifest], make_new: ChangeManifest
     ) -> dict[str, StoredManifest]:
-        """Change manifests by compare and set, each on the newest record that there is.
+        """Update manifests by compare and set, each starting from the latest record.
 
-        A manifest that lists no version any more is removed.
+        A manifest that no longer lists any version is removed.
 
         Args:
-            stored: The manifests as they were read last.
-            make_new: Makes the new manifest, perhaps several times.
+            stored: The manifests as last read.
+            make_new: Makes the new manifest; may be called several times.
 
         Returns:
-            The manifests that were changed, by the keys of their documents.
+            The updated manifests, by document key.
 
         Raises:
-            MissingRecordError: If the docstore does not keep what is written.
+            MissingRecordError: If the docstore loses writes.
         """
         changed: dict[str, StoredManifest] = {}
         pending = list(stored)
@@ -124,14 +125,15 @@ class DocStoreWriter:
             pending = self.stored_manifests(each.manifest.doc_id for each in failed)
         names = first_few(repr(each.manifest.doc_id) for each in pending)
         raise MissingRecordError(
-            f"the manifest of document(s) {names} was changed {_ATTEMPTS} times before this call "
-            "could change it. Does the docstore keep what is written, or does it evict records?"
+            f"the manifest of document(s) {names} could not be updated in {_ATTEMPTS} attempts, "
+            "because it changed every time. Check that the docstore keeps all records and does not "
+            "evict any"
         )
 
     # Records
 
     def read(self, keys: Iterable[str]) -> dict[str, Document | None]:
-        """Read records; a CorruptRecordError if one of them cannot be read."""
+        """Read records; raise a CorruptRecordError if one of them is corrupt."""
         records = self._read_each(keys)
         return {key: readable(record) for key, record in records.items()}
 
@@ -140,7 +142,7 @@ class DocStoreWriter:
         records = self.read(version.vectors_keys(manifest.key))
         ids: list[str] = []
         for key, record in records.items():
-            if record is not None:  # else an interrupted call did not write it
+            if record is not None:  # None: an interrupted call did not write it
                 ids += read_adopted(record, key, manifest)
         return ids
 
@@ -151,17 +153,17 @@ class DocStoreWriter:
                 self.docstore.mset(batch)
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete records; keys that do not exist are no error."""
+        """Delete records; ignore keys that do not exist."""
         with during("deleting from the docstore"):
             for batch in batches(keys, self.batch_size):
                 self.docstore.mdelete(batch)
 
     def delete_adopted(self, keys: Iterable[str], versions: set[str]) -> None:
-        """Delete records of adopted vectors, except those that another version has written since.
+        """Delete records of adopted vectors unless another version has rewritten them.
 
         Args:
             keys: The keys of the records.
-            versions: The names of the versions that are removed.
+            versions: Names of the versions being removed.
         """
         for batch in batches(keys, self.batch_size):
             records = read_records(self.docstore, batch)
@@ -169,14 +171,14 @@ class DocStoreWriter:
             for key, record in records.items():
                 if isinstance(record, CorruptRecordError):
                     changes.append((key, None, None))
-                # Not a set: a damaged record may hold a value that is not hashable.
+                # Not a set: a corrupt record may hold an unhashable value.
                 elif record is not None and record.metadata.get(VERSION, "") in [*versions, ""]:
                     changes.append((key, record, None))
             if changes:
                 change(self.docstore, changes)
 
     def _read_each(self, keys: Iterable[str]) -> dict[str, Record]:
-        """Read records; those that cannot be read have their error."""
+        """Read records; a corrupt record is represented by its error."""
         records: dict[str, Record] = {}
         for batch in batches(keys, self.batch_size):
             records.update(read_records(self.docstore, batch))
@@ -186,7 +188,7 @@ class DocStoreWriter:
 def _with_new(
     stored: Iterable[StoredManifest], make_new: ChangeManifest
 ) -> Iterable[tuple[StoredManifest, Manifest]]:
-    """Pair stored manifests with their new ones; without those that stay as they are."""
+    """Pair stored manifests with their replacements; skip unchanged ones."""
     for old in stored:
         new = make_new(old.manifest)
         if new is not None:
@@ -199,7 +201,7 @@ def _change_of(old: StoredManifest, new: Manifest) -> Change:
 
 
 def readable_manifest(record: Record, key: str) -> Manifest | None:
-    """Read the manifest of a record; None if there is no record or it cannot be read."""
+    """Parse a manifest; None if the record is missing or corrupt."""
     if not isinstance(record, Document):
         return None
     try:

@@ -1,32 +1,32 @@
-"""Finds chunks in a text, also with unknown text within them, in time proportional to the text."""
+"""Finds chunks in a text in linear time; chunks may contain unknown text."""
 
 from collections.abc import Callable, Sequence
 
-# The most searches for parts of chunks, for each character of the text, and in any text. A text
-# that fits chunks in many ways, none of them right, would take more.
+# Budget of searches for parts of chunks: a base plus a number per character of text. Adversarial
+# text that matches chunks in many wrong ways would otherwise take much longer.
 _SEARCHES_PER_CHARACTER = 4
 _FEWEST_SEARCHES = 100_000
-# The unknown characters that count as one more search.
+# This many unknown characters count as one more search.
 _CHARACTERS_PER_SEARCH = 1000
 
 
 class Finder:
     """Finds chunks in one text.
 
-    A chunk is given as its parts, between which unknown text may stand; the first one has text.
+    A chunk is a list of parts with unknown text between them; the first part is not empty.
     """
 
     def __init__(self, text: str, is_content: Callable[[str], object]) -> None:
-        """Search a text; ``is_content`` tells letters and digits from other characters."""
+        """Prepare a search; ``is_content`` recognizes letters and digits."""
         self.text = text
-        # str.find takes time in proportion to the text, str.rfind to its product with the chunk.
+        # str.find is linear in the text; str.rfind takes time proportional to text times chunk.
         self._reversed = text[::-1]
         self._is_content = is_content
-        self._content_range = (0, 0)  # from the start of a search to the letter that it found
+        self._content_range = (0, 0)  # start and result of the last `next_content`
         self._searches_left = _FEWEST_SEARCHES + _SEARCHES_PER_CHARACTER * len(text)
 
     def next_content(self, start: int) -> int:
-        """Find the first letter or digit at or after ``start``, fastest if starts ascend."""
+        """Find the first letter or digit at or after ``start``; fastest for ascending starts."""
         first, position = self._content_range
         if not first <= start <= position:
             position = start
@@ -38,9 +38,9 @@ class Finder:
     def find(
         self, parts: Sequence[str], earliest: int, latest: int, reach: int, *, last: bool = False
     ) -> tuple[int, int] | None:
-        """Find the first or the last span of a chunk that starts from ``earliest`` to ``latest``.
+        """Find the first or last span of a chunk that starts between ``earliest`` and ``latest``.
 
-        Unknown text is at most ``reach`` characters long.
+        Unknown text spans at most ``reach`` characters.
         """
         first_part = parts[0]
         bound = latest + len(first_part)
@@ -66,10 +66,10 @@ class Finder:
         return start if start < 0 else length - start - len(part)
 
     def _end(self, parts: Sequence[str], start: int, reach: int) -> int | None:
-        """The first end of a chunk that starts here, if all of its parts follow within reach."""
+        """Return the first end of a chunk that starts here; None if a part is out of reach."""
         following = _parts_after_first(parts, reach)
-        ends = [start + len(parts[0])]  # of the parts up to the one that was found last
-        tried = [0] * len(following)  # all places of a part before this one lead to no end
+        ends = [start + len(parts[0])]  # ends of the parts found so far
+        tried = [0] * len(following)  # positions of a part before this one are dead ends
         while len(ends) <= len(following):
             number = len(ends) - 1
             part, room = following[number]
@@ -90,7 +90,7 @@ class Finder:
 
 
 def _parts_after_first(parts: Sequence[str], reach: int) -> list[tuple[str, int]]:
-    """The parts after the first one that have text, each with the room for unknown text before."""
+    """Pair the non-empty parts after the first with the length of unknown text before each."""
     following: list[tuple[str, int]] = []
     room = 0
     for part in parts[1:]:

@@ -1,7 +1,7 @@
-"""Joins the chunks of one text by where they start in it.
+"""Joins the chunks of one text by their start positions.
 
-Serves documents that were given as chunks, and indexes that other code has built. An error says
-what is wrong with the chunks; the caller adds which document it is and what to do.
+Used for documents that were added as chunks and for existing indexes. Errors describe the chunks;
+the caller adds the document and the advice.
 """
 
 from collections.abc import Sequence
@@ -10,41 +10,41 @@ from typing import NamedTuple
 from langchain_rse.errors import SplittingError
 
 STRIPPED = 16
-"""Splitters strip white space, indentation included: up to this many missing characters between
-two chunks are taken for stripped white space."""
+"""Up to this many missing characters between two chunks count as white space, indentation
+included, that the splitter stripped."""
 
 EXCERPT = 40
-"""The characters of a chunk that a message quotes."""
+"""Length of quoted text in messages, in characters."""
 
 
 class ChunkToJoin(NamedTuple):
-    """A chunk and its place."""
+    """A chunk and its position."""
 
     text: str
-    start: int  # its first character in the text
-    description: str  # names the chunk in messages
+    start: int  # position of its first character in the text
+    description: str  # for messages
 
 
 class JoinedText(NamedTuple):
-    """A text, and the position at which each of its chunks starts, in the order of the chunks."""
+    """A text and the start of each of its chunks, in the order of the chunks."""
 
     text: str
     starts: list[int]
 
 
 def join_by_start(chunks: Sequence[ChunkToJoin]) -> JoinedText:
-    """Join chunks, given in any order, by where they start.
+    """Join chunks, given in any order, by their start positions.
 
-    The text begins with the first of them. Stripped white space between chunks is put back.
+    The text begins with the first chunk. Stripped white space between chunks is restored.
 
     Raises:
-        SplittingError: If text is missing, or chunks contradict each other.
+        SplittingError: If text is missing or chunks contradict each other.
     """
     beginning = min(chunk.start for chunk in chunks)
     starts = [chunk.start - beginning for chunk in chunks]
 
     def place(number: int) -> tuple[int, int]:
-        # Of chunks with the same start, the longest comes first: it contains the others.
+        # Among chunks with the same start, the longest comes first: it contains the others.
         return starts[number], -len(chunks[number].text)
 
     order = sorted(range(len(chunks)), key=place)
@@ -56,7 +56,7 @@ def join_by_start(chunks: Sequence[ChunkToJoin]) -> JoinedText:
         missing = start - len(text)
         if missing > STRIPPED:
             raise SplittingError(
-                f"{missing} characters are missing before the one with {chunk.description}"
+                f"{missing} characters are missing before the chunk with {chunk.description}"
             )
         if not _agrees(text, start, chunk.text):
             raise different_texts(last.description, chunk.description)
@@ -70,20 +70,20 @@ def join_by_start(chunks: Sequence[ChunkToJoin]) -> JoinedText:
 
 
 def different_texts(first: str, second: str) -> SplittingError:
-    """Make the error for two chunks, given by their descriptions, that contradict each other."""
-    return SplittingError(f"two chunks have different texts at one place: {first} and {second}")
+    """Make the error for two contradicting chunks, given their descriptions."""
+    return SplittingError(f"two chunks disagree about the text they share: {first} and {second}")
 
 
 def _agrees(text: str, start: int, chunk: str) -> bool:
-    """Return True if a chunk that starts within a text, or after it, does not contradict it."""
+    """True if a chunk agrees with the text from its start on, as far as both reach."""
     rest = text[start:]
     return rest.startswith(chunk) or chunk.startswith(rest)
 
 
 def _white_space(length: int) -> str:
-    """Return the white space that was most likely stripped, of a length of at least 1.
+    """Guess the stripped white space of a given length (at least 1).
 
-    It is a space, or a blank line and indentation.
+    A single character is a space; more are a blank line and indentation.
     """
     if length == 1:
         return " "

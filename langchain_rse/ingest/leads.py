@@ -1,7 +1,7 @@
-"""Finds short lines that mean little without what follows them.
+"""Finds leads: short lines that mean little without the text below them.
 
-These are the terms of definitions, whose text is indented below them, and paragraphs that end with
-a colon, above the list, code or table that they introduce.
+Leads are terms of definitions, with the definition indented below, and paragraphs that end with a
+colon and introduce a list, code or a table.
 """
 
 import re
@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 _LONGEST_TERM = 90
 _LONGEST_INTRODUCTION = 200
-_LEAST_INDENT = 2  # the text of PDF files has single spaces where no text is indented
+_LEAST_INDENT = 2  # text from PDF files has stray single spaces at the start of lines
 _ENDS_OF_NO_TERM = (".", ":", ",")
 
 _LINE = re.compile(r"(?P<indent>[ \t]*)(?P<content>[^\n]*)(?:\n|\Z)")
 _LETTER = re.compile(r"[^\W\d_]")
-# What begins an item of a list, a fenced block or a table.
+# Start of a list item, a fenced block or a table.
 _LISTED = re.compile(
     r"(?:[-*+\u2022]|(?:\d{1,3}|[A-Za-z]|[ivxIVX]{2,5})[.)]|\([\dA-Za-z]{1,4}\))[ \t]"
     r"|```|~~~|\||\+[-=]"
@@ -23,24 +23,24 @@ _LISTED = re.compile(
 
 
 class Lead(NamedTuple):
-    """Lines that stay with the text below them."""
+    """Lines that must stay with the text below them."""
 
     start: int
-    below: int  # the first character of the text below
+    below: int  # position of the first character of the text below
 
 
 class _Block:
-    """Lines in a row without an empty one."""
+    """Consecutive lines without an empty line between them."""
 
     def __init__(self, start: int) -> None:
         self.start = start
-        self.is_introduction = False  # if a list, code or a table follows
-        self.terms_start: int | None = None  # of the last lines, if they may be terms
-        self.indent = ""  # of the last line
+        self.is_introduction = False  # True if the block may introduce a list, code or a table
+        self.terms_start: int | None = None  # start of the last lines that may be terms
+        self.indent = ""  # indentation of the last line
         self.has_empty_line_below = False
 
     def add(self, start: int, indent: str, content: str) -> None:
-        """Add a line that starts here."""
+        """Add a line that starts at ``start``."""
         length = start + len(indent) + len(content) - self.start
         is_short = length < _LONGEST_INTRODUCTION or start == self.start
         self.is_introduction = content.endswith(":") and is_short
@@ -52,12 +52,12 @@ class _Block:
 
 
 def find_leads(text: str) -> Iterator[Lead]:
-    """The lines of a text that stay with the text below them, in its order.
+    """Yield the leads of a text in order.
 
-    Leads may follow one another without text between them.
+    Leads may be consecutive, without text between them.
     """
     block: _Block | None = None
-    unsure: tuple[Lead, int] | None = None  # an introduction if a term starts here
+    unsure: tuple[Lead, int] | None = None  # a lead only if a term starts at this position
     for line in _LINE.finditer(text):
         content = line["content"].rstrip()
         if not content:
@@ -84,7 +84,7 @@ def find_leads(text: str) -> Iterator[Lead]:
 
 
 def _is_deeper(indent: str, above: str) -> bool:
-    """True if a line is indented more than one above it."""
+    """True if a line is indented deeper than the line above it."""
     columns = len(indent.expandtabs()) - len(above.expandtabs())
     return columns >= _LEAST_INDENT
 

@@ -1,8 +1,7 @@
-"""Reads HTML with the places of its text, in time proportional to its length, whatever it is.
+"""Reads HTML together with the source positions of its text, in linear time for any input.
 
-Parsers do not say where text lies. No expression here reads past the next angle bracket, and a
-search for the end of an element is not repeated: unclosed tags would make each of them read the
-rest of the text.
+HTML parsers do not report positions. To stay linear with unclosed tags, no expression here reads
+past the next angle bracket, and the end of an element is searched for only once.
 """
 
 import html
@@ -28,20 +27,20 @@ _ENDS = {
     "template": re.compile(r"</template\s*>", re.IGNORECASE),
 }
 _OPENING_TAG = re.compile("<[A-Za-z]")
-# Python refuses to read numbers of thousands of digits, and no character has one of twenty.
+# Python refuses to parse numbers with thousands of digits; character codes have fewer than 20.
 _LONG_NUMBER = re.compile("&#[0-9]{20,};?")
 _NO_CHARACTER = "\ufffd"
 
 
 class _Ends:
-    """Finds the ends of elements and comments; searches no part of a text twice for one of them."""
+    """Finds the ends of elements and comments; scans the text at most once per kind."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._next: dict[str, re.Match[str] | None] = {}
 
     def after(self, name: str, position: int) -> re.Match[str] | None:
-        """Find the first end at or after a position; the positions of a name must ascend."""
+        """Find the first end at or after a position; positions must ascend for each name."""
         if name in self._next:
             known = self._next[name]
             if known is None or known.start() >= position:
@@ -52,9 +51,9 @@ class _Ends:
 
 
 def text_outside_tags(source: str) -> Iterator[tuple[int, str]]:
-    """The characters of HTML without tags, entities decoded, each with its start in the source.
+    """Yield the characters outside tags with their source positions; entities are decoded.
 
-    Scripts and styles are not searched for tags; some splitters keep them.
+    Scripts and styles are yielded as they are, because some splitters keep them.
     """
     ends = _Ends(source)
     start = 0
@@ -73,7 +72,7 @@ def text_outside_tags(source: str) -> Iterator[tuple[int, str]]:
 
 
 def shown_text(source: str) -> str:
-    """The text that HTML shows: without tags, comments, scripts, styles and titles."""
+    """Return the visible text of HTML: no tags, comments, scripts, styles, titles or templates."""
     ends = _Ends(source)
     shown: list[str] = []
     start = position = 0
@@ -89,14 +88,14 @@ def shown_text(source: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Decode the entities of HTML; U+FFFD for numbers that are too long for any character."""
+    """Decode HTML entities; numbers too long for any character become U+FFFD."""
     return html.unescape(_LONG_NUMBER.sub(_NO_CHARACTER, text))
 
 
 def start_of_tags(text: str, earliest: int, end: int) -> int:
-    """Where the opening tags right before a character start; its place if there are none.
+    """Return the start of the opening tags directly before ``end``, or else ``end``.
 
-    White space may stand between them. Nothing before ``earliest`` is read.
+    White space may separate the tags. Text before ``earliest`` is not read.
     """
     start = end
     while True:

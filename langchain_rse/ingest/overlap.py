@@ -1,16 +1,16 @@
-"""Finds text that the end of one chunk shares with the beginning of the next."""
+"""Measures the overlap between the end of one chunk and the beginning of the next."""
 
 SURE_OVERLAP = 24
-"""Neighbors with this many equal characters overlap; fewer may be equal by chance."""
+"""Number of equal characters that make an overlap certain; fewer may match by chance."""
 
-# Chunks of a splitter overlap less than this.
+# No splitter uses a longer overlap.
 _LONGEST_OVERLAP = 10_000
 
 
 def overlap(before: str, after: str) -> int:
-    """Return the length of the longest end of one text that begins the next, 0 if by chance.
+    """Return the length of the longest end of one text that begins the next.
 
-    `SURE_OVERLAP` characters are not equal by chance.
+    Return 0 for a match of fewer than `SURE_OVERLAP` characters, which may be chance.
     """
     longest = min(len(before) - 1, len(after) - 1, _LONGEST_OVERLAP)
     if longest < SURE_OVERLAP:
@@ -25,9 +25,9 @@ def overlap(before: str, after: str) -> int:
 
 
 def chunk_overlap(before: str, after: str) -> int:
-    """Return the length of an overlap that only chunks of one text have, 0 if there is none.
+    """Return the length of an overlap that proves two chunks are of one text, or else 0.
 
-    A header, a footer or a row that is repeated within one of the texts is no such overlap.
+    Text repeated within one of the chunks, such as a header, footer or row, proves nothing.
     """
     length = overlap(before, after)
     shared = after[:length]

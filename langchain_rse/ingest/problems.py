@@ -1,4 +1,4 @@
-"""Looks through both stores for what is wrong with documents, without changing anything."""
+"""Scans both stores for problems, read-only."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,27 +35,27 @@ from langchain_rse.stores.vectorstores import LISTED
 from langchain_rse.stores.whole_documents import read_document
 
 PROBLEMS = {
-    "unreadable": "records that are missing, cannot be read, or do not fit their document",
-    "vectors": "vectors that are missing, or are of another store or embedding model",
-    "leftovers": "what interrupted calls have left: records and vectors of no current version",
-    "foreign_vectors": "vectors that other code wrote: queries that find one fail",
-    "indexes": "indexes of the docstore, such as for full text, that do not fit its records",
+    "unreadable": "records that are missing, corrupt or inconsistent with their document",
+    "vectors": "vectors that are missing, or belong to another store or embedding model",
+    "leftovers": "records and vectors of no current version, left by interrupted calls",
+    "foreign_vectors": "vectors written by other code (queries that find one fail)",
+    "indexes": "docstore indexes, such as the full-text index, that do not match the records",
 }
-"""The kinds of problems that two stores can have, each with its description."""
+"""The kinds of problems, with descriptions."""
 
-# Keys, records or documents in one call.
+# Keys, records or documents per call.
 _BATCH = 500
 
-# Family, name and version of a record; records of versions have no family.
+# Family, name and version in a record's key; records of versions have no family.
 _KEY = re.compile(r"(?:(manifest|answers|adopted)/)?([0-9a-f]{32})(?:/([^/]+)/.+)?")
 
 
 class Problem(NamedTuple):
-    """Problems of one kind with one document, or with no document that is known."""
+    """Problems of one kind with one document, or with an unknown document."""
 
-    kind: str  # one of `PROBLEMS`
-    items: list[str]  # keys of records, ids of vectors, or words
-    doc_id: str = ""  # if it is known
+    kind: str  # a key of `PROBLEMS`
+    items: list[str]  # keys of records, ids of vectors, or descriptions
+    doc_id: str = ""  # empty if unknown
 
     def __str__(self) -> str:
         name = f"document {self.doc_id!r}" if self.doc_id else self.items[0]
@@ -66,28 +66,28 @@ class Problem(NamedTuple):
 
 @dataclass
 class Scan:
-    """One look through two stores, in batches, and what `repair` is to do.
+    """One scan of both stores, in batches: the problems, and the work for `repair`.
 
-    The keys, and the ids of vectors, are listed before the manifests are read: a version that was
-    listed then, and that its manifest does not list now, is never written again.
+    Keys of records and ids of vectors are listed before manifests are read. So a listed version
+    that its manifest no longer mentions is never written again and may be removed.
 
     Attributes:
-        writer: Has the two stores.
+        writer: Holds the two stores.
         advance: Counts records on a progress bar.
-        problems: What is wrong.
-        notes: What could not be checked, or is left as it is; a set in order.
+        problems: The problems found.
+        notes: Checks that were not possible, and leftovers to keep; an ordered set.
         documents: Number of documents.
-        chunks: Number of their chunks.
-        unreadable: The errors of manifests that cannot be read, nor be written anew.
-        manifests: Lost manifests to write anew, each with the unreadable record that it replaces.
+        chunks: Number of chunks.
+        unreadable: Errors of corrupt manifests that cannot be restored.
+        manifests: Lost or corrupt manifests, restored from other records.
         unfinished: Manifests that list versions to remove.
-        damaged: Manifests of documents that cannot be read whole.
+        damaged: Manifests of documents whose text is incomplete.
         unlisted: Versions to remove that no manifest lists.
-        records: Records to remove, by their keys.
-        vectors: Vectors to remove, by their ids.
-        to_write: Documents to write again, each with its version.
+        records: Keys of records to remove.
+        vectors: Ids of vectors to remove.
+        to_write: Documents to write again, with their versions.
         adopted: Records of adopted vectors to write.
-        add_again: Ids of documents that have to be added, or adopted, again, by their keys.
+        add_again: Ids of documents that must be added, or adopted, again, by document key.
     """
 
     writer: Writer
@@ -106,13 +106,13 @@ class Scan:
     to_write: list[tuple[DocumentVersion, Version]] = field(default_factory=list)
     adopted: list[tuple[str, Document]] = field(default_factory=list)
     add_again: dict[str, str] = field(default_factory=dict)
-    # Names of the versions that have records, by the keys of their documents.
+    # Names of the versions that have records, by document key.
     _versions: dict[str, set[str]] = field(default_factory=dict)
-    # Keys of documents whose manifest cannot be read, or is to be written anew.
+    # Keys of documents whose manifest is lost or corrupt.
     _unknown: set[str] = field(default_factory=set)
 
     def run(self) -> None:
-        """Check the docstore's indexes and all records, then the vectors if they can be listed."""
+        """Check the docstore's indexes and records, then the vectors if they can be listed."""
         index_problems = find_index_problems(self.writer)
         if index_problems:
             self.problems.append(Problem("indexes", index_problems))
@@ -128,14 +128,14 @@ class Scan:
     # The docstore
 
     def _list_keys(self) -> tuple[list[str], list[str]]:
-        """List all keys; return those of answers and those of adopted vectors."""
+        """List all keys; return the keys of answers and of adopted vectors."""
         answers: list[str] = []
         adopted: list[str] = []
         for keys in batches(self.writer.docstore.yield_keys(), _BATCH):
             for key in keys:
                 match = _KEY.fullmatch(key)
                 if match is None:
-                    continue  # no record of a document
+                    continue  # not a record of a document
                 family, name, version = match.groups()
                 if family == "answers":
                     answers.append(key)
@@ -149,7 +149,7 @@ class Scan:
         return answers, adopted
 
     def _read_manifests(self, keys: Iterable[str]) -> dict[str, Record | Manifest]:
-        """Read manifests by the keys of their documents; None, or an error, without one."""
+        """Read manifests by document key; None if missing, an error if corrupt."""
         record_keys = {key: manifest_key(key) for key in dict.fromkeys(keys)}
         records = read_records(self.writer.docstore, list(record_keys.values()))
         manifests: dict[str, Record | Manifest] = {}
@@ -164,9 +164,9 @@ class Scan:
         return manifests
 
     def _check_documents(self, keys: Sequence[str]) -> None:
-        """Find what is wrong with documents, unless they are changed meanwhile."""
+        """Check documents; ignore problems of documents that change during the check."""
         manifests = self._read_manifests(keys)
-        found: dict[str, _Found] = {}
+        found: dict[str, _Findings] = {}
         for key, manifest in manifests.items():
             if isinstance(manifest, Manifest):
                 found[key] = self._check_document(manifest)
@@ -185,9 +185,9 @@ class Scan:
             if key not in changed:
                 self._keep(found[key])
 
-    def _check_document(self, manifest: Manifest) -> "_Found":
+    def _check_document(self, manifest: Manifest) -> "_Findings":
         """Compare a document with its manifest."""
-        found = _Found(manifest)
+        found = _Findings(manifest)
         current = manifest.current
         self.documents += 1
         listed = {version.name for version in manifest.versions}
@@ -197,30 +197,30 @@ class Scan:
                 if version.name in unlisted:
                     found.unlisted.append(version)
         abandoned = manifest.abandoned()
-        left_behind = [*manifest.garbage, *abandoned, *found.unlisted]
-        if left_behind:
-            found.note("leftovers", [version.name for version in left_behind])
+        leftovers_of_document = [*manifest.garbage, *abandoned, *found.unlisted]
+        if leftovers_of_document:
+            found.note("leftovers", [version.name for version in leftovers_of_document])
         if len(abandoned) < len(manifest.announced):
             self.notes[
-                f"document {manifest.doc_id!r} is being written, or a call that wrote it was "
-                "interrupted less than an hour ago"
+                f"document {manifest.doc_id!r} is being written, or a call that was writing it "
+                "was interrupted less than an hour ago"
             ] = None
         if current is None:
             return found
         self.chunks += current.chunks
         stored = read_document(self.writer.docstore, manifest)
-        for items in stored.wrong.values():
+        for items in stored.problems.values():
             found.note("unreadable", items)
         found.document = stored.document
         found.vectors = stored.vectors
         if self.writer.is_of_another_model(manifest):
-            found.note("vectors", ["of another embedding model"])
-        if current.adopted and not stored.wrong:
+            found.note("vectors", ["vectors of another embedding model"])
+        if current.adopted and not stored.problems:
             self._check_adopted(found, current)
         return found
 
-    def _keep(self, found: "_Found") -> None:
-        """Keep what is wrong with a document, and what is to be done."""
+    def _keep(self, found: "_Findings") -> None:
+        """Record the problems of a document and the work for `repair`."""
         manifest = found.manifest
         current = manifest.current
         for kind, items in found.problems.items():
@@ -239,8 +239,8 @@ class Scan:
             self.damaged.append(stored)
             self.add_again[manifest.key] = manifest.doc_id
 
-    def _check_adopted(self, found: "_Found", current: Version) -> None:
-        """Find adopted vectors whose records do not name their chunks."""
+    def _check_adopted(self, found: "_Findings", current: Version) -> None:
+        """Find adopted vectors whose records do not name the right chunk."""
         manifest = found.manifest
         chunk_of: dict[str, int | None] = dict.fromkeys(found.vectors)
         keys = [chunk_key(manifest.key, current.name, index) for index in range(current.chunks)]
@@ -262,7 +262,7 @@ class Scan:
                 found.adopted += [(key, wanted[key]) for key in wrong]
 
     def _check_without_manifest(self, key: str, manifest: Record | Manifest) -> None:
-        """Find the manifest of a document anew, or what has to be done without one."""
+        """Restore a lost or corrupt manifest, or record the work for `repair` without one."""
         names = self._versions[key]
         whole, doc_id = self._find_whole_version(key, names)
         if whole is not None:
@@ -288,9 +288,9 @@ class Scan:
                     self.records += version.docstore_keys(key)
 
     def _find_whole_version(self, key: str, names: Iterable[str]) -> tuple[Manifest | None, str]:
-        """Find the newest version of which all records are there; return its manifest.
+        """Find the newest complete version; return its manifest and the document's id.
 
-        Also returns the document's id if any record has it.
+        The manifest is None if no version is complete; the id is empty if no record contains it.
         """
         description_keys = [description_key(key, name) for name in names]
         descriptions = read_records(self.writer.docstore, description_keys)
@@ -312,10 +312,10 @@ class Scan:
 
     def _is_whole(self, manifest: Manifest) -> bool:
         stored = read_document(self.writer.docstore, manifest)
-        return not stored.wrong
+        return not stored.problems
 
     def _find_doc_id(self, key: str, names: Iterable[str]) -> str:
-        """Find the id of a document in the record of its first chunk; empty if there is none."""
+        """Find the id of a document in the record of its first chunk; empty if not found."""
         keys = [chunk_key(key, name, 0) for name in names]
         for record in read_records(self.writer.docstore, keys).values():
             if isinstance(record, Document):
@@ -325,7 +325,7 @@ class Scan:
         return ""
 
     def _check_answers(self, record_keys: Sequence[str]) -> None:
-        """Find answers of a model about documents that are gone."""
+        """Find language-model answers about documents that no longer exist."""
         owners = {key: key.rpartition("/")[2] for key in record_keys}
         manifests = self._read_manifests(owners.values())
         self._note_leftover_records(
@@ -333,7 +333,7 @@ class Scan:
         )
 
     def _check_adopted_records(self, record_keys: Sequence[str]) -> None:
-        """Find records of adopted vectors that cannot be read, or name no current version."""
+        """Find records of adopted vectors that are corrupt or name a version that is gone."""
         records = read_records(self.writer.docstore, record_keys)
         owners: dict[str, tuple[str, object]] = {}  # key and version of the document
         for key, record in records.items():
@@ -359,7 +359,7 @@ class Scan:
     def _is_gone(
         self, key: str, manifests: Mapping[str, Record | Manifest], version: object
     ) -> bool:
-        """True if a document, or a version of it, is surely known no more."""
+        """True if a document, or this version of it, certainly no longer exists."""
         manifest = manifests[key]
         if key in self._unknown or isinstance(manifest, CorruptRecordError):
             return False
@@ -371,10 +371,10 @@ class Scan:
 
     # The vector store
 
-    def _find_missing_vectors(self, documents: Iterable["_Found"]) -> None:
-        """Find the vectors of documents that are not in the store."""
+    def _find_missing_vectors(self, documents: Iterable["_Findings"]) -> None:
+        """Find vectors of documents that are missing in the vector store."""
         vectors = self.writer.vectors
-        by_vector: dict[str, _Found] = {}
+        by_vector: dict[str, _Findings] = {}
         for found in documents:
             by_vector.update(dict.fromkeys(found.vectors, found))
         for ids in batches(by_vector, vectors.batch_size):
@@ -382,7 +382,8 @@ class Scan:
             if existing is None:
                 name = type(vectors.vectorstore).__name__
                 self.notes[
-                    f"{name} cannot tell which vectors it has; missing ones are not found"
+                    f"{name} does not report which vectors exist, so missing vectors are not "
+                    "detected"
                 ] = None
                 return
             for vector in ids:
@@ -390,12 +391,13 @@ class Scan:
                     by_vector[vector].missing_vectors.append(vector)
 
     def _check_vectors(self) -> None:
-        """Find vectors of no known version, in a store that can be listed."""
+        """Find vectors of unknown versions, if the store can list its chunks."""
         vectors = self.writer.vectors
         if not vectors.adapter.can_list:
             name = type(vectors.vectorstore).__name__
             self.notes[
-                f"{name} cannot be listed, unlike {LISTED}: leftover vectors are not found"
+                f"{name} cannot list its chunks (supported: {LISTED}), so leftover vectors are not "
+                "detected"
             ] = None
             return
         for chunks in self._list_vectors():
@@ -409,13 +411,13 @@ class Scan:
             yield [chunk for chunk in chunks if namespace_in(chunk.metadata) == namespace]
 
     def _check_own_vectors(self, chunks: Iterable[Document]) -> None:
-        """Find vectors that this package has written for a version that no manifest lists."""
-        doc_ids: dict[str, tuple[str, object]] = {}  # ids and versions of documents, by vector
+        """Find vectors that this package wrote for versions that no manifest lists."""
+        doc_ids: dict[str, tuple[str, object]] = {}  # document id and version, by vector id
         for chunk in chunks:
             if VERSION in chunk.metadata and chunk.metadata.get(DOC_ID):
                 doc_ids[str(chunk.id)] = str(chunk.metadata[DOC_ID]), chunk.metadata[VERSION]
         manifests = self._read_manifests(document_key(doc_id) for doc_id, _ in doc_ids.values())
-        leftovers: dict[str, list[str]] = {}  # ids of vectors by ids of documents
+        leftovers: dict[str, list[str]] = {}  # vector ids by document id
         for vector, (doc_id, version) in doc_ids.items():
             if self._is_gone(document_key(doc_id), manifests, version):
                 leftovers.setdefault(doc_id, []).append(vector)
@@ -428,7 +430,7 @@ class Scan:
 
     def _find_foreign_vectors(self, chunks: Iterable[Document]) -> None:
         """Find vectors that other code wrote and that were not adopted."""
-        record_keys: dict[str, str] = {}  # by the ids of vectors
+        record_keys: dict[str, str] = {}  # by vector id
         for chunk in chunks:
             if VERSION not in chunk.metadata:
                 record_keys[str(chunk.id)] = adopted_key(str(chunk.id))
@@ -439,15 +441,15 @@ class Scan:
 
 
 @dataclass
-class _Found:
-    """What is wrong with a document."""
+class _Findings:
+    """The findings about one document."""
 
     manifest: Manifest
     problems: dict[str, list[str]] = field(default_factory=dict)  # items by kind
     unlisted: list[Version] = field(default_factory=list)
-    vectors: list[str] = field(default_factory=list)  # the ids that it should have
+    vectors: list[str] = field(default_factory=list)  # ids of its vectors, existing or missing
     missing_vectors: list[str] = field(default_factory=list)
-    document: DocumentVersion | None = None  # if all its text can be read
+    document: DocumentVersion | None = None  # None if its text is incomplete
     adopted: list[tuple[str, Document]] = field(default_factory=list)  # see `Scan.adopted`
 
     def note(self, kind: str, items: Sequence[str]) -> None:
@@ -459,7 +461,7 @@ class _Found:
 
 
 def find_index_problems(writer: Writer) -> list[str]:
-    """Say where the indexes of a docstore, for all namespaces, do not fit its records."""
+    """Describe where the docstore's indexes, over all namespaces, do not match its records."""
     store: Any = whole_store(writer.docstore)
     if not hasattr(store, "index_problems"):
         return []
@@ -468,7 +470,7 @@ def find_index_problems(writer: Writer) -> list[str]:
 
 
 def check_pair_record(writer: Writer, *, repair: bool) -> list[Problem]:
-    """Check that the two stores belong together; with ``repair``, they do from now on."""
+    """Check that the two stores belong together; with ``repair``, record that they do."""
     problems: list[Problem] = []
     record = read_records(writer.docstore, [PAIR_KEY])[PAIR_KEY]
     if isinstance(record, CorruptRecordError):

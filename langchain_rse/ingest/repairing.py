@@ -1,7 +1,7 @@
-"""Repairs what a scan has found wrong with two stores; it never removes text that it cannot read.
+"""Repairs the problems that a scan found; never removes text that it cannot read.
 
-It removes what manifests list as garbage, and what belongs to no document of a store in which all
-manifests can be read. All else is written again, or named to be added again.
+It removes versions that manifests list as garbage and, if all manifests are readable, records and
+vectors of unknown documents. Everything else is written again or reported as "add again".
 """
 
 from contextlib import suppress
@@ -24,7 +24,7 @@ def _as_damaged(manifest: Manifest) -> Manifest | None:
 
 
 def rebuild_indexes(writer: Writer) -> list[str]:
-    """Build the docstore's indexes anew if they do not fit its records; return what was wrong."""
+    """Rebuild the docstore's indexes if they do not match its records; return the problems."""
     problems = find_index_problems(writer)
     if problems:
         store: Any = whole_store(writer.docstore)
@@ -33,22 +33,21 @@ def rebuild_indexes(writer: Writer) -> list[str]:
 
 
 def check_repairable(scan: Scan) -> None:
-    """Refuse to repair a docstore that is empty, or that is not what it should be.
+    """Refuse to repair a docstore that is empty or mostly corrupt.
 
     Raises:
-        StoreMismatchError: If the docstore is empty, and the vector store is not.
+        StoreMismatchError: If the docstore is empty but the vector store is not.
         FormatError: If most manifests are in the format of another version of this package.
-        CorruptRecordError: If most manifests cannot be read.
+        CorruptRecordError: If most manifests are corrupt.
     """
     writer = scan.writer
     if scan.vectors and scan.documents == 0 and not scan.unreadable and not scan.manifests:
         vectors = counted(len(scan.vectors), "vector")
         store = type(writer.vectors.vectorstore).__name__
         raise StoreMismatchError(
-            f"the docstore {writer.docstore!r:.200} is empty, and {store} has {vectors} of "
-            "documents: is the path of the docstore right? No vector was removed. If the docstore "
-            "is lost, delete the collection with the vector store's own methods, and add the "
-            "documents again"
+            f"the docstore {writer.docstore!r:.200} is empty, but {store} has {vectors} of "
+            "documents. Check the path of the docstore. No vector was removed. If the docstore is "
+            "lost, delete the collection through the vector store and add the documents again"
         )
     unreadable = len(scan.unreadable)
     all_documents = scan.documents + len(scan.manifests) + unreadable
@@ -58,16 +57,16 @@ def check_repairable(scan: Scan) -> None:
                 raise error
         raise CorruptRecordError(
             f"{unreadable} of {counted(all_documents, 'document')} cannot be read "
-            f"({scan.unreadable[0]}). Nothing was repaired: restore a backup of the docstore, or "
-            "index the documents again, into a new docstore and a new collection"
+            f"({scan.unreadable[0]}). Nothing was repaired. Restore a backup of the docstore, or "
+            "index the documents again into a new docstore and a new collection"
         )
 
 
 def repair(scan: Scan) -> None:
-    """Repair what a scan has found, where it was not changed meanwhile."""
+    """Repair the problems of a scan; skip documents that have changed since."""
     writer = scan.writer
     for manifest in scan.manifests:
-        # A record that cannot be read counts as none.
+        # A corrupt record counts as missing.
         change(writer.docstore, [(manifest_key(manifest.key), None, manifest.to_document())])
     if not scan.unreadable:
         run(writer.remove_versions(scan.unlisted))
@@ -75,13 +74,13 @@ def repair(scan: Scan) -> None:
         writer.records.delete(scan.records)
     elif scan.unlisted or scan.vectors or scan.records:
         scan.notes[
-            "leftovers of unknown documents are not removed as long as manifests cannot be read: "
-            "add these documents again, then check again"
+            "leftovers of unknown documents were kept, because some manifests cannot be read. Add "
+            "those documents again, then check again"
         ] = None
     unfinished = writer.records.change_manifests(scan.unfinished, without_abandoned)
     run(writer.remove_garbage(unfinished.values()))
     writer.records.change_manifests(scan.damaged, _as_damaged)
     writer.records.write(scan.adopted)
     for document, version in scan.to_write:
-        with suppress(UnexpectedVersionError):  # the next scan finds what is wrong then
+        with suppress(UnexpectedVersionError):  # changed since: left to the next scan
             run(writer.write([document], {document.doc_id: version}, repair=True))

@@ -1,6 +1,6 @@
 """Guards against the accidental replacement of a stored document.
 
-Pure functions: the writer calls them with what it has read, before it announces a version.
+Pure functions, which the writer calls with stored data before it announces a version.
 """
 
 import re
@@ -14,11 +14,11 @@ from langchain_rse.stores.whole_documents import StoredText
 from langchain_rse.text.sentences import SPACED_ENDS, UNSPACED_ENDS
 
 ExpectedVersions = Mapping[str, Version | None]
-"""The version that each document must have when it is written, by its id; None for no version."""
+"""The version that each document must have before it is written, by id; None for no version."""
 
 _EXCERPT = 40
 
-# Any mark ends a sentence here, also before a small letter: what is left is only compared.
+# Any mark ends a sentence, even before a lowercase letter: sentences are only compared here.
 _END_OF_LINE = re.compile(r"[\r\n]+")
 _END_OF_SENTENCE = re.compile(rf"(?<![{SPACED_ENDS}])[{SPACED_ENDS}]+(?=\s|\Z)|[{UNSPACED_ENDS}]")
 
@@ -27,28 +27,28 @@ class UnexpectedVersionError(Exception):
     """A document does not have the version that the caller expects."""
 
     def __init__(self, doc_id: str) -> None:
-        super().__init__(f"document {doc_id!r} was changed by another call meanwhile")
+        super().__init__(f"another call changed document {doc_id!r} at the same time")
         self.doc_id = doc_id
 
 
 def is_expected(document: DocumentVersion, manifest: Manifest, expected: ExpectedVersions) -> bool:
-    """True if no other call has changed a document since the caller read it."""
+    """True if no other call changed a document since the caller read it."""
     if manifest.current == expected[document.doc_id]:
         return True
-    return document.version.has_content_of(manifest.current)  # writing the same is no change
+    return document.version.has_content_of(manifest.current)  # rewriting equal content is fine
 
 
 def check_adopted(document: DocumentVersion, manifest: Manifest) -> None:
-    """Refuse to adopt a document that was added with ``add_documents`` as well."""
+    """Refuse to adopt a document that was added with ``add_documents``."""
     if manifest.current is not None and not manifest.current.adopted:
         raise AdoptionError(
-            f"document {document.doc_id!r}: it was added with add_documents as well; the chunks of "
+            f"document {document.doc_id!r} was already added with add_documents, so the chunks of "
             "this index would be a second version. Delete one of the two"
         )
 
 
 def may_be_continuation(document: DocumentVersion, manifest: Manifest) -> bool:
-    """True if the stored text has to be read to tell whether a document is a piece of it."""
+    """True if only the stored text can tell whether a document is a continuation of it."""
     current = manifest.current
     if current is None or current.adopted:
         return False
@@ -56,20 +56,20 @@ def may_be_continuation(document: DocumentVersion, manifest: Manifest) -> bool:
 
 
 def reject_continuation(document: DocumentVersion, stored: StoredText) -> None:
-    """Refuse to replace a document by one whose pages or text look like a later piece of it."""
+    """Refuse to replace a document with a continuation of it, judged by pages or text."""
     problem = _sign_of_continuation(document, stored)
     if problem:
         raise ValueError(
-            f"document {document.doc_id!r} would be replaced by what looks like a later piece "
-            f"of it: {problem}. To add to the end of it, add_documents(docs, append=True); or "
-            f"give all parts in one call. To replace it, delete([{document.doc_id!r}]) first"
+            f"document {document.doc_id!r} is stored, and the new text looks like a continuation "
+            f"of it: {problem}. To append, add_documents(docs, append=True), or pass all parts in "
+            f"one call. To replace the document, delete([{document.doc_id!r}]) first"
         )
 
 
 def is_unrelated(document: DocumentVersion, stored: StoredText) -> bool:
-    """True if a document has no sentence or line in common with what it replaces.
+    """True if a document shares no sentence or line with the text it replaces.
 
-    False if both begin alike, as after a change in a long sentence, or one of them is empty.
+    False if both begin alike, as after an edit in a long sentence, or if one of them is empty.
     """
     if _begins_alike(document.text, stored.text):
         return False
@@ -81,7 +81,7 @@ def is_unrelated(document: DocumentVersion, stored: StoredText) -> bool:
 
 
 def _sentences(text: str) -> set[str]:
-    """The sentences of a text, and its lines, since a line break may be within a sentence."""
+    """Return the sentences of a text and of its lines, as a sentence may span lines."""
     found: set[str] = set()
     lines = _END_OF_LINE.split(text)
     for line_or_text in [*lines, text]:
@@ -93,7 +93,7 @@ def _sentences(text: str) -> set[str]:
 
 
 def _sign_of_continuation(document: DocumentVersion, stored: StoredText) -> str:
-    """Describe why a document looks like a later piece of what is stored; empty if it does not."""
+    """Describe why a document looks like a continuation; empty if it does not."""
     first_metadata = dict(document.metadata)
     if document.parts:
         _, _, metadata_of_part = document.parts[0]
@@ -107,7 +107,7 @@ def _sign_of_continuation(document: DocumentVersion, stored: StoredText) -> str:
         return ""
     text = document.text
     if not _begins_alike(text, stored.text) and overlap(stored.text, text):
-        return f"it begins with the end of what is stored, {text[:_EXCERPT]!r}"
+        return f"it begins with the end of the stored text, {text[:_EXCERPT]!r}"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Makes one text of each document: joins its parts, splits it, and sorts their metadata."""
+"""Prepares documents: joins their parts, splits the text, and separates shared metadata."""
 
 import bisect
 import itertools
@@ -28,52 +28,52 @@ from langchain_rse.stores.records import (
 )
 from langchain_rse.text.quoting import first_few
 
-# Part of every version's name: raised if this package stores the same text in another way.
+# Part of every version's name. Increase it when the same text is stored in another way.
 _FORMAT = "3"
 
-# Numbers named in a message.
+# Numbers named in a message, at most.
 _NAMED = 3
 
 PART_NUMBERS = ("page", "page_number", "slide", "row", "seq_num")
-"""Metadata in which loaders number the parts of a document."""
+"""Metadata fields in which loaders number the parts of a document."""
 
 _RULES = TypeAdapter(dict[str, Rule], config=ConfigDict(title="metadata_rules"))
 
 IdOrigin = Literal["ids", "metadata", "source", "text"]
-"""Where a document's id is from: ``ids=``, metadata ``doc_id`` or ``Document.id``, metadata
+"""Origin of a document's id: ``ids=``, metadata ``doc_id`` or ``Document.id``, metadata
 ``source``, or a digest of its text."""
 
 
 @dataclass
 class SourceDocument:
-    """A document as it was given."""
+    """A document as the caller passed it."""
 
     doc_id: str
-    parts: list[Document]  # such as pages, in their order
+    parts: list[Document]  # such as pages, in order
     id_origin: IdOrigin = "ids"
-    stored: int = 0  # how many parts, from the first, are stored already
-    is_separate: bool = False  # its source has other documents, such as the rows of a table
+    stored: int = 0  # number of leading parts that are already stored
+    is_separate: bool = False  # True if its source holds more documents, such as table rows
 
 
 @runtime_checkable
 class HeaderMaker(Protocol):
-    """Makes headers, see `langchain_rse.headers`."""
+    """Makes headers; see `langchain_rse.headers`."""
 
     def make(
         self, documents: Sequence[DocumentVersion], docstore: DocStore, advance: Advance
     ) -> Steps[list[DocumentVersion]]:
-        """Put headers in front of documents and their chunks; return these in their order.
+        """Add headers to documents and their chunks; return the documents in the same order.
 
-        The ``docstore`` keeps a model's answers; ``advance`` counts them.
+        The ``docstore`` caches a model's answers; ``advance`` counts them.
         """
 
 
-def with_headers(document: DocumentVersion, above: str, in_front: Iterable[str]) -> DocumentVersion:
-    """Add to a document the header above its segments, and those embedded before its chunks."""
+def with_headers(document: DocumentVersion, shown: str, embedded: Iterable[str]) -> DocumentVersion:
+    """Set the header above a document's segments and the headers embedded with its chunks."""
     chunks: list[Chunk] = []
-    for chunk, header in zip(document.chunks, in_front, strict=True):
+    for chunk, header in zip(document.chunks, embedded, strict=True):
         chunks.append(chunk._replace(header=header))
-    return replace(document, chunks=chunks, header=above)
+    return replace(document, chunks=chunks, header=shown)
 
 
 # Splitting
@@ -82,18 +82,19 @@ def with_headers(document: DocumentVersion, above: str, in_front: Iterable[str])
 def split_document(
     source: SourceDocument, splitter: Splitter, separator: str, rules: Mapping[str, Rule]
 ) -> tuple[DocumentVersion, int]:
-    """Join the parts of a document, with a separator between two, and split its text.
+    """Join the parts of a document with a separator, and split the text.
 
-    Returns the document, which `with_name` names, and the number of chunks that were dropped.
+    Returns the document, still without a version name (see `with_name`), and the number of chunks
+    that were dropped.
     """
     doc_id = source.doc_id
     text = separator.join(part.page_content for part in source.parts)
     spans, contained = _split(text, splitter, doc_id)
 
-    left_out = WRITTEN | _dropped(rules)
-    metadata_of_parts = [_without(left_out, part.metadata) for part in source.parts]
-    metadata_of_spans = [_without(left_out, span.metadata) for span in spans]
-    # Metadata that a splitter gives to chunks does not hold for the whole document.
+    excluded = WRITTEN | _dropped(rules)
+    metadata_of_parts = [_without(excluded, part.metadata) for part in source.parts]
+    metadata_of_spans = [_without(excluded, span.metadata) for span in spans]
+    # Metadata that the splitter adds to chunks never holds for the whole document.
     names_in_spans = set(itertools.chain.from_iterable(metadata_of_spans))
     shared, changing, stored_rules = sort_metadata(
         metadata_of_parts, rules, doc_id, changing=names_in_spans
@@ -138,7 +139,7 @@ def _split(text: str, splitter: Splitter, doc_id: str) -> tuple[list[Span], int]
 
 
 def _dropped(rules: Mapping[str, Rule]) -> set[str]:
-    """The names of metadata fields that are not stored."""
+    """Return the names of metadata fields that are not stored."""
     return {name for name, rule in rules.items() if rule == "drop"}
 
 
@@ -147,7 +148,7 @@ def _without(names: Collection[str], metadata: Mapping[str, Any]) -> dict[str, A
 
 
 def _starts(parts: Sequence[Document], separator: str) -> list[int]:
-    """Where the parts of a document start in its text."""
+    """Return the start of each part in the document's text."""
     starts: list[int] = []
     start = 0
     for part in parts:
@@ -159,7 +160,7 @@ def _starts(parts: Sequence[Document], separator: str) -> list[int]:
 def _parts(
     parts: Sequence[Document], starts: Sequence[int], changing: Sequence[Mapping[str, Any]]
 ) -> Sequence[Part]:
-    """Describe the parts of a document; empty if it is one part without metadata of its own."""
+    """Describe the parts of a document; empty for a single part without separate metadata."""
     if len(parts) == 1 and not changing:
         return ()
     described: list[Part] = []
@@ -176,10 +177,10 @@ def _metadata_along(
     metadata_of_parts: Sequence[Mapping[str, Any]],
     metadata_of_span: Mapping[str, Any],
 ) -> Sequence[tuple[int, Mapping[str, Any]]]:
-    """The metadata along a chunk, from the parts that it lies in and from its splitter."""
+    """Collect the metadata along a chunk, from its parts and from the splitter."""
     if not metadata_of_parts:
         return [(0, metadata_of_span)] if metadata_of_span else ()
-    # White space at the ends of a chunk counts for no part.
+    # White space at the ends of a chunk is ignored.
     first_character = start + len(chunk) - len(chunk.lstrip() or chunk)
     last_character = start + len(chunk.rstrip() or chunk) - 1
     first_part = bisect.bisect_right(part_starts, first_character) - 1
@@ -192,7 +193,7 @@ def _metadata_along(
 
 
 def with_name(document: DocumentVersion, namespace: str) -> DocumentVersion:
-    """Name a document's version by a digest of all that is written of the document."""
+    """Name a document's version by a digest of everything that is stored."""
     content: list[Any] = [
         document.text,
         document.header,
@@ -205,7 +206,7 @@ def with_name(document: DocumentVersion, namespace: str) -> DocumentVersion:
         changes: list[Any] = []
         for offset, metadata in chunk.metadata:
             changes.append([offset, _in_order(metadata)])
-        # The embedded text has the header row of a table.
+        # The embedded text contains a table's header row.
         content.append([chunk.start, chunk.embedded_text, chunk.header, changes])
     encoded = encode_json(content, f"document {document.doc_id!r}")
     name = version_name(namespace, _FORMAT, encoded)
@@ -213,7 +214,7 @@ def with_name(document: DocumentVersion, namespace: str) -> DocumentVersion:
 
 
 def _in_order(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The same metadata, ordered by name."""
+    """Return the metadata ordered by name."""
     return dict(sorted(metadata.items(), key=lambda item: str(item[0])))
 
 
@@ -221,7 +222,7 @@ def _in_order(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_rules(rules: Mapping[str, Rule] | None) -> dict[str, Rule]:
-    """Check rules; a ``ValueError`` if they are no mapping, or one is unknown."""
+    """Check rules; raise a ``ValueError`` if one is unknown or they are not a mapping."""
     return _RULES.validate_python(rules or {})
 
 
@@ -234,9 +235,12 @@ def sort_metadata(
 ) -> tuple[dict[str, Any], list[dict[str, Any]], dict[str, Rule]]:
     """Separate metadata of the whole document from metadata that changes between its parts.
 
-    Fields with the rule ``"same"`` hold for all parts if one part has them (None counts as none);
-    fields in ``changing`` change in any case. Returns the metadata of the document; that of each
-    part, or an empty list if no part has any; and the rules to store, without default ones.
+    A field with the rule ``"same"`` holds for all parts if any part has it (None counts as
+    missing). Fields in ``changing`` always count as changing.
+
+    Returns:
+        The document's metadata; the metadata of each part, or an empty list if no part has any;
+        and the rules to store, without default rules.
     """
     dropped = _dropped(rules)
     kept_parts = [_without(dropped, part) for part in parts]
@@ -253,44 +257,44 @@ def sort_metadata(
         if is_shared and name not in changing:
             shared[name] = value
 
-    own_metadata = [_without(shared, part) for part in kept_parts]
-    names = {*shared, *changing, *itertools.chain.from_iterable(own_metadata)}
-    own_rules = sorted(rules.items() - DEFAULT_RULES.items())
-    stored_rules = {name: rule for name, rule in own_rules if name in names}
-    return shared, own_metadata if any(own_metadata) else [], stored_rules
+    part_metadata = [_without(shared, part) for part in kept_parts]
+    names = {*shared, *changing, *itertools.chain.from_iterable(part_metadata)}
+    custom_rules = sorted(rules.items() - DEFAULT_RULES.items())
+    stored_rules = {name: rule for name, rule in custom_rules if name in names}
+    return shared, part_metadata if any(part_metadata) else [], stored_rules
 
 
 def _different(name: str, values: Sequence[Any], doc_id: str) -> list[Any]:
-    """The different ones among the values of a metadata field."""
+    """Return the distinct values of a metadata field."""
     different: dict[str, Any] = {}
     for value in values:
-        # Compared as JSON, since arrays, for example, cannot be compared.
+        # Compared as JSON, because some values, such as arrays, have no plain equality.
         different[encode_json({name: value}, f"metadata of document {doc_id!r}")] = value
     return list(different.values())
 
 
 def _same_value(name: str, values: Sequence[Any], doc_id: str) -> Any:  # noqa: ANN401
-    """The value of a field with the rule ``"same"``; a ValueError if there are several."""
+    """Return the value of a field with the rule ``"same"``; raise a ValueError for several."""
     different = _different(name, [value for value in values if value is not None], doc_id)
     if len(different) > 1:
         raise ValueError(
-            f"document {doc_id!r}: {name!r} must be the same in all of its parts, as "
-            f"metadata_rules says, but is {different[0]!r} in one and {different[1]!r} in another. "
-            "Give different documents different ids (ids= or metadata['doc_id']); or give "
-            f"another rule: {', '.join(get_args(Rule))}"
+            f"document {doc_id!r}: metadata_rules requires the same {name!r} in all parts, but one "
+            f"has {different[0]!r} and another {different[1]!r}. If the parts are different "
+            "documents, give each its own id (ids= or metadata['doc_id']); otherwise set another "
+            f"rule: {', '.join(get_args(Rule))}"
         )
     return different[0] if different else None
 
 
 class Numbers(NamedTuple):
-    """A metadata field that is a whole number in each part, and these numbers."""
+    """A metadata field that holds an integer in every part, with the integers."""
 
     field: str
     values: list[int]
 
 
 def out_of_order(parts: Sequence[Mapping[str, Any]], rules: Mapping[str, Rule]) -> list[str]:
-    """Describe where whole numbers in fields with the rule ``"range"`` do not rise by one."""
+    """Describe where integers in fields with the rule ``"range"`` do not rise by one."""
     problems: list[str] = []
     for name, values in numbered(parts, rules):
         jumps: list[str] = []
@@ -303,7 +307,7 @@ def out_of_order(parts: Sequence[Mapping[str, Any]], rules: Mapping[str, Rule]) 
 
 
 def part_numbers(parts: Sequence[Mapping[str, Any]], rules: Mapping[str, Rule]) -> Numbers | None:
-    """The numbers of parts, in the first field that numbers all of them; None if none does."""
+    """Return the first field that numbers all parts; None if no field does."""
     fields = numbered(parts, rules, PART_NUMBERS)
     return fields[0] if fields else None
 
@@ -311,7 +315,7 @@ def part_numbers(parts: Sequence[Mapping[str, Any]], rules: Mapping[str, Rule]) 
 def numbered(
     parts: Sequence[Mapping[str, Any]], rules: Mapping[str, Rule], more: Collection[str] = ()
 ) -> list[Numbers]:
-    """The fields with the rule ``"range"``, and ``more``, that are whole numbers in all parts."""
+    """Return fields that hold integers in all parts: with the rule ``"range"``, or in ``more``."""
     names: dict[str, None] = {}
     for name, rule in {**DEFAULT_RULES, **rules}.items():
         if rule == "range":
@@ -327,5 +331,5 @@ def numbered(
 
 
 def is_whole_number(value: object) -> TypeGuard[int]:
-    """True if a metadata value is an integer, also one of numpy."""
+    """True if a metadata value is an integer, including numpy integers."""
     return type(value) is int or isinstance(value, np.integer)

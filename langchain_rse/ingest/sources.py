@@ -1,4 +1,4 @@
-"""Reads the documents that a call was given, in batches, and gives each its id."""
+"""Reads the documents of a call in batches and assigns their ids."""
 
 import itertools
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
@@ -12,25 +12,25 @@ from langchain_rse.ingest.source_documents import IdOrigin, SourceDocument, is_w
 from langchain_rse.stores.records import DOC_ID, digest
 from langchain_rse.text.quoting import join_surrogates
 
-# Characters that are read ahead and written together; each document counts at least 1,000.
+# Size of a batch in characters; each document counts for at least 1,000.
 _CHARACTERS_AHEAD = 1_000_000
 _LEAST_CHARACTERS = 1_000
 
-# The fields in which loaders number the rows of tables and the records of JSON files, with the
-# words for them in ids. Each row or record is a document of its own.
+# Fields in which loaders number table rows and JSON records, with the word used in ids. Each row
+# or record is a separate document.
 _NUMBERED = {"row": "row", "seq_num": "record"}
 
-# Hexadecimal digits of the digest that tells apart separate documents of one source.
+# Length of the digest in the ids of separate documents of one source, in hexadecimal digits.
 _DIGITS = 12
 
 
 class Reader:
-    """Reads documents in batches: a sequence grouped by ids, an iterator as it comes.
+    """Reads documents in batches: a sequence is grouped by id, an iterator is read in order.
 
     Attributes:
-        length: The number of characters of all documents; None if it is unknown.
-        separate: True if each LangChain Document is a document, False if those with one id are
-            parts of one; None: True for rows of tables and records of JSON files.
+        length: Number of characters of all documents; None if unknown.
+        separate: True if each LangChain Document is a separate document, False if Documents with
+            the same id are parts of one document. None: True for table rows and JSON records only.
         is_at_end: True after the last batch was read.
     """
 
@@ -56,12 +56,12 @@ class Reader:
             self._sources = self._read(documents)
 
     def next_batch(self) -> Steps[list[SourceDocument]]:
-        """Read some documents; async code reads in a thread or awaits them."""
+        """Read the next batch; in async code, in a thread or by awaiting an async iterator."""
         return call(self._next_batch, self._anext_batch)
 
     def _next_batch(self) -> list[SourceDocument]:
         if isinstance(self._sources, AsyncIterator):
-            raise TypeError("documents is an async iterator; use aadd_documents")
+            raise TypeError("documents is an async iterator. Use aadd_documents")
         batch: list[SourceDocument] = []
         room = _CHARACTERS_AHEAD
         for source in self._sources:
@@ -86,7 +86,7 @@ class Reader:
         return batch
 
     def _read_grouped(self, documents: Sequence[Document]) -> Iterator[SourceDocument]:
-        """Read all documents, then give those with the same id one after the other."""
+        """Read all documents and group them by id."""
         groups: dict[str, list[SourceDocument]] = {}
         length = 0
         for document in documents:
@@ -113,7 +113,7 @@ class Reader:
         given = next(self._ids, None)
         if not isinstance(given, str) or not given:
             raise ValueError(
-                f"ids must have one id for each document, a string that is not empty; got {given!r}"
+                f"ids must contain one id for each document, a non-empty string; got {given!r}"
             )
         return identified(document, given, separate=self.separate)
 
@@ -121,23 +121,25 @@ class Reader:
         if self._ids is None:
             return
         for _ in self._ids:
-            raise ValueError("ids must have one id for each document; got more ids than documents")
+            raise ValueError(
+                "ids must contain one id for each document; got more ids than documents"
+            )
 
 
 def _size(source: SourceDocument) -> int:
-    """What a document counts in a batch."""
+    """Return the size that a document counts for in a batch."""
     return max(len(source.parts[0].page_content), _LEAST_CHARACTERS)
 
 
 def identified(
     document: Document, given: str | None = None, *, separate: bool | None = None
 ) -> SourceDocument:
-    """Give a document its id: ``given``, or by its metadata, or a digest of its text.
+    """Assign a document its id: ``given``, or from its metadata, or a digest of its text.
 
-    ``separate`` is that of `Reader`.
+    For ``separate``, see `Reader`.
     """
     if not isinstance(document, Document):
-        raise TypeError(f"documents must be a list of Documents; got {document!r:.200} in it")
+        raise TypeError(f"documents must be a list of Documents; it contains {document!r:.200}")
     with suppress(RecursionError):  # metadata that is nested too deep is refused later
         joined = {
             "page_content": join_surrogates(document.page_content),
@@ -162,13 +164,13 @@ def identified(
         return SourceDocument(str(source), [document], "source")
     if row is not None:
         return SourceDocument(f"{source}, {row}", [document], "source", is_separate=True)
-    # A number in the order of one call would be taken again in the next one.
+    # A digest, because a running number would be reused by the next call.
     entry_id = f"{source}, {text_id[:_DIGITS]}"
     return SourceDocument(entry_id, [document], "text", is_separate=True)
 
 
 def _row(document: Document) -> str | None:
-    """Name the row or record that a document is, such as ``"row 17"``; None if it is none."""
+    """Return ``"row 17"`` or ``"record 17"`` for a table row or JSON record; None for others."""
     for field, word in _NUMBERED.items():
         number = document.metadata.get(field)
         if is_whole_number(number):

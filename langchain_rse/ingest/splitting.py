@@ -1,7 +1,7 @@
 """Converts the chunks of any text splitter to spans that tile the text.
 
-A splitter returns the texts of chunks. RSE needs to know where they lie in the document, so that
-neighboring chunks can be joined again without a gap, an overlap or a lost character.
+A splitter returns only the texts of chunks. RSE also needs their positions, so that it can join
+neighboring chunks without a gap, an overlap or a lost character.
 """
 
 import re
@@ -20,15 +20,15 @@ from langchain_rse.ingest.markup import start_of_tags
 from langchain_rse.text.quoting import first_few
 
 _EXCERPT = 60
-# The most letters and digits that may be in no chunk, such as separators: in one place or, if there
-# are more in all places together, as a share of the text.
+# Letters and digits that chunks may omit, such as separators: this many in one place, and this
+# share of the text in total.
 _MOST_DROPPED = 100
 _MOST_DROPPED_SHARE = 0.1
-# Splitters for Markdown put this between sections of the same heading, which is not in the chunk.
+# Markdown splitters put this between sections under one heading and omit the heading.
 _SEAM = "  \n"
-# The characters before the first letter of a heading: indentation, marks and symbols.
+# Characters before the first letter of a heading, at most: indentation, marks and symbols.
 _LONGEST_MARK = 1000
-# The most letters and digits before a heading in the text that is in no chunk, such as another one.
+# Letters and digits before a heading in omitted text, at most; for example, another heading.
 _LONGEST_HEADING = 10_000
 _MARKDOWN_HEADING = re.compile(r"(?m)^[ \t]*#{1,6}[ \t].*$")
 
@@ -37,8 +37,8 @@ _MARKDOWN_HEADING = re.compile(r"(?m)^[ \t]*#{1,6}[ \t].*$")
 class Splitter(Protocol):
     """A text splitter, such as LangChain's ``TextSplitter``.
 
-    A splitter that knows where its chunks lie may also have a method ``split_spans(text)``, which
-    returns a list of `Span` and is used instead.
+    A splitter that knows the positions of its chunks may also have a method
+    ``split_spans(text)`` that returns a list of `Span`; it is then used instead.
     """
 
     def split_text(self, text: str) -> Sequence[str] | Sequence[Document]:
@@ -46,18 +46,17 @@ class Splitter(Protocol):
 
 
 class Span(NamedTuple):
-    """A chunk's place in its document, and what is embedded for it."""
+    """A chunk's range in its document and the text to embed for it."""
 
-    start: int  # first character of the chunk in the text
-    end: int  # the character after the last, where the next span starts
-    # The chunk as the splitter gave it, with overlap and `table_header`, if there are any.
-    embedded_text: str
-    metadata: Mapping[str, Any] = MappingProxyType({})  # such as the headings above it
-    table_header: str = ""  # the header row of the table that it begins in, after that row
+    start: int  # position of the first character
+    end: int  # position after the last character, where the next span starts
+    embedded_text: str  # the splitter's chunk, including any overlap and `table_header`
+    metadata: Mapping[str, Any] = MappingProxyType({})  # such as the headings above the chunk
+    table_header: str = ""  # header row of a table that began in an earlier chunk
 
 
 def check_splitter(splitter: Any) -> Splitter:  # noqa: ANN401 - checked here
-    """Return an object that can split texts into spans; else an error says what is wrong."""
+    """Return the splitter if it can be used; otherwise raise a TypeError or SplittingError."""
     if isinstance(splitter, type) or not callable(getattr(splitter, "split_text", None)):
         raise TypeError(
             "text_splitter must be an object with a method split_text(text), such as "
@@ -65,31 +64,35 @@ def check_splitter(splitter: Any) -> Splitter:  # noqa: ANN401 - checked here
         )
     if isinstance(splitter, RecursiveJsonSplitter):
         raise SplittingError(
-            "RecursiveJsonSplitter rewrites the JSON, so its chunks are not in the text. Use "
+            "RecursiveJsonSplitter rewrites the JSON, so the text does not contain its chunks. Use "
             "RecursiveCharacterTextSplitter(separators=['},', '],', ',', ' ', ''], "
-            "keep_separator='end') on the text"
+            "keep_separator='end') instead"
         )
     return cast("Splitter", splitter)
 
 
 def warn_of_contained(contained: int, splitter: Splitter) -> None:
-    """Warn of chunks that were dropped, if there are any."""
+    """Warn if chunks inside other chunks were dropped."""
     if contained:
         warn(
-            f"{type(splitter).__name__} returned {contained} chunk(s) that lie wholly inside "
-            "another chunk; they add nothing and were dropped"
+            f"{type(splitter).__name__} returned {contained} chunk(s) that are fully contained in "
+            "another chunk; they were dropped"
         )
 
 
 def find_spans(text: str, splitter: Splitter) -> tuple[list[Span], int]:
     """Split a text into spans that tile it, with any splitter that keeps its letters and digits.
 
-    The text is cut where chunks start. Text between two chunks belongs to the first, but a heading
-    that the splitter moved into a chunk's metadata belongs to that chunk.
+    The text is cut at the start of each chunk. Text between two chunks belongs to the first, except
+    a heading that the splitter moved into the metadata of the second.
 
-    Returns the spans in the order of the text, and the number of chunks that were dropped because
-    they lie wholly inside another one. A SplittingError if a chunk cannot be found, or if more than
-    100 letters and digits are left out, and these are in one place or more than a tenth of all.
+    Returns:
+        The spans in text order, and the number of chunks dropped because another chunk contains
+        them.
+
+    Raises:
+        SplittingError: If the text does not contain a chunk, or if the chunks omit more than 100
+            letters and digits in one place or, beyond 100, more than a tenth of the text in total.
     """
     check_splitter(splitter)
     if not text:
@@ -114,7 +117,7 @@ def _as_document(chunk: str | Document) -> Document:
 
 
 def _check_tiling(spans: Sequence[Span], length: int, name: str) -> None:
-    """Refuse spans of a splitter that do not tile a text of this length."""
+    """Refuse spans that do not tile a text of this length."""
     end = 0
     is_tiled = True
     for span in spans:
@@ -123,42 +126,42 @@ def _check_tiling(spans: Sequence[Span], length: int, name: str) -> None:
         end = span.end
     if not is_tiled or end != length:
         raise SplittingError(
-            f"the spans that {name}.split_spans returned do not tile the text: each must start "
-            f"where the one before ends, the first at 0, and the last end at {length}; got "
+            f"the spans from {name}.split_spans do not tile the text: the first must start at 0, "
+            f"each next one where the previous one ends, and the last must end at {length}; got "
             + first_few(f"{span.start} to {span.end}" for span in spans)
         )
 
 
 def _place(text: str, chunks: Sequence[Document], name: str) -> Placement:
-    """Find where chunks lie in the text; a SplittingError if one cannot be found."""
+    """Locate the chunks in the text; raise a SplittingError if one cannot be found."""
     texts = [chunk.page_content for chunk in chunks]
     placement = align(text, texts)
     if isinstance(placement, int) and _moves_headings(chunks):
         placement = align(text, [chunk.replace(_SEAM, UNKNOWN) for chunk in texts])
     if isinstance(placement, int):
         raise SplittingError(
-            f"chunk {placement} of {len(chunks)} that {name} returned, "
-            f"{texts[placement][:_EXCERPT]!r}, is not in the text after the chunks before it: the "
-            "splitter rewrites, reorders or invents text. Use one that keeps it, such as "
-            "RecursiveCharacterTextSplitter, for HTML its from_language('html') or "
-            "HTMLSectionSplitter; with a regular expression, set keep_separator=True"
+            f"chunk {placement} of {len(chunks)} from {name}, "
+            f"{texts[placement][:_EXCERPT]!r}, was not found in the text after the earlier chunks: "
+            "the splitter rewrites, reorders or invents text. Use a splitter that keeps the text, "
+            "such as RecursiveCharacterTextSplitter; for HTML, its from_language('html') or "
+            "HTMLSectionSplitter. With a regular expression as separator, set keep_separator=True"
         )
     return placement
 
 
 def _moves_headings(chunks: Sequence[Document]) -> bool:
-    """True if the splitter gives its chunks metadata, which may be headings of the text."""
+    """True if chunks have metadata, which may contain headings removed from the text."""
     return any(chunk.metadata for chunk in chunks)
 
 
 def _check_dropped(text: str, chunks: Sequence[Document], placement: Placement, name: str) -> None:
-    """Refuse a splitter that leaves text out of chunks and of their metadata."""
-    dropped: list[tuple[int, Gap]] = []  # each gap after its number of letters and digits
+    """Refuse a splitter that omits text from both chunks and metadata."""
+    dropped: list[tuple[int, Gap]] = []  # number of letters and digits omitted, and the gap
     moves_headings = _moves_headings(chunks)
     for number, gap in placement.gaps.items():
         content = gap.content
         if moves_headings:
-            # Headings without text below them are in no chunk's metadata.
+            # No chunk's metadata contains headings without text below them.
             content = _without_headings(content, _markdown_headings(text, gap))
         for heading in _headings(chunks[number]) if number < len(chunks) else []:
             content = content.replace(heading, "", 1)
@@ -169,15 +172,15 @@ def _check_dropped(text: str, chunks: Sequence[Document], placement: Placement, 
     longest, gap = max(dropped)
     if longest > _MOST_DROPPED or total > _MOST_DROPPED_SHARE * len(fold(text)):
         raise SplittingError(
-            f"{name} left {total} letters and digits of the text out of its chunks, in "
-            f"{len(dropped)} place(s), such as {text[gap.start : gap.end][:_EXCERPT]!r}. Use one "
-            "that keeps the text, such as RecursiveCharacterTextSplitter, or set "
+            f"the chunks from {name} omit {total} letters and digits of the text in "
+            f"{len(dropped)} place(s), such as {text[gap.start : gap.end][:_EXCERPT]!r}. Use a "
+            "splitter that keeps the text, such as RecursiveCharacterTextSplitter, or set "
             "keep_separator=True"
         )
 
 
 def _markdown_headings(text: str, gap: Gap) -> list[str]:
-    """The folded Markdown headings of a gap, in their order."""
+    """Return the folded Markdown headings of a gap, in order."""
     first = max(gap.start - _LONGEST_MARK, 0)
     line_break = text.rfind("\n", first, gap.start)
     if line_break >= 0:
@@ -186,7 +189,7 @@ def _markdown_headings(text: str, gap: Gap) -> list[str]:
 
 
 def _without_headings(content: str, headings: Sequence[str]) -> str:
-    """Remove headings, given in their order, from folded text."""
+    """Remove headings, given in order, from folded text."""
     kept: list[str] = []
     reached = 0
     for heading in headings:
@@ -199,7 +202,7 @@ def _without_headings(content: str, headings: Sequence[str]) -> str:
 
 
 def _headings(chunk: Document) -> list[str]:
-    """The folded texts in the metadata of a chunk."""
+    """Return the folded strings in a chunk's metadata."""
     headings: list[str] = []
     for value in chunk.metadata.values():
         heading = fold(value) if isinstance(value, str) else ""
@@ -209,16 +212,16 @@ def _headings(chunk: Document) -> list[str]:
 
 
 def _tile(text: str, chunks: Sequence[Document], placement: Placement) -> tuple[list[Span], int]:
-    """Cut the text where chunks start; leave out and count chunks that are inside others."""
+    """Cut the text at the starts of chunks; drop and count chunks inside other chunks."""
     kept: list[tuple[int, Document]] = []  # chunks with their starts
-    reached = 0  # the end of the text that the chunks so far cover
+    reached = 0  # end of the text covered so far
     contained = 0
     for number, (span, chunk) in enumerate(zip(placement.spans, chunks, strict=True)):
         if span is None:
             continue
         start, end = span
         if kept and start <= kept[-1][0]:
-            # Both begin at one place: the longer one contains the shorter one.
+            # Both start at the same position: the longer one contains the shorter one.
             contained += 1
             if end > reached:
                 kept[-1] = (kept[-1][0], chunk)
@@ -241,13 +244,18 @@ def _tile(text: str, chunks: Sequence[Document], placement: Placement) -> tuple[
 
 
 def _start_with_heading(text: str, chunk: Document, gap: Gap, reached: int, start: int) -> int:
-    """Where a chunk starts if the text before it is a heading that is in its metadata.
+    """Return a chunk's start, moved before a heading that is in the chunk's metadata.
 
-    ``reached`` is the end of the chunks before it, ``start`` where it starts without the heading.
+    Args:
+        text: The whole text.
+        chunk: The chunk.
+        gap: The uncovered text before the chunk.
+        reached: The end of earlier chunks.
+        start: The chunk's start without the heading.
     """
     if not any(heading in gap.content for heading in _headings(chunk)):
         return start
-    # The heading's line, or the tags before it, start before its first letter.
+    # Include the start of the heading's line, or the tags before the heading.
     start_with_tags = start_of_tags(text, reached, gap.start)
     if start_with_tags < gap.start:
         return start_with_tags

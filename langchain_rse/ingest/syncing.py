@@ -1,4 +1,4 @@
-"""Syncs the stores with the given documents: adds these, and deletes all others."""
+"""Syncs the stores with a set of documents: adds these and deletes all others."""
 
 from collections.abc import AsyncIterable, Callable, Iterable
 from typing import NamedTuple
@@ -13,12 +13,12 @@ from langchain_rse.text.quoting import counted
 
 
 class SyncResult(NamedTuple):
-    """What a call of ``sync`` has done."""
+    """The result of ``sync``."""
 
     ids: list[str]
-    """The ids of the given documents, each once, in order of appearance."""
+    """Ids of the given documents, without duplicates, in order of appearance."""
     deleted: list[str]
-    """The ids of the documents that were deleted."""
+    """Ids of the documents that were deleted."""
 
 
 def sync_documents(
@@ -29,20 +29,20 @@ def sync_documents(
     may_delete: Callable[[Manifest], bool] = lambda _: True,
     show_progress: bool,
 ) -> Steps[SyncResult]:
-    """Add documents, then delete the stored ones that are not among them.
+    """Add documents, then delete all other stored documents that ``may_delete`` allows.
 
-    ``may_delete`` says which documents may be deleted. Nothing is deleted if adding fails.
+    If adding fails, no document is deleted.
     """
-    # Read before adding: documents that other calls add meanwhile are not deleted.
+    # Read first, so that documents added by concurrent calls are kept.
     manifests = yield from compute(read_manifests, adding.writer.docstore)
     stored_ids = [manifest.doc_id for manifest in manifests if may_delete(manifest)]
 
     given_ids = yield from adding.add(documents, ids, show_progress=show_progress)
     if stored_ids and not given_ids:
         raise ValueError(
-            f"documents is empty, and sync would delete all {counted(len(stored_ids), 'document')}."
-            " Is the path right that they are loaded from? To delete them, call delete with their "
-            "ids"
+            "documents is empty, so sync would delete all "
+            f"{counted(len(stored_ids), 'document')}. Check the path that you load from. To delete "
+            "all documents on purpose, call delete with their ids"
         )
     gone = set(stored_ids).difference(given_ids)
     deleted = yield from adding.writer.delete(sorted(gone))

@@ -1,10 +1,9 @@
-"""Finds the tables in a text: where their rows lie, and which of these names the columns.
+"""Finds tables in a text: the positions of their rows, and the header row.
 
-Those of HTML are found by their tags, those of Markdown by the line under their header row, grids
-by the line (+---+) above their first row. Others
-are rows with one number of cells: between tabs, semicolons or commas, as in CSV files; between
-pipes that also begin and end each row; or, if there are amounts among them, between pipes elsewhere
-or two or more spaces, as in text with fixed columns.
+HTML tables are found by their tags, Markdown tables by the line under the header row, and grids by
+the line (+---+) above the first row. Any other table consists of rows with the same number of
+cells, separated by tabs, semicolons or commas, as in CSV files, or by pipes that also begin and end
+each row. If some cells are amounts, other pipes and runs of two or more spaces also separate cells.
 """
 
 import re
@@ -15,9 +14,9 @@ from typing import NamedTuple
 
 from langchain_rse.text.fences import Fence
 
-# Fewer rows of one structure are no table.
+# A table has at least this many rows.
 _FEWEST_ROWS = 3
-# The most characters of a cell in quotes, in which line ends and separators are text.
+# Length of a quoted cell, at most. Line ends and separators inside quotes are text.
 _LONGEST_QUOTED = 10_000
 
 # The line under the header row of a Markdown table, such as |---|:--:|; databases print ---+---.
@@ -25,13 +24,13 @@ _RULE = re.compile(r"(?=[^\n]*[|+])(?=[^\n]*-)[ \t|:+-]+\r?(?:\n|\Z)")
 # The lines between the rows of a grid, as in reStructuredText and as databases print them.
 _GRID_RULE = re.compile(r"[ \t]*\+(?:[-=]+\+)+[ \t]*\r?(?:\n|\Z)")
 _QUOTED = rf'"(?:[^"]|""){{0,{_LONGEST_QUOTED}}}"'
-# What is between the cells of text with fixed columns.
+# The separator of cells in text with fixed columns.
 _SPACES = re.compile(r"[ ]{2,}")
-# The rows of a table in HTML, and its end.
+# The rows of an HTML table, and its end.
 _HTML_ROW = re.compile(r"<(?:tr\b|/table\s*>)", re.IGNORECASE)
 _HTML_TABLE = re.compile(r"[ \t]*<table\b", re.IGNORECASE)
 _HTML_HEADER_CELL = re.compile(r"<th\b", re.IGNORECASE)
-# Years and dates, which may name columns although they have no letters.
+# Years and dates may be column names although they have no letters.
 _DATE = re.compile(
     r"(?:19|20)\d\d(?:[-/\u2013](?:\d\d){1,2})?"
     r"|\d{1,4}[-/]\d{1,2}(?:[-/]\d{1,4})?"
@@ -42,8 +41,8 @@ _DATE = re.compile(
 class Table(NamedTuple):
     """A table in a text."""
 
-    header: str  # the row that names the columns, with the line under it; empty if there is none
-    rows: Sequence[int]  # where rows start, the header's first; then where the table ends
+    header: str  # the header row with the line under it; empty without a header row
+    rows: Sequence[int]  # starts of all rows, header row included, then the end of the table
 
 
 class _Separator:
@@ -51,10 +50,10 @@ class _Separator:
 
     Args:
         mark: The character.
-        may_precede_space: True if cells may begin with white space. In prose, that is what follows
-            a comma or semicolon.
-        is_around_rows: True if it must also begin and end a row.
-        needs_amounts: True if rows without an amount may be something else.
+        may_precede_space: True if cells may begin with white space; False for commas and
+            semicolons, which white space follows in prose.
+        is_around_rows: True if the character must also begin and end each row.
+        needs_amounts: True if rows count as a table only with an amount.
     """
 
     def __init__(
@@ -72,13 +71,13 @@ class _Separator:
         no_space = "" if may_precede_space else r"\s"
         plain = rf'[^"\n{escaped}{no_space}][^\n{escaped}]*'
         cell = rf"(?:{_QUOTED}|{plain})?"
-        # Indented lines are no rows, nor are the items of a list with commas or semicolons.
+        # Indented lines are not rows; neither are list items with commas or semicolons.
         no_item = "" if may_precede_space else "(?![-*+] )"
         self._row = re.compile(rf"(?!\s){no_item}{cell}(?:{escaped}{cell})+\r?(?:\n|\Z)")
         self._cell = re.compile(rf"(?:\A|{escaped})({_QUOTED}|[^\n{escaped}]*)")
 
     def row_end(self, text: str, start: int) -> int | None:
-        """Where the row ends that starts here; None if there is none."""
+        """Return the end of the row that starts here; None if no row does."""
         if self._is_around_rows and not text.startswith(self.mark, start):
             return None
         match = self._row.match(text, start)
@@ -89,30 +88,30 @@ class _Separator:
         return match.end()
 
     def cells(self, row: str) -> list[str]:
-        """The cells of a row, without quotes and outer white space."""
+        """Return the cells of a row, without quotes and outer white space."""
         return [cell.strip('" \t\r\n') for cell in self._cell.findall(row)]
 
 
 class _Spaces:
-    """Two or more spaces between the cells of a row, of which the first may be empty."""
+    """Two or more spaces between the cells of a row; the first cell may be empty."""
 
     needs_amounts = True  # prose has such spaces between sentences
     mark = "  "
 
     def row_end(self, text: str, start: int) -> int | None:
-        """Where the row ends that starts here; None if there is none."""
+        """Return the end of the row that starts here; None if no row does."""
         line_end = _line_end(text, start)
         return line_end if self.mark in text[start:line_end].rstrip() else None
 
     def cells(self, row: str) -> list[str]:
-        """The cells of a row."""
+        """Return the cells of a row."""
         return _SPACES.split(row.rstrip())
 
 
 _SEPARATORS: Sequence[_Separator | _Spaces] = (
     _Separator("\t", may_precede_space=True),
     _Separator("|", may_precede_space=True, is_around_rows=True),
-    # Pipelines of a shell have pipes, too.
+    # Shell pipelines contain pipes, too.
     _Separator("|", may_precede_space=True, needs_amounts=True),
     _Separator(";", may_precede_space=False),
     _Separator(",", may_precede_space=False),
@@ -121,7 +120,7 @@ _SEPARATORS: Sequence[_Separator | _Spaces] = (
 
 
 def find_tables(text: str, fences: Sequence[Fence] = ()) -> list[Table]:
-    """The tables in a text, in its order, outside of its fenced blocks of code."""
+    """Return the tables of a text in order, without those in fenced code blocks."""
     tables: list[Table] = []
     block_ends = {fence.start: fence.end for fence in fences}
     position = 0
@@ -140,13 +139,13 @@ def find_tables(text: str, fences: Sequence[Fence] = ()) -> list[Table]:
 
 
 def _line_end(text: str, start: int) -> int:
-    """Where the next line starts, or the text ends."""
+    """Return the start of the next line, or the end of the text."""
     line_break = text.find("\n", start)
     return len(text) if line_break < 0 else line_break + 1
 
 
 def _table_at(text: str, start: int, line_end: int) -> Table | None:
-    """The table whose first row is the line that starts here; None if there is none."""
+    """Return the table whose first row starts here; None if no table does."""
     line = text[start:line_end]
     if _GRID_RULE.match(line):
         return _grid_table(text, start)
@@ -166,7 +165,7 @@ def _table_at(text: str, start: int, line_end: int) -> Table | None:
 
 
 def _ruled_table(text: str, start: int, rule_end: int) -> Table:
-    """The table with a line under its header row, which ends where a line has no pipe."""
+    """Return the table with a line under its header row; it ends before a line without a pipe."""
     rows = [start, rule_end]
     while True:
         line_end = _line_end(text, rows[-1])
@@ -176,10 +175,10 @@ def _ruled_table(text: str, start: int, rule_end: int) -> Table:
 
 
 def _grid_table(text: str, start: int) -> Table | None:
-    """The table that begins with a rule, which ends where a line begins without a border."""
-    rules: list[int] = []  # where the lines below rules start
-    header_end = 0  # below the rule of =
-    lines = [start]  # then where the table ends
+    """Return the table that begins with a rule; it ends before a line without a border."""
+    rules: list[int] = []  # starts of the lines below rules
+    header_end = 0  # start of the line below the rule of "="
+    lines = [start]  # starts of all lines, then the end of the table
     while lines[-1] < len(text):
         line_end = _line_end(text, lines[-1])
         line = text[lines[-1] : line_end]
@@ -191,7 +190,7 @@ def _grid_table(text: str, start: int) -> Table | None:
             if "=" in line and len(rules) > 1 and not header_end:
                 header_end = line_end
     numbers = [bisect_left(lines, rule) for rule in rules]
-    heights = [below - above - 1 for above, below in pairwise(numbers)]  # lines between two rules
+    heights = [below - above - 1 for above, below in pairwise(numbers)]  # lines between rules
     if not heights:
         return None
     row_starts = rules
@@ -199,7 +198,7 @@ def _grid_table(text: str, start: int) -> Table | None:
     if not header_end and heights[0] == 1 and min(below_first, default=0) > 1:
         header_end = rules[1]
         if len(below_first) == 1:
-            # A database's: each line is a row, and the last has the last rule.
+            # As databases print it: each line is a row; the last row includes the last rule.
             row_starts = lines[numbers[1] : numbers[-1] - 1]
     first = header_end or rules[1]
     rows = [start, first]
@@ -210,7 +209,7 @@ def _grid_table(text: str, start: int) -> Table | None:
 
 
 def _html_table(text: str, start: int, tag_end: int) -> Table:
-    """The table in HTML, which ends where its end tag does."""
+    """Return the HTML table up to its end tag."""
     row_starts: list[int] = []
     table_end = len(text)
     for match in _HTML_ROW.finditer(text, tag_end):
@@ -218,21 +217,21 @@ def _html_table(text: str, start: int, tag_end: int) -> Table:
             table_end = match.end()
             break
         row_starts.append(match.start())
-    rows = [start, *row_starts[1:], table_end]  # the first row begins with the table's tag
+    rows = [start, *row_starts[1:], table_end]  # the first row includes the table's tag
     has_names = _HTML_HEADER_CELL.search(text, start, rows[1]) is not None
     return Table(text[start : rows[1]].strip() if has_names else "", rows)
 
 
 def _separated_table(text: str, start: int, separator: _Separator | _Spaces) -> Table | None:
-    """The table of rows with the same number of cells; None if there are too few of them."""
-    ends: list[int] = []  # of the rows
-    first_rows: list[list[str]] = []  # the cells of the first two
+    """Return the table of rows with the same number of cells; None if too few rows follow."""
+    ends: list[int] = []  # ends of the rows
+    first_rows: list[list[str]] = []  # cells of the first two rows
     row_start = start
     row_end = separator.row_end(text, row_start)
     while row_end is not None:
         cells = separator.cells(text[row_start:row_end])
         if not ends and sum(map(bool, cells)) <= 1:
-            return None  # an item of a list that ends with a semicolon, for example
+            return None  # such as a list item that ends with a semicolon
         if first_rows and len(cells) != len(first_rows[0]):
             break
         if len(ends) == 1 and separator.needs_amounts and not any(map(_is_amount, cells)):
@@ -249,9 +248,9 @@ def _separated_table(text: str, start: int, separator: _Separator | _Spaces) -> 
 
 
 def _name_columns(first_row: Sequence[str], second_row: Sequence[str]) -> bool:
-    """True if the cells of a first row can be names of columns: different ones, and no amounts.
+    """True if the cells of the first row can be column names: distinct, and not amounts.
 
-    Years and dates name columns unless there are years and dates below them, too.
+    Years and dates can be column names unless the cells below them are years or dates, too.
     """
     names = [cell for cell in first_row if cell]
     if len(set(names)) < len(names) or any(_is_amount(name) for name in names):
@@ -265,7 +264,7 @@ def _name_columns(first_row: Sequence[str], second_row: Sequence[str]) -> bool:
 
 
 def _is_amount(cell: str) -> bool:
-    """True for digits without a letter that are no year or date."""
+    """True for digits without letters, except years and dates."""
     has_digit = any(character.isdigit() for character in cell)
     has_letter = any(character.isalpha() for character in cell)
     return has_digit and not has_letter and _DATE.fullmatch(cell) is None

@@ -1,4 +1,4 @@
-"""Adds, finds and deletes the vectors of chunks in batches, and reuses those of equal texts."""
+"""Adds, finds and deletes vectors in batches; reuses vectors of equal texts."""
 
 import json
 import logging
@@ -29,16 +29,16 @@ Counter = Callable[[str], float]
 
 @dataclass
 class EmbeddingLimit:
-    """Counts the texts that are longer than a model reads."""
+    """Counts texts that exceed the embedding model's input limit."""
 
-    longest: int  # that the model reads
+    longest: int  # the limit
     length_function: Counter
-    unit: str  # of the lengths, for the warning
+    unit: str  # unit of lengths, for the warning
     _embedded: int = field(default=0, init=False)
     _too_long: list[float] = field(default_factory=list, init=False)
 
-    def look_at(self, texts: Iterable[str]) -> None:
-        """Count texts that are about to be embedded."""
+    def observe(self, texts: Iterable[str]) -> None:
+        """Count texts before they are embedded."""
         for text in texts:
             length = self.length_function(text)
             self._embedded += 1
@@ -46,13 +46,14 @@ class EmbeddingLimit:
                 self._too_long.append(length)
 
     def warn(self) -> None:
-        """Warn of the texts that are too long, if there are any."""
+        """Warn if texts were too long."""
         if self._too_long:
             warn(
-                f"{len(self._too_long)} of {self._embedded} embedded texts are longer than the "
-                f"{self.longest} {self.unit} that the embedding model reads; the longest has "
-                f"{max(self._too_long):g}. Use a smaller chunk_size, counted in tokens; if "
-                "the model reads more, say so with RSEIndexer(..., max_embedded_length=...)"
+                f"{len(self._too_long)} of {self._embedded} embedded texts exceed the embedding "
+                f"model's limit of {self.longest} {self.unit}; the longest has "
+                f"{max(self._too_long):g}. The rest of such texts may be ignored. Use a smaller "
+                "chunk_size, counted in tokens. If the model's limit is higher, set "
+                "RSEIndexer(..., max_embedded_length=...)"
             )
 
 
@@ -67,7 +68,7 @@ class Vectors:
 
     @cached_property
     def adapter(self) -> VectorStoreAdapter:
-        """What this package knows of the vector store."""
+        """The adapter of the vector store."""
         return adapter_for(self.vectorstore)
 
     def add(
@@ -75,15 +76,15 @@ class Vectors:
     ) -> Steps[dict[str, str]]:
         """Write the vectors of chunks.
 
-        If a vector cannot be searched, no more of its document is written.
+        After an unusable vector, no more of its document is written.
 
         Args:
             chunks: The chunks with their ids and embedded texts.
-            reusable: Ids of vectors that may be copied, by the digests of their embedded texts.
-            dimensions: The number of dimensions of the model's vectors; 0 if it is unknown.
+            reusable: Ids of vectors to copy, by the digest of their embedded text.
+            dimensions: Number of dimensions of the model's vectors; 0 if unknown.
 
         Returns:
-            What is wrong with a vector of a document, by the ids of such documents.
+            The problem with the first unusable vector, by document id.
         """
         refused: dict[str, str] = {}
         with during(f"adding vectors to {type(self.vectorstore).__name__}"):
@@ -102,7 +103,7 @@ class Vectors:
     def _copy(
         self, chunks: list[Document], reusable: Mapping[str, str], dimensions: int
     ) -> Steps[list[Document]]:
-        """Write the chunks whose embedded text has a vector already; return the others."""
+        """Write chunks whose text already has a vector; return the others."""
         if not reusable:
             return chunks
         same_text = [reusable.get(digest(chunk.page_content), "") for chunk in chunks]
@@ -120,30 +121,30 @@ class Vectors:
         return others
 
     def _read(self, ids: Sequence[str]) -> Steps[dict[str, list[float]]]:
-        """Read vectors by their ids; empty if the store cannot return them."""
+        """Read vectors by id; empty if the store cannot return vectors."""
         if not ids:
             return {}
         try:
             return (yield from self.adapter.read_vectors(list(dict.fromkeys(ids))))
-        except Exception:  # such as an index of FAISS that compresses its vectors
+        except Exception:  # such as a FAISS index that compresses its vectors
             name = type(self.vectorstore).__name__
-            logger.info("no vectors can be read from %s", name, exc_info=True)
+            logger.info("cannot read vectors from %s; embedding again", name, exc_info=True)
             return {}
 
     def _embed(self, chunks: list[Document], dimensions: int) -> Steps[dict[str, str]]:
-        """Embed and write chunks; return what is wrong with vectors, by the documents' ids."""
+        """Embed and write chunks; return the problems with vectors, by document id."""
         texts = [chunk.page_content for chunk in chunks]
         if self.limit is not None:
-            yield from compute(self.limit.look_at, texts)
+            yield from compute(self.limit.observe, texts)
         embeddings = self.vectorstore.embeddings
         if embeddings is None or not self.adapter.can_read_vectors:
-            yield from self.adapter.add(chunks)  # the store embeds them, and checks what it likes
+            yield from self.adapter.add(chunks)  # the store embeds and checks them
             return {}
         vectors = yield from call(embeddings.embed_documents, embeddings.aembed_documents, texts)
         if len(vectors) != len(texts):
             raise EmbeddingError(
                 f"{type(embeddings).__name__}.embed_documents returned {len(vectors)} vectors for "
-                f"{len(texts)} texts; it has to return one for each text, in their order"
+                f"{len(texts)} texts; it must return one vector per text, in the same order"
             )
         refused: dict[str, str] = {}
         for chunk, vector in zip(chunks, vectors, strict=True):
@@ -160,23 +161,23 @@ class Vectors:
         return refused
 
     def delete(self, vectors: Iterable[str]) -> Steps[None]:
-        """Delete vectors; ids that do not exist are no error."""
+        """Delete vectors; ignore ids that do not exist."""
         with during(f"deleting vectors from {type(self.vectorstore).__name__}"):
             for batch in batches(vectors, self.batch_size):
                 yield from self.adapter.delete(batch)
 
     def existing(self, ids: Sequence[str]) -> Steps[dict[str, str] | None]:
-        """The embedded texts of existing vectors, by id; None if the store cannot tell."""
+        """Return the embedded texts of existing vectors by id; None if the store cannot tell."""
         with during(f"reading from {type(self.vectorstore).__name__}"):
             return (yield from self.adapter.existing_texts(ids))
 
 
 def problem_of(vector: Sequence[float], dimensions: int) -> str:
-    """Say why a vector cannot be searched; empty if it can.
+    """Describe why a vector is unusable for search; empty if it is usable.
 
     Args:
         vector: The vector.
-        dimensions: The number of dimensions that it should have; 0 if it is unknown.
+        dimensions: The expected number of dimensions; 0 if unknown.
     """
     values = np.asarray(vector, dtype=float)
     if dimensions and values.shape != (dimensions,):
@@ -184,7 +185,7 @@ def problem_of(vector: Sequence[float], dimensions: int) -> str:
     if not np.isfinite(values).all():
         return "has values that are not finite (NaN or infinite)"
     if not values.any():
-        return "has only zeros"
+        return "is all zeros"
     return ""
 
 
@@ -194,13 +195,13 @@ def problem_of(vector: Sequence[float], dimensions: int) -> str:
 def find_limit(
     embeddings: Embeddings | None, longest: int | None, length_function: Counter | None
 ) -> EmbeddingLimit | None:
-    """Return the given limit, else the one in the model's files; None if there is none."""
+    """Return the given limit, or the limit in the model's files; None if unknown."""
     if longest is not None and longest < 1:
         raise ValueError(f"max_embedded_length must be at least 1; got {longest!r}")
     if length_function is not None:
         if longest is None:
             raise ValueError(
-                "embedded_length_function needs a limit in its units; add max_embedded_length=..."
+                "embedded_length_function needs a limit in the same unit: max_embedded_length=..."
             )
         return EmbeddingLimit(longest, length_function, "(by embedded_length_function)")
     model_limit, count_tokens = _read_limit(embeddings)
@@ -213,7 +214,7 @@ def find_limit(
 
 
 def _read_limit(embeddings: Embeddings | None) -> tuple[int | None, Counter | None]:
-    """Read a sentence-transformers model's limit and tokenizer from its files on this machine."""
+    """Read a sentence-transformers model's limit and tokenizer from its local files."""
     name = getattr(embeddings, "model_name", None)
     if not isinstance(name, str):
         return None, None
@@ -226,13 +227,13 @@ def _read_limit(embeddings: Embeddings | None) -> tuple[int | None, Counter | No
         tokenizer = Tokenizer.from_file(str(_find_file(name, "tokenizer.json", cache)))
         tokenizer.no_truncation()
         tokenizer.no_padding()
-    except Exception:  # noqa: BLE001 - not installed, or a model with other files
+    except Exception:  # noqa: BLE001 - package not installed, or other files
         return None, None
     return limit, lambda text: len(tokenizer.encode(encodable(text)).ids)
 
 
 def _find_file(model: str, file: str, cache: Any) -> Path:  # noqa: ANN401
-    """Find a file of a model in its folder, or in the cache of the Hugging Face Hub."""
+    """Find a model's file in its folder or in the Hugging Face cache."""
     if Path(model).is_dir():
         return Path(model, file)
     from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415

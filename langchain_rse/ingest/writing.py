@@ -1,17 +1,17 @@
-"""Writes documents to the docstore and the vector store, so that the two never disagree.
+"""Writes documents to both stores so that the stores always agree.
 
-Each write of a document makes a version with a name of its own:
+Each write of a document creates a version with a unique name:
 
 1. The manifest announces the version.
-2. Its records are written; last, if it is still announced, the one that describes it. Then its
-   vectors are written.
-3. The manifest makes it current, and the former version garbage.
-4. Garbage is removed from both stores by the names of its versions, then from the manifest.
+2. The version's records are written, and then, if it is still announced, the record that describes
+   it. The vectors follow.
+3. The manifest makes the version current and turns the previous version into garbage.
+4. Garbage is removed from both stores by version name, then from the manifest.
 
-Of two calls that write one document, the one that finishes last wins. A call that fails, or is
-killed, or stopped for a day can neither block nor harm another one: what it writes and removes
-bears the name of its own version or of garbage. It leaves its announcement behind, and the next
-write of the document removes announcements that are older than `ANNOUNCEMENT_LIFETIME`.
+If two calls write the same document, the one that finishes last wins. A call that fails, is killed
+or pauses for a day can neither block nor harm another call, because it only touches its own version
+and garbage. The next write of the document cleans up announcements that are older than
+`ANNOUNCEMENT_LIFETIME`.
 """
 
 import itertools
@@ -54,19 +54,19 @@ from langchain_rse.stores.records import (
 from langchain_rse.stores.whole_documents import read_text
 from langchain_rse.text.quoting import first_few
 
-# A version whose announcement was removed is written again; after this many, something is wrong.
+# A version whose announcement was removed is written again, this many times at most.
 _ATTEMPTS = 10
 
 
 class _Write(NamedTuple):
-    """A document to be written, and what it replaces."""
+    """A document to write, and the stored state that it replaces."""
 
     document: DocumentVersion
     stored: StoredManifest
 
 
 _Writes = Mapping[str, _Write]
-"""Writes by the keys of their documents."""
+"""Writes by document key."""
 
 
 @dataclass
@@ -75,15 +75,15 @@ class Writer:
 
     vectors: Vectors
     records: DocStoreWriter
-    model: Model = field(default_factory=Model)  # the one that embeds the chunks
-    # Ids of documents that have no sentence in common with what they replace.
+    model: Model = field(default_factory=Model)  # the embedding model
+    # Ids of documents that share no sentence with the text they replaced.
     unrelated: set[str] = field(default_factory=set)
-    # What is wrong with vectors of documents that the current call has left out, by their ids.
+    # Problems with the vectors of documents that this call did not write, by document id.
     _refused: dict[str, str] = field(default_factory=dict, init=False)
 
     @property
     def docstore(self) -> DocStore:
-        """The docstore that the records are in."""
+        """The docstore of the records."""
         return self.records.docstore
 
     def write(
@@ -94,29 +94,29 @@ class Writer:
         force: bool = False,
         repair: bool = False,
     ) -> Steps[None]:
-        """Write the documents that are not stored in this version, and remove their garbage.
+        """Write new and changed documents, and remove their garbage.
 
-        Chunks whose embedded text has a vector in another version of their document, also in one
-        that was never finished, are written with that vector.
+        A chunk is not embedded again if another version of its document, finished or not, already
+        has a vector of the same text.
 
         Args:
-            documents: Documents with different ids.
+            documents: Documents with distinct ids.
             expected: The version that each document must have when it is written. If None, any
-                version is replaced, but not by what looks like a later piece of it.
+                version is replaced, unless the new document looks like a continuation of it.
             force: Write and embed unchanged documents as well.
-            repair: Write unchanged documents as well, and embed the chunks that lack a vector.
+            repair: Write unchanged documents as well, and embed chunks without a vector.
 
         Raises:
             UnexpectedVersionError: If a document does not have the expected version.
-            AdoptionError: If an adopted document was added as well, or its vectors are gone.
-            EmbeddingError: If vectors of documents cannot be searched. All others are written.
-            MissingRecordError: If the docstore does not keep what is written.
-            ValueError: If a document looks like a later piece of what is stored.
+            AdoptionError: If an adopted document was also added, or its vectors were deleted.
+            EmbeddingError: If vectors of some documents are unusable. All others are written.
+            MissingRecordError: If the docstore loses writes.
+            ValueError: If a document looks like a continuation of the stored one.
         """
         self.model = yield from check_pair(self.docstore, self.vectors.vectorstore, force=force)
         pending = {document.key: document for document in documents}
         for _ in range(_ATTEMPTS):
-            writes = yield from self._choose(pending.values(), force=force, repair=repair)
+            writes = yield from self._choose_writes(pending.values(), force=force, repair=repair)
             if not writes:
                 break
             yield from self._check(writes, expected)
@@ -127,22 +127,22 @@ class Writer:
         else:
             names = first_few(repr(document.doc_id) for document in pending.values())
             raise MissingRecordError(
-                f"other calls removed document(s) {names} {_ATTEMPTS} times while they were being "
-                "written. Are they deleted again and again, or does the docstore evict records?"
+                f"document(s) {names} were removed {_ATTEMPTS} times while being written: another "
+                "process keeps deleting them, or the docstore evicts records"
             )
         if self._refused:
             self._raise_refused()
 
     def delete(self, ids: Sequence[str]) -> Steps[list[str]]:
-        """Delete documents, the vectors first; return the ids of those that existed."""
+        """Delete documents, vectors first; return the ids of documents that existed."""
         if isinstance(ids, str):
             raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
         yield from check_pair(self.docstore, self.vectors.vectorstore, record=False)
         read = self.records.stored_manifests
         stored = yield from compute(read, ids, may_be_lost=True)
         existing = [each for each in stored if each.is_known or each.manifest.versions]
-        # Without a current version, no query sees the document any more, and adding it again
-        # after a crash does not take it for complete.
+        # Without a current version, queries no longer see the document, and adding it again after a
+        # crash does not mistake it for complete.
         changed = yield from compute_to_the_end(
             self.records.change_manifests, existing, _all_garbage
         )
@@ -151,7 +151,7 @@ class Writer:
         return [each.manifest.doc_id for each in existing]
 
     def remove_garbage(self, stored: Iterable[StoredManifest]) -> Steps[None]:
-        """Remove the versions that manifests list as garbage, then remove them from the list."""
+        """Remove the versions that manifests list as garbage, then clear the list."""
         with_garbage = [each for each in stored if each.manifest.garbage]
         if not with_garbage:
             return
@@ -168,10 +168,10 @@ class Writer:
 
     # What has to be written
 
-    def _choose(
+    def _choose_writes(
         self, documents: Iterable[DocumentVersion], *, force: bool, repair: bool
     ) -> Steps[dict[str, _Write]]:
-        """Choose the documents to write; remove what earlier calls have left of the others."""
+        """Choose the documents to write; remove leftovers of the unchanged ones."""
         by_id = {document.doc_id: document for document in documents}
         stored_manifests = yield from compute(self.records.stored_manifests, by_id)
         writes: dict[str, _Write] = {}
@@ -196,25 +196,25 @@ class Writer:
         return writes
 
     def _is_stored(self, document: DocumentVersion, manifest: Manifest) -> bool:
-        """True if a document is stored in this version, embedded by this model."""
+        """True if this version of a document is stored, embedded by this model."""
         is_same = document.version.has_content_of(manifest.current)
         return is_same and not manifest.is_damaged and not self.is_of_another_model(manifest)
 
     def is_of_another_model(self, manifest: Manifest) -> bool:
-        """True if a document's vectors are known to be of another model than this writer's."""
+        """True if a document's vectors are known to come from another model."""
         if not manifest.model or not self.model.id:
             return False
         return manifest.model != self.model.id
 
     def _find_incomplete(self, writes: _Writes) -> Steps[set[str]]:
-        """Look for a few vectors of stored documents; return the keys of those that lack one."""
-        vectors: dict[str, str] = {}  # keys of documents by ids of vectors
+        """Check a few vectors of each document; return the keys of documents that miss one."""
+        vectors: dict[str, str] = {}  # document keys by vector id
         for key, (_, stored) in writes.items():
             current = stored.manifest.current
             if current is not None and current.chunks and not current.adopted:
                 for number in (0, current.chunks // 2, current.chunks - 1):
                     vectors[vector_id(key, current.name, number)] = key
-        incomplete = yield from self._find_unnamed(writes)
+        incomplete = yield from self._find_unrecorded(writes)
         for batch in batches(vectors, self.vectors.batch_size):
             existing = yield from self.vectors.existing(batch)
             if existing is None:
@@ -222,25 +222,25 @@ class Writer:
             incomplete.update(vectors[vector] for vector in batch if vector not in existing)
         return incomplete
 
-    def _find_unnamed(self, writes: _Writes) -> Steps[set[str]]:
+    def _find_unrecorded(self, writes: _Writes) -> Steps[set[str]]:
         """Find adopted documents whose vectors have no record of the current version."""
-        keys: dict[str, str] = {}  # keys of documents by those of records
+        keys: dict[str, str] = {}  # document keys by record key
         for key, (document, _) in writes.items():
             if document.adopted:
                 for vector in (document.adopted[0], document.adopted[-1]):
                     keys[adopted_key(vector.id)] = key
-        unnamed: set[str] = set()
+        unrecorded: set[str] = set()
         for batch in batches(keys, self.records.batch_size):
             records = yield from compute(read_records, self.docstore, batch)
             for record_key, record in records.items():
                 current = writes[keys[record_key]].stored.manifest.current
                 named = record.metadata.get(VERSION) if isinstance(record, Document) else None
                 if current is not None and named != current.name:
-                    unnamed.add(keys[record_key])
-        return unnamed
+                    unrecorded.add(keys[record_key])
+        return unrecorded
 
     def _check(self, writes: _Writes, expected: ExpectedVersions | None) -> Steps[None]:
-        """Refuse documents that must not replace what is stored."""
+        """Refuse documents that must not replace the stored ones."""
         adopted: list[DocumentVersion] = []
         for document, stored in writes.values():
             manifest = stored.manifest
@@ -252,7 +252,7 @@ class Writer:
                 adopted.append(document)
             elif may_be_continuation(document, manifest):
                 stored_text = yield from compute(read_text, self.docstore, manifest)
-                if stored_text is not None:  # else it is damaged, and replacing it repairs it
+                if stored_text is not None:  # None: damaged, and replacing it repairs it
                     reject_continuation(document, stored_text)
                     if is_unrelated(document, stored_text):
                         self.unrelated.add(document.doc_id)
@@ -260,7 +260,7 @@ class Writer:
             yield from self._check_vectors_of(adopted)
 
     def _check_vectors_of(self, adopted: Sequence[DocumentVersion]) -> Steps[None]:
-        """Refuse adopted documents whose vectors another call has deleted meanwhile."""
+        """Refuse adopted documents whose vectors were deleted during adoption."""
         doc_ids: dict[str, str] = {}  # by the first vector of each document
         for document in adopted:
             doc_ids[document.adopted[0].id] = document.doc_id
@@ -270,7 +270,7 @@ class Writer:
         gone = [repr(doc_id) for vector, doc_id in doc_ids.items() if vector not in existing]
         if gone:
             raise AdoptionError(
-                f"document(s) {first_few(gone)} were deleted while the index was read; adopt again"
+                f"document(s) {first_few(gone)} were deleted while the index was read. Adopt again"
             )
 
     # Writing
@@ -278,7 +278,10 @@ class Writer:
     def _write_all(
         self, writes: _Writes, expected: ExpectedVersions | None, *, force: bool
     ) -> Steps[set[str]]:
-        """Write documents; return the keys of those that no other call has removed meanwhile."""
+        """Write documents; return the keys of documents that are done.
+
+        The other documents were removed by another call during the write.
+        """
         announced = yield from self._announce(writes)
         try:
             yield from compute_to_the_end(self.records.write, self._each_record(announced))
@@ -286,25 +289,25 @@ class Writer:
             refused = yield from self._write_vectors(announced, force=force)
             written = {key: announced[key] for key in announced if key not in refused}
             current = yield from self._make_current(written, expected)
-        except GeneratorExit:  # nothing can be called any more
+        except GeneratorExit:  # no more calls are possible
             raise
         except BaseException:
-            # The next write of the documents need not wait until the announcements are old.
-            with suppress(Exception):  # the first error is the one to raise
-                yield from self._give_up(announced.values())
+            # Withdraw the announcements, so that the next write need not wait until they are old.
+            with suppress(Exception):  # the first error is raised
+                yield from self._abandon(announced.values())
             raise
-        # These stay as they were: other calls have changed them, or they cannot be embedded.
-        given_up = [announced[key] for key in announced if key not in current]
-        garbage = yield from self._give_up(given_up)
+        # Not written: changed by other calls, or their vectors are unusable.
+        abandoned = [announced[key] for key in announced if key not in current]
+        garbage = yield from self._abandon(abandoned)
         yield from self.remove_garbage([*current.values(), *garbage.values()])
-        unlisted = [write for write in given_up if write.document.key not in garbage]
+        unlisted = [write for write in abandoned if write.document.key not in garbage]
         yield from self.remove_versions(
             (write.stored.manifest, write.document.version) for write in unlisted
         )
         return {*current, *refused}
 
     def _announce(self, writes: _Writes) -> Steps[dict[str, _Write]]:
-        """Announce a new version of each document that was not changed since it was read."""
+        """Announce a new version of each document that has not changed since it was read."""
         named: dict[str, DocumentVersion] = {}
         for key, (document, _) in writes.items():
             named[key] = replace(document, version=document.version.in_new_write(self.model.id))
@@ -321,8 +324,8 @@ class Writer:
     def _make_current(
         self, writes: _Writes, expected: ExpectedVersions | None
     ) -> Steps[dict[str, StoredManifest]]:
-        """Make the written versions current; leave out those that are announced no more."""
-        rivals: set[str] = set()  # keys of documents that another call has written meanwhile
+        """Make written versions current, except those whose announcement was removed."""
+        rivals: set[str] = set()  # keys of documents that other calls were writing, too
 
         def make_current(manifest: Manifest) -> Manifest | None:
             document, announced = writes[manifest.key]
@@ -336,32 +339,32 @@ class Writer:
 
         stored = (write.stored for write in writes.values())
         current = yield from compute_to_the_end(self.records.change_manifests, stored, make_current)
-        for key in rivals & current.keys():  # which may have written the records of these vectors
+        for key in rivals & current.keys():  # rivals may have overwritten records of these vectors
             yield from compute_to_the_end(self.records.write, adopted_records(writes[key].document))
         return current
 
-    def _give_up(self, writes: Iterable[_Write]) -> Steps[dict[str, StoredManifest]]:
-        """Make versions garbage that were announced and are not to become current."""
+    def _abandon(self, writes: Iterable[_Write]) -> Steps[dict[str, StoredManifest]]:
+        """Turn announced versions into garbage."""
         versions: dict[str, Version] = {}
         stored: list[StoredManifest] = []
         for write in writes:
             versions[write.document.key] = write.document.version
             stored.append(write.stored)
 
-        def give_up(manifest: Manifest) -> Manifest | None:
+        def abandon(manifest: Manifest) -> Manifest | None:
             version = versions[manifest.key]
             return manifest.with_garbage([version]) if manifest.announces(version) else None
 
-        return (yield from compute_to_the_end(self.records.change_manifests, stored, give_up))
+        return (yield from compute_to_the_end(self.records.change_manifests, stored, abandon))
 
     def _raise_refused(self) -> None:
-        """Raise an error that names the documents that were left out."""
+        """Raise an error that names the documents with unusable vectors."""
         refused, self._refused = self._refused, {}
         problems = [f"{doc_id!r} ({problem})" for doc_id, problem in refused.items()]
         raise EmbeddingError(
-            f"{len(refused)} document(s) were not written, all others were: {first_few(problems)}. "
-            "The embedding model returned vectors that cannot be searched; change the text or the "
-            "model, and add the document(s) again"
+            f"{len(refused)} document(s) were not written, because the embedding model returned "
+            f"unusable vectors: {first_few(problems)}. All others were written. Change the text or "
+            "the model, and add the document(s) again"
         )
 
     def _each_record(self, writes: _Writes) -> Iterator[tuple[str, Document]]:
@@ -369,10 +372,10 @@ class Writer:
             yield from document_records(document)
 
     def _describe(self, writes: _Writes) -> Steps[None]:
-        """Write the records that describe versions, if these are still announced.
+        """Write the description records of versions that are still announced.
 
-        Who removes a version from now on removes its other records as well. So a version that was
-        removed is never whole, and `check` does not take it for one whose manifest is lost.
+        A call that removes such a version also removes its other records. So a removed version is
+        never complete, and `check` cannot mistake it for a version with a lost manifest.
         """
         manifests = yield from compute(self.records.manifests, writes)
         descriptions: list[tuple[str, Document]] = []
@@ -384,7 +387,7 @@ class Writer:
     # Vectors
 
     def _write_vectors(self, writes: _Writes, *, force: bool) -> Steps[set[str]]:
-        """Write the vectors of documents; return the keys of those that have unusable ones."""
+        """Write the vectors of documents; return the keys of documents with unusable vectors."""
         reusable = {} if force else (yield from self._find_reusable(writes))
         chunks: list[Iterable[Document]] = []
         for document, _ in writes.values():
@@ -396,7 +399,7 @@ class Writer:
         return {key for key, write in writes.items() if write.document.doc_id in refused}
 
     def _find_reusable(self, writes: _Writes) -> Steps[dict[str, str]]:
-        """Find vectors of other versions of documents, by the digests of their embedded texts."""
+        """Find vectors of other versions of documents, by the digest of their embedded text."""
         if not self.vectors.adapter.can_read_vectors:
             return {}
         vectors: list[Iterable[str]] = []
@@ -422,7 +425,10 @@ class Writer:
     # Removing
 
     def remove_versions(self, versions: Iterable[tuple[Manifest, Version]]) -> Steps[None]:
-        """Remove the vectors and records of versions that are not current, with their manifests."""
+        """Remove the vectors and records of versions, given with their documents' manifests.
+
+        The versions must not be current.
+        """
         vectors: list[Iterable[str]] = []
         adopted: list[str] = []
         records: list[Iterable[str]] = []
@@ -439,19 +445,19 @@ class Writer:
             was_adopted = yield from compute(self.records.adopted_vectors, manifest, version)
             former = [vector for vector in was_adopted if vector not in still_adopted]
             vectors.append(version.vector_ids(key))
-            if not is_adopted:  # if the index was adopted again, its vectors stay the user's
+            if not is_adopted:  # after a repeated adoption, the vectors stay the user's
                 vectors.append(former)
             adopted += map(adopted_key, former)
             records.append(version.docstore_keys(key))
             names.add(version.name)
         yield from self.vectors.delete(itertools.chain.from_iterable(vectors))
         yield from compute_to_the_end(self.records.delete_adopted, adopted, names)
-        # The list of a version's vectors is removed last: it says what remains to be done.
+        # The list of a version's vectors is removed last: it tells what remains to be removed.
         yield from compute_to_the_end(self.records.delete, itertools.chain.from_iterable(records))
 
 
 def without_abandoned(manifest: Manifest) -> Manifest:
-    """The manifest with announcements of failed calls as garbage."""
+    """Return the manifest with abandoned announcements as garbage."""
     return manifest.with_garbage(manifest.abandoned())
 
 

@@ -1,4 +1,4 @@
-"""The vectors of an adopted index, as the records of its chunks name them."""
+"""The vectors of an adopted index, as listed in the records of its chunks."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from langchain_rse.errors import CorruptRecordError
 
-# Metadata of chunks' records in the docstore: pairs of a vector's id and the digest of its text.
+# Metadata of chunk records in the docstore: pairs of a vector's id and the digest of its text.
 ADOPTED = "adopted"
 
 _VECTORS = TypeAdapter(list[tuple[str, str]])
@@ -18,18 +18,19 @@ class AdoptedVector(NamedTuple):
     """A vector that other code wrote."""
 
     id: str
-    text_digest: str  # of the whole text in the vector store, with overlap
-    chunk: int | None  # the number of its chunk; None if the vector was left out
+    text_digest: str  # digest of the whole text in the vector store, overlap included
+    chunk: int | None  # number of its chunk; None if the vector is excluded
 
 
 def adopted_vectors(record: Document, key: str) -> Mapping[str, str]:
-    """The vectors of a chunk that other code wrote: by their ids, the digests of their texts."""
+    """Return the text digests of a chunk's adopted vectors, by vector id."""
     if ADOPTED not in record.metadata:
         return {}
     try:
         return dict(_VECTORS.validate_python(record.metadata[ADOPTED]))
     except ValidationError as error:
         raise CorruptRecordError(
-            f"the docstore's chunk {key!r} has {ADOPTED}={record.metadata[ADOPTED]!r:.200} in its "
-            "metadata, which should be pairs of strings. Delete this key and adopt the index again"
+            f"the metadata of the docstore's chunk {key!r} has "
+            f"{ADOPTED}={record.metadata[ADOPTED]!r:.200} instead of pairs of strings. Delete this "
+            "key and adopt the index again"
         ) from error

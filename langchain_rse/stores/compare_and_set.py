@@ -1,8 +1,8 @@
-"""Reads records of the docstore, and changes them by compare and set.
+"""Reads records of the docstore and changes them by compare and set.
 
-A record is changed only if no other call has changed it since it was read. Docstores with
-`ComparesAndSets` do this for all processes; for others, a lock does it within this process.
-Docstores are synchronous: async code calls their methods in threads.
+A record is changed only if no other call changed it since it was read. `ComparesAndSets` docstores
+guarantee this for all processes; for others, a lock guarantees it within this process. Docstores
+are synchronous: async code calls them in threads.
 """
 
 import threading
@@ -16,54 +16,55 @@ from langchain_rse._sync import during
 from langchain_rse.errors import CorruptRecordError
 
 DocStore = BaseStore[str, Document]
-"""A store of records, by keys."""
+"""A store of records by key."""
 
 Change = tuple[str, Document | None, Document | None]
-"""A key, the record that is expected there, and the new one. None stands for no record."""
+"""A key, the record expected there, and the new record. None means no record."""
 
 Record = Document | CorruptRecordError | None
-"""The result of reading a key: a record, the error that says why it cannot be read, or None."""
+"""The result of reading a key: a record, the error if it is corrupt, or None if it is missing."""
 
 REVISION = "revision"
-"""Metadata that differs in each version of a record, even if a store changes other values."""
+"""Metadata that differs in each version of a record, even if a store alters other values."""
 
 
 class ComparesAndSets(BaseStore[str, Document]):
     """A docstore with compare and set: a record is changed only if it is as expected.
 
-    This holds for all processes that use the store; `is_as_expected` compares. A change survives a
-    power cut, and so does everything written before it. Any store with this method works.
+    The guarantee covers all processes that use the store. Records are compared by
+    `is_as_expected`. A change, and everything written before it, survives a power cut. Any
+    store with this method works, subclass or not.
     """
 
     @abstractmethod
     def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
         """Make each change whose record is as expected; return for each whether it was made.
 
-        A change is a key, the Document that is expected there, and the new one; None stands for no
-        record. A record that cannot be read counts as no record.
+        A change is a key, the Document expected there, and the new Document; None means no
+        record. A corrupt record counts as no record.
         """
 
 
 def change(docstore: DocStore, changes: Sequence[Change]) -> list[bool]:
-    """Make each change whose record is as expected; return which, safe at least in this process."""
+    """Make each change whose record is as expected; atomic at least in this process."""
     with during("writing to the docstore"):
         return compare_and_set(docstore, changes)
 
 
 def compare_and_set(docstore: DocStore, changes: Sequence[Change]) -> list[bool]:
-    """Call the docstore's `ComparesAndSets.compare_and_set`; without one, do it in this process."""
+    """Call the docstore's `ComparesAndSets.compare_and_set`, or emulate it in this process."""
     if hasattr(docstore, "compare_and_set"):
         made: list[bool] = docstore.compare_and_set(changes)
         return made
     return _compare_and_set_in_process(docstore, changes)
 
 
-# Held while a call of this process changes records of a store that cannot compare and set.
+# Held while this process changes records of a store without compare and set.
 _lock = threading.Lock()
 
 
 def _compare_and_set_in_process(docstore: DocStore, changes: Sequence[Change]) -> list[bool]:
-    """Like `ComparesAndSets.compare_and_set`, for calls of this process."""
+    """Like `ComparesAndSets.compare_and_set`, but only for calls of this process."""
     with _lock:
         records = read_records(docstore, [key for key, _, _ in changes])
         new_records: list[tuple[str, Document]] = []
@@ -84,7 +85,7 @@ def _compare_and_set_in_process(docstore: DocStore, changes: Sequence[Change]) -
 
 
 def is_as_expected(record: object, expected: Document | None) -> bool:
-    """True if a record is the expected one; anything but a Document counts as no record."""
+    """True if a record equals the expected one; only a Document counts as a record."""
     if not isinstance(record, Document):
         return expected is None
     if expected is None:
@@ -95,7 +96,7 @@ def is_as_expected(record: object, expected: Document | None) -> bool:
 
 
 def read_records(docstore: DocStore, keys: Sequence[str]) -> dict[str, Record]:
-    """Read records in one call, or more if some cannot be read; these have their error."""
+    """Read records in one call, or in several to isolate corrupt ones, represented by errors."""
     with during("reading from the docstore"):
         try:
             records = docstore.mget(keys)
@@ -114,13 +115,13 @@ def read_records(docstore: DocStore, keys: Sequence[str]) -> dict[str, Record]:
 
 
 def list_keys(docstore: DocStore, beginning: str) -> list[str]:
-    """List the keys of the docstore that begin with a text."""
+    """List the docstore's keys with a prefix."""
 
     def find(prefix: str | None) -> list[str]:
         return [key for key in docstore.yield_keys(prefix=prefix) if key.startswith(beginning)]
 
     with during("listing the keys of the docstore"):
         keys = find(beginning)
-        if not keys:  # some stores take the prefix for a whole key
+        if not keys:  # some stores mistake a prefix for a whole key
             keys = find(None)
         return keys

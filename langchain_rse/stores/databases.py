@@ -1,4 +1,4 @@
-"""Database helpers of SQLDocStore: URLs, connections, forks, and explanations of errors."""
+"""Database helpers of SQLDocStore: URLs, connections, forks and error explanations."""
 
 import json
 import os
@@ -23,16 +23,16 @@ from langchain_rse.text.quoting import encodable
 from langchain_rse.text.words import with_pairs
 
 DAMAGED = (
-    "is damaged: check(repair=True) or langchain-rse check --repair rebuilds its indexes; if it "
-    "cannot, restore a backup, or write what can be read into a new file with the command "
-    "'.recover' of the program sqlite3"
+    "is damaged: rebuild its indexes with check(repair=True) or langchain-rse check --repair. If "
+    "that fails, restore a backup, or recover the readable data into a new file with the "
+    "'.recover' command of the sqlite3 program"
 )
-"""What to say of a damaged database."""
-# What to say of a database, by words in its messages.
+"""Explanation for a damaged database."""
+# Explanations by words in the database's messages. They continue the docstore's name.
 _EXPLANATIONS = {
-    "database is locked": "stayed locked by another program for all of its timeout",
+    "database is locked": "was locked by another program for longer than its timeout",
     "malformed": DAMAGED,
-    "readonly database": "is read-only: cannot be written to, not even to make its table or index",
+    "readonly database": "is read-only, so its table or index cannot be created or written",
     "unable to open database file": (
         "cannot be opened; if it is read-only, use 'sqlite:///file:...?immutable=1&uri=true'"
     ),
@@ -41,15 +41,15 @@ _EXPLANATIONS = {
     "Too many open files": TOO_MANY_FILES,
 }
 WORDS_FUNCTION = "langchain_rse_chunk_words"
-"""The SQL function, on SQLite, that makes the text of a chunk's record for a full-text index."""
+"""The SQL function on SQLite that extracts the words of a chunk's record for full-text search."""
 
-# Words of SQLite's messages on a damaged table or index.
+# Words in SQLite's messages about a damaged table or index.
 _DAMAGE = ("malformed", "vtable constructor failed", "invalid fts5 file format")
 _ROWS_PER_STATEMENT = 499  # SQLite takes at least 999 parameters
 _NO_FTS5 = "no such module: fts5"
-# PostgreSQL's codes.
+# PostgreSQL error codes.
 _DAMAGE_CODES = {"XX001", "XX002"}
-_REPEAT_CODES = {"40P01", "40001"}  # a deadlock, and no serial order of the transactions
+_REPEAT_CODES = {"40P01", "40001"}  # deadlock, serialization failure
 _DISK_FULL_CODE = "53100"
 _NO_TABLE = "42P01"
 _NO_RIGHT = "42501"
@@ -57,60 +57,60 @@ _READ_ONLY = "25006"
 _MYSQL_DEADLOCK = 1213
 
 
-def asks_to_repeat(error: DBAPIError, *, has_waited: bool) -> bool:
-    """True if a transaction failed only because of others, and may succeed if it is repeated.
+def should_retry(error: DBAPIError, *, has_waited: bool) -> bool:
+    """True if a transaction failed because of a concurrent one, so that a retry may succeed.
 
-    ``has_waited`` says whether SQLite has waited for its timeout; it does not if a lock could never
-    be got by waiting.
+    ``has_waited`` is True if SQLite waited for its whole timeout. SQLite does not wait if waiting
+    could never get the lock.
     """
     mysql_code = getattr(error.orig, "args", ())[:1]
     if _code_of(error) in _REPEAT_CODES or mysql_code == (_MYSQL_DEADLOCK,):
         return True
-    return _says(error, "database is locked") and not has_waited
+    return _mentions(error, "database is locked") and not has_waited
 
 
 def explanation_of(error: DBAPIError) -> str:
-    """What the error says of the database, and what to do; empty if there is nothing to add."""
+    """Explain an error and what to do about it; empty if there is no explanation."""
     if _code_of(error) == _DISK_FULL_CODE:
         return DISK_FULL
-    if _says(error, "unable to open database file") and not can_open_files():
-        return TOO_MANY_FILES  # SQLite does not say so
-    explanations = (_EXPLANATIONS[words] for words in _EXPLANATIONS if _says(error, words))
+    if _mentions(error, "unable to open database file") and not can_open_files():
+        return TOO_MANY_FILES  # SQLite's message does not mention it
+    explanations = (_EXPLANATIONS[words] for words in _EXPLANATIONS if _mentions(error, words))
     return next(explanations, "")
 
 
 def _code_of(error: DBAPIError) -> Any:  # noqa: ANN401
-    """PostgreSQL's code of an error; None for other databases."""
+    """Return PostgreSQL's code of an error; None for other databases."""
     return getattr(error.orig, "sqlstate", None)
 
 
 def parse_url(url: str | URL) -> URL:
-    """Read a URL; a ValueError that says what is wrong if it cannot be used."""
+    """Parse a URL; raise a ValueError if it cannot be used."""
     try:
         parsed = make_url(url)
         has_no_sync_form = parsed.get_dialect().is_async
     except (sa.exc.ArgumentError, ValueError) as error:
-        # Other errors quote the URL, which may hold a password.
+        # Other errors quote the URL, which may contain a password.
         reason = f": {error}" if isinstance(error, sa.exc.NoSuchModuleError) else ""
         raise ValueError(
             f"url must be a SQLAlchemy URL such as 'sqlite:///chunks.db'{reason}"
         ) from None
     if has_no_sync_form:
         raise ValueError(
-            f"url names {parsed.drivername!r}, which has no sync form; use 'sqlite:///...' or "
-            "'postgresql+psycopg://...': async methods call it in threads"
+            f"url names the async driver {parsed.drivername!r}. Use a synchronous one, such as "
+            "'sqlite:///...' or 'postgresql+psycopg://...'; async methods call it in threads"
         )
     return parsed
 
 
 def is_memory(url: URL) -> bool:
-    """True if a URL of SQLite keeps the database in memory."""
+    """True if a SQLite URL names a database in memory."""
     return not url.database or ":memory:" in url.database or url.query.get("mode") == "memory"
 
 
 def make_table(name: str) -> sa.Table:
-    """Describe a table of records by their keys."""
-    # Keys are compared by their bytes, so that keys with the same prefix are consecutive.
+    """Describe a table of records by key."""
+    # Keys sort by their bytes, so that keys with the same prefix are consecutive.
     key = (
         sa.String(512)
         .with_variant(sa.String(512, collation="C"), "postgresql")
@@ -126,20 +126,20 @@ def make_table(name: str) -> sa.Table:
 
 
 def make_rows(pairs: Iterable[tuple[str, Document]]) -> list[dict[str, str]]:
-    """Make the rows of records; of a key that is given twice, the last one counts."""
-    # Writers that use the same order of keys cannot deadlock.
+    """Make the rows of records; the last record wins if a key is given twice."""
+    # Writers that lock keys in the same order cannot deadlock.
     records = sorted(dict(pairs).items(), key=lambda pair: pair[0])
     return [{"key": key, "value": encode_document(document, key)} for key, document in records]
 
 
 def write_rows(connection: Connection, table: str, rows: list[dict[str, str]]) -> None:
-    """Write the rows of records to a table of SQLite or PostgreSQL, over those of the same keys."""
+    """Insert or replace rows in a table on SQLite or PostgreSQL."""
     statement = f'INSERT INTO "{table}" (key, value) VALUES %s '  # noqa: S608 - a checked name
     statement += "ON CONFLICT (key) DO UPDATE SET value = excluded.value"
     if connection.dialect.name != "sqlite":
         connection.execute(sa.text(statement % "(:key, :value)"), rows)
         return
-    # Many rows in a statement, as FTS5 writes its words to disk after each.
+    # Many rows per statement, because FTS5 writes its words to disk after each statement.
     for batch in batches(rows, _ROWS_PER_STATEMENT):
         parameters: list[str] = []
         for row in batch:
@@ -149,30 +149,30 @@ def write_rows(connection: Connection, table: str, rows: list[dict[str, str]]) -
 
 
 def first_line(error: DBAPIError) -> str:
-    """The first line of the database's own message."""
+    """Return the first line of the database's message."""
     return str(error.orig).partition("\n")[0]
 
 
 def is_unsearchable(error: DBAPIError) -> bool:
-    """True if an index cannot be searched: it is damaged, missing, or closed to this user."""
+    """True if an index cannot be searched: damaged, missing, or without permission."""
     is_known = _code_of(error) in {*_DAMAGE_CODES, _NO_TABLE, _NO_RIGHT}
-    return is_known or _says(error, *_DAMAGE, "no such table", _NO_FTS5)
+    return is_known or _mentions(error, *_DAMAGE, "no such table", _NO_FTS5)
 
 
-def is_refusal(error: DBAPIError) -> bool:
-    """True if the database lets this user create no index, or cannot have one."""
+def cannot_create_index(error: DBAPIError) -> bool:
+    """True if this user may not create an index, or the database does not support one."""
     is_known = _code_of(error) in {_NO_RIGHT, _READ_ONLY}
-    return is_known or _says(error, "readonly database", _NO_FTS5)
+    return is_known or _mentions(error, "readonly database", _NO_FTS5)
 
 
-def _says(error: DBAPIError, *words: str) -> bool:
-    """True if some of the words stand in the database's own message."""
+def _mentions(error: DBAPIError, *words: str) -> bool:
+    """True if the database's message contains one of the words."""
     reason = str(error.orig)
     return any(each in reason for each in words)
 
 
 def prepare_engine(engine: Engine) -> None:
-    """Set up the connections of an engine, also for processes that fork."""
+    """Configure an engine's connections, and make it safe to fork."""
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "connect", _tune_sqlite)
     if not isinstance(engine.pool, StaticPool):
@@ -180,7 +180,7 @@ def prepare_engine(engine: Engine) -> None:
 
 
 def use_wal(engine: Engine, timeout: float) -> None:
-    """Switch a file of SQLite to WAL mode for good; retries, as SQLite waits not for this lock."""
+    """Switch a SQLite file to WAL mode; retry, because SQLite does not wait for this lock."""
     deadline = time.monotonic() + timeout
     while True:
         try:
@@ -194,22 +194,22 @@ def use_wal(engine: Engine, timeout: float) -> None:
 
 
 def _tune_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401
-    # Damaged text that is not UTF-8 is read anyway; its checksum then fails.
+    # Damaged text that is not UTF-8 is still read; its checksum then fails.
     connection.text_factory = partial(str, encoding="utf-8", errors="replace")
-    # The triggers of a full-text index call it, whoever writes.
+    # The triggers of a full-text index call it on every write.
     connection.create_function(WORDS_FUNCTION, 1, _words_of_record, deterministic=True)
     cursor = connection.cursor()
     # Commits survive a power cut. This is SQLite's default, which a build may change.
     cursor.execute("PRAGMA synchronous=FULL")
-    # 32 MB: lexical search reads pages all over the file again and again.
+    # 32 MB, because lexical search repeatedly reads pages all over the file.
     cursor.execute("PRAGMA cache_size=-32000")
     cursor.close()
 
 
 def _words_of_record(record: bytes | None) -> str | None:
-    """The words of a chunk: its document's id, its headers and its text; None without a record.
+    """Return the words of a chunk: its document id, headers and text; None without a record.
 
-    The record comes as bytes: damaged text may not be UTF-8.
+    The record is bytes, because damaged text may not be UTF-8.
     """
     fields = _fields_of_record(record or b"")
     metadata = fields.get("metadata")
@@ -221,7 +221,7 @@ def _words_of_record(record: bytes | None) -> str | None:
 
 
 def _fields_of_record(record: bytes) -> dict[str, Any]:
-    """The fields of a record, however damaged; empty if it is no JSON."""
+    """Return the fields of a record, even if it is damaged; empty if it is not JSON."""
     try:
         fields = orjson.loads(record)
     except orjson.JSONDecodeError:
@@ -238,14 +238,14 @@ _engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 
 
 def _before_fork() -> None:
-    # SQLite would take its locks for those of the new process as well.
+    # Otherwise SQLite would mistake its locks for locks of the new process.
     for engine in list(_engines):
         if engine.dialect.name == "sqlite":
             engine.dispose()
 
 
 def _after_fork() -> None:
-    # Connections to servers stay open for the process that made them.
+    # Connections to servers stay open in the parent process.
     for engine in list(_engines):
         engine.dispose(close=False)
 

@@ -1,4 +1,4 @@
-"""Finds documents by the names that people use: ids, paths and file names."""
+"""Finds documents by id, path or file name."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _LONGEST_NAME = 200  # in messages
 
 
 def source_of(manifest: Manifest) -> str:
-    """Where a document comes from: its source, or its id if it has none."""
+    """Return a document's source, or its id if it has no source."""
     return str(manifest.metadata.get("source", manifest.doc_id))
 
 
 def names_of(
     manifests: Iterable[Manifest], id_of: Callable[[Manifest], str] = lambda each: each.doc_id
 ) -> dict[str, list[str]]:
-    """Index the ids of documents by ids, sources, and file names with and without suffix."""
+    """Map ids, sources, and file names with and without suffix to document ids."""
     ids: dict[str, dict[str, None]] = {}
     for manifest in manifests:
         identifier = id_of(manifest)
@@ -35,9 +35,9 @@ def names_of(
 
 
 def find_document(name: str, names: Mapping[str, Sequence[str]]) -> str:
-    """Find the id of a document by its id, source or file name, or by an end of its path.
+    """Find the id of a document by its id, source, file name or the end of its path.
 
-    ``names`` are those of `names_of`.
+    ``names`` is the result of `names_of`.
     """
     for doc_id in (name, os.path.normpath(name)):
         if doc_id in names.get(doc_id, ()):
@@ -51,5 +51,5 @@ def find_document(name: str, names: Mapping[str, Sequence[str]]) -> str:
     if len(doc_ids) > 1:
         short = short_names(sorted(doc_ids)).values()
         possible = first_few(shortened(doc_id, _LONGEST_NAME) for doc_id in short)
-        raise ValueError(f"{name!r:.{_LONGEST_NAME}} may be any of {possible}: give one of these")
+        raise ValueError(f"{name!r:.{_LONGEST_NAME}} is ambiguous; choose one of {possible}")
     return doc_ids[0]

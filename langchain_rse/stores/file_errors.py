@@ -1,26 +1,26 @@
-"""Explains the errors of docstores that keep records in files, such as ``LocalFileStore``."""
+"""Explains errors of file-based docstores, such as ``LocalFileStore``."""
 
 import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-DISK_FULL = "is on a disk that is full; free some space and call again"
+DISK_FULL = "is on a full disk; free some space and call again"
 TOO_MANY_FILES = (
-    "cannot be opened, as this process has too many open files; close some, or raise the limit "
-    "(ulimit -n)"
+    "cannot be opened, because this process has too many open files; close some, or raise the "
+    "limit (ulimit -n)"
 )
-"""What to say of a docstore or a file of it."""
+"""Explanations that continue the name of a docstore or of its file."""
 
 _NOT_ALLOWED = (
-    "cannot be read or written to; allow this user to read and write all of its folder, or use a "
-    "copy of it in a folder where this user may"
+    "cannot be read or written; give this user read and write access to the whole folder, or "
+    "copy the folder to a place with such access"
 )
 _ADVICE = {
     errno.EACCES: _NOT_ALLOWED,
     errno.EPERM: _NOT_ALLOWED,
     errno.EROFS: _NOT_ALLOWED,
-    errno.EISDIR: "has a folder in place of a record; move it away and call again",
+    errno.EISDIR: "has a folder in place of a record; move the folder away and call again",
     errno.ENOSPC: DISK_FULL,
     errno.EMFILE: TOO_MANY_FILES,
     errno.ENFILE: TOO_MANY_FILES,
@@ -38,13 +38,13 @@ def can_open_files() -> bool:
 
 @contextmanager
 def explained_file_errors() -> Iterator[None]:
-    """Add to errors of files what to do, after the system's words."""
+    """Append advice to the system's messages of file errors."""
     try:
         yield
     except OSError as error:
         advice = _ADVICE.get(error.errno or 0)
         if advice is None:
             raise
-        # Python makes the class of an OSError from its number, such as a PermissionError.
+        # Python derives the class, such as PermissionError, from the number.
         reason = f"{error.strerror} (docstore {advice})"
         raise OSError(error.errno, reason, error.filename) from error

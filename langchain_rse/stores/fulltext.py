@@ -1,8 +1,8 @@
 """Full-text search of the chunks in a SQL docstore.
 
-The database updates the index by triggers: a chunk and its words are written, replaced and
-deleted in one transaction. Any word of a query may match; operators in it have no effect. Words are
-those of `langchain_rse.text.words`: scripts without spaces have pairs of neighboring characters.
+Triggers in the database update the index, so a chunk and its words change in one transaction. Any
+word of a query may match; operators have no effect. `langchain_rse.text.words` defines words: in
+scripts without spaces, a word is a pair of neighboring characters.
 """
 
 import json
@@ -31,35 +31,35 @@ from langchain_rse.text.quoting import UNENCODABLE
 
 logger = logging.getLogger(__name__)
 
-# The words used of a query; longer ones are passages, whose further words hardly matter.
+# Words of a query that are used, at most. Longer queries are passages; more words hardly matter.
 MOST_WORDS = 256
 _LONGEST_QUERY = 20_000  # characters
 
 
 def check_lexical(docstore: object) -> Any:  # noqa: ANN401 - a docstore with `lexical_search`
-    """Return the docstore if it has a full-text index, else raise a FullTextError."""
+    """Return the docstore if it has a full-text index; otherwise raise a FullTextError."""
     if getattr(docstore, "lexical", False):
         return docstore
     raise FullTextError(
         "needs a docstore with a full-text index: SQLDocStore(..., lexical=True) on SQLite or "
-        f"PostgreSQL, which also indexes the chunks already in its table; got {docstore!r}"
+        f"PostgreSQL, which also indexes chunks already in its table; got {docstore!r}"
     )
 
 
 def check_filter(condition: object) -> Mapping[str, Any]:
-    """Return a filter if lexical search can apply it, else raise a ValueError."""
+    """Return a filter if lexical search supports it; otherwise raise a ValueError."""
     if condition is None:
         return {}
     if isinstance(condition, Mapping) and all(map(_is_equality, condition.items())):
         return condition
     raise ValueError(
-        "filter must be a dict from metadata fields to the strings, numbers or booleans that "
-        f"they equal, for lexical search; got {condition!r}. Use hybrid=0 with other filters"
+        "lexical search needs filter to be a dict of metadata fields and the strings, numbers or "
+        f"booleans that they must equal; got {condition!r}. With other filters, set hybrid=0"
     )
 
 
 def _is_equality(item: tuple[object, object]) -> bool:
-    """True if an item of a filter is a field and the value that it must equal."""
+    """True if an item of a filter is a field with the value that it must equal."""
     name, value = item
     if not isinstance(name, str) or name.startswith("$"):
         return False
@@ -67,32 +67,31 @@ def _is_equality(item: tuple[object, object]) -> bool:
 
 
 class LexicalIndex:
-    """The full-text index of a table of chunks; the settings say how text is split into words.
+    """The full-text index of a table of chunks; ``settings`` define how text is split into words.
 
-    Only checked names are put into statements, all other values are parameters.
+    Only validated names are inserted into statements; all other values are parameters.
     """
 
-    # SQL, with the table's name and the settings in braces.
+    # SQL, with placeholders for the table's name and the settings in braces.
     _creation: ClassVar[tuple[str, ...]]
     _removal: ClassVar[tuple[str, ...]]
     _settings_query: ClassVar[str]
-    # A row if the index was built by this version of the package, and the table updates it.
+    # Returns a row if the index has the current form and triggers update it.
     _form_query: ClassVar[str]
-    # A row if there is a part of an index: a user may have dropped its table, or other parts.
+    # Returns a row if any part of an index exists; a user may have dropped the rest.
     _remains_query: ClassVar[str]
     _lock: ClassVar[str]  # begins a transaction that excludes other writers
-    # The chunks that are ranked for a query. If more have one of its words, the most common words
-    # are left out.
+    # Chunks ranked per query, at most. If more match, the most common words are dropped.
     _most_ranked: ClassVar[int]
-    # Each word of :query, and the number of chunks that have it, counted up to :most.
+    # Each word of :query with the number of chunks that contain it, counted up to :most.
     _count: ClassVar[str]
-    # The :limit chunks that match :query best: key, record, score, the document's manifest.
+    # The :limit chunks that match :query best: key, record, score, manifest of the document.
     _search: ClassVar[str]
-    _within: ClassVar[str]  # true for chunks whose keys begin with :prefix, all before :end
+    _within: ClassVar[str]  # true for keys from :prefix to :end, so for keys with this prefix
     _or: ClassVar[str]  # the operator between the words of :query
-    # Classes of characters that stand in the SQL, by their names in braces.
+    # Character classes in the SQL, by their names in braces.
     _characters: ClassVar[Mapping[str, str]] = {}
-    # Queries for a key of each problem: a row if there is one.
+    # Each returns the key of a mismatch between index and table, if there is one.
     _problems: ClassVar[tuple[str, ...]]
 
     def __init__(self, table: str, settings: str) -> None:
@@ -100,23 +99,23 @@ class LexicalIndex:
         self._settings = settings
 
     def create(self, connection: Connection) -> None:
-        """Create the index if it is missing, with the chunks of the table, in one transaction."""
-        if self._is_there(connection):  # looking first keeps a read-only database usable
+        """Create the index if it is missing, including existing chunks, in one transaction."""
+        if self._exists(connection):  # looking first keeps a read-only database usable
             return
         self.lock(connection)
-        if self._is_there(connection):  # another process made it meanwhile
+        if self._exists(connection):  # another process was faster
             return
         if self._ask(connection, self._remains_query) is not None:
             logger.info(
-                "the full-text index of table %r is incomplete, or an earlier version of this "
-                "package built it with other words: it is built again",
+                "rebuilding the full-text index of table %r: it is incomplete, or an earlier "
+                "version of this package built it",
                 self._table,
             )
             self.remove(connection)
         self.build(connection)
 
     def build(self, connection: Connection) -> None:
-        """Build the index from the records, in a transaction that has its lock."""
+        """Build the index from the records, in a transaction that holds the lock."""
         try:
             for statement in self._creation:
                 connection.exec_driver_sql(self._sql(statement))
@@ -124,21 +123,22 @@ class LexicalIndex:
             reason = str(error.orig)
             if "tokenize" in reason or "text search configuration" in reason:
                 raise ValueError(
-                    f"the database does not know {self._settings} ({reason}). SQLite knows "
-                    "'unicode61' and 'porter unicode61'; for PostgreSQL, see its pg_ts_config"
+                    f"the database does not support {self._settings} ({reason}). SQLite supports "
+                    "'unicode61' and 'porter unicode61'; PostgreSQL lists its configurations in "
+                    "pg_ts_config"
                 ) from error
             raise
 
     def remedy(self, connection: Connection) -> str:  # noqa: ARG002 - for PostgreSQL
-        """What to do if the database refuses to create the index."""
-        return "Open the database once where it can be written to"
+        """Return the advice for a user who may not create the index."""
+        return "Open the database once with write access"
 
     def lock(self, connection: Connection) -> None:
         """Begin a transaction that excludes other writers."""
         connection.exec_driver_sql(self._sql(self._lock))
 
     def fits(self, connection: Connection) -> bool:
-        """True if the index has the words of the chunks that the table has now."""
+        """True if the index matches the chunks in the table."""
         try:
             return self._check(connection)
         except DBAPIError as error:
@@ -147,11 +147,11 @@ class LexicalIndex:
             raise
 
     def _check(self, connection: Connection) -> bool:
-        """`fits`, but for errors of a damaged index."""
+        """Like `fits`, but raise errors of a damaged index."""
         return all(self._ask(connection, query) is None for query in self._problems)
 
     def remove(self, connection: Connection) -> None:
-        """Remove the index and its triggers, in a transaction that has its lock."""
+        """Remove the index and its triggers, in a transaction that holds the lock."""
         for statement in self._removal:
             connection.exec_driver_sql(self._sql(statement))
 
@@ -173,8 +173,8 @@ class LexicalIndex:
 
     def _damaged(self, reason: str) -> FullTextError:
         return FullTextError(
-            f"the full-text index of table {self._table!r} is damaged or missing ({reason}): "
-            "check(repair=True) or langchain-rse check --repair builds it again"
+            f"the full-text index of table {self._table!r} is damaged or missing ({reason}). "
+            "Rebuild it with check(repair=True) or langchain-rse check --repair"
         )
 
     def _search_chunks(
@@ -196,31 +196,32 @@ class LexicalIndex:
             chunks = reader.read(rows)
             if len(chunks) >= k or len(rows) < limit:
                 return chunks[:k]
-            limit *= 16  # the other rows were old versions, or excluded by the filter
+            limit *= 16  # the other rows were stale, or excluded by the filter
 
-    def _is_there(self, connection: Connection) -> bool:
-        """True if the index exists in its present form.
+    def _exists(self, connection: Connection) -> bool:
+        """True if the index exists in its current form.
 
-        A ValueError if it was built with other settings.
+        Raises:
+            ValueError: If it was built with other settings.
         """
         settings = self._ask(connection, self._settings_query)
         if settings is None or self._ask(connection, self._form_query) is None:
             return False
         if settings != self._settings:
             raise ValueError(
-                f"the full-text index of table {self._table!r} was built with {settings}; this "
-                f"store says {self._settings}. Use the same, or call drop_lexical_index() once"
+                f"the full-text index of table {self._table!r} was built with {settings}, but this "
+                f"store uses {self._settings}. Use the same, or call drop_lexical_index() once"
             )
         return True
 
     def _ask(self, connection: Connection, query: str) -> Any:  # noqa: ANN401
-        """The first value that a query finds; None if it finds nothing."""
+        """Return the first value of a query's result; None if it is empty."""
         return connection.exec_driver_sql(self._sql(query)).scalar()
 
     def _choose_words(
         self, connection: Connection, query: str, within: Mapping[str, str]
     ) -> dict[str, int]:
-        """Choose the words of a query to search for, rarest first, with their numbers of chunks."""
+        """Choose words of a query, rarest first, with the number of chunks that contain each."""
         text = self._terms(UNENCODABLE.sub(" ", query[:_LONGEST_QUERY]))
         parameters = {"query": text, "most": self._most_ranked + 1, **within}
         rows = connection.execute(sa.text(self._sql(self._count)), parameters)
@@ -236,7 +237,7 @@ class LexicalIndex:
         return words
 
     def _terms(self, query: str) -> str:
-        """Convert a query to the form that `_count` takes."""
+        """Convert a query to the form that `_count` expects."""
         return query
 
     def _sql(self, statement: str) -> str:
@@ -246,42 +247,42 @@ class LexicalIndex:
 
 
 def _within(prefix: str) -> dict[str, str]:
-    """The parameters for keys that begin with a prefix."""
-    # U+FFFF sorts after all characters of keys in the order of bytes.
+    """Return the parameters for keys that begin with a prefix."""
+    # In byte order, U+FFFF sorts after all characters of keys.
     return {"prefix": prefix, "end": f"{prefix}\uffff"}
 
 
 class _MatchReader:
-    """Makes chunks of the rows that match a query; keeps the manifests that it has read."""
+    """Makes chunks from rows that match a query; caches manifests."""
 
     def __init__(self, condition: Mapping[str, Any]) -> None:
         self._condition = condition
         self._manifests: dict[str, Manifest | None] = {}
 
     def read(self, rows: Iterable[Any]) -> list[tuple[Document, float]]:
-        """Make the chunks of current versions that pass the filter, with their scores."""
+        """Return the chunks of current versions that match the filter, with their scores."""
         chunks: list[tuple[Document, float]] = []
         for key, record, score, manifest_record in rows:
             try:
                 chunk = self._chunk(key, record, manifest_record)
             except CorruptRecordError as error:
-                warn(f"lexical search leaves out a record: {error}")
+                warn(f"lexical search excludes a corrupt record: {error}")
                 continue
             if chunk is not None:
                 chunks.append((chunk, score))
         return chunks
 
     def _chunk(self, key: str, record: str, manifest_record: str | None) -> Document | None:
-        """Make a chunk; None if its version is not current, or the filter excludes it."""
+        """Make a chunk; None if it is stale or the filter excludes it."""
         parts = key.split("/")
         if len(parts) != 3:  # noqa: PLR2004 - see _is_chunk
             raise CorruptRecordError(
-                f"the docstore's indexes name the record {key!r}, which is no chunk; "
-                "check(repair=True) or langchain-rse check --repair builds them again"
+                f"the docstore's indexes list the record {key!r}, which is not a chunk. Rebuild "
+                "them with check(repair=True) or langchain-rse check --repair"
             )
         document, version, _ = parts
         if document not in self._manifests:
-            self._manifests[document] = None  # if it cannot be read
+            self._manifests[document] = None  # stays None if the manifest is corrupt
             if manifest_record is not None:
                 name = manifest_key(document)
                 manifest = Manifest.from_document(decode_document(manifest_record, name), name)
@@ -291,13 +292,13 @@ class _MatchReader:
         if of_document is None or current is None or current.name != version:
             return None
         if current.adopted and self._condition.keys() & {*LOCATION_FIELDS, CHUNK_ID}:
-            return None  # the vector store has other values in these fields
+            return None  # these fields have other values in the vector store
         chunk = chunk_document(decode_document(record, key), key, of_document)
         return chunk if _passes(chunk.metadata, self._condition) else None
 
 
 def _passes(metadata: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
-    """True if metadata has all values of a filter; True does not equal 1."""
+    """True if metadata matches a filter; True does not equal 1."""
     for name, value in condition.items():
         if name not in metadata or isinstance(metadata[name], bool) != isinstance(value, bool):
             return False

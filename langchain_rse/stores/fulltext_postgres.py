@@ -1,6 +1,6 @@
 """Full-text search on PostgreSQL."""
 
-# Only checked names are put into statements, all other values are parameters.
+# Only validated names are inserted into statements; all other values are parameters.
 # ruff: noqa: S608
 
 import re
@@ -17,7 +17,7 @@ _CONFIGURATION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?"
 
 
 def _for_postgres(characters: str) -> str:
-    """Characters and ranges of them, as in a regular expression of Python, for PostgreSQL."""
+    """Convert a character class from Python's regular expressions to PostgreSQL's."""
     return re.sub("[^-]", lambda match: f"\\U{ord(match[0]):08x}", characters)
 
 
@@ -33,11 +33,11 @@ class PostgresIndex(LexicalIndex):
         """CREATE TABLE "{table}_lexical" (key varchar(512) COLLATE "C" PRIMARY KEY
             REFERENCES "{table}" ON DELETE CASCADE, words tsvector NOT NULL)""",
         """COMMENT ON TABLE "{table}_lexical" IS $${settings}$$""",
-        # The words of a chunk are those of its document's id, its headers and its text. PostgreSQL
-        # takes neither NUL nor lone surrogates: they become spaces. "_", "-", ".", "/" and "\" in
-        # an id separate words. A tsvector holds 1 MB. A record that is not JSON has no words.
-        # Of scripts without spaces, pairs of characters: those at even places of each run, and,
-        # without its first character, those at odd ones.
+        # A chunk's words come from its document's id, its headers and its text. PostgreSQL supports
+        # neither NUL nor lone surrogates: they become spaces. "_", "-", ".", "/" and "\" separate
+        # words in an id. A tsvector holds 1 MB. A record that is not JSON has no words.
+        # Scripts without spaces give pairs of characters: pairs from even positions of each run,
+        # and, after removing its first character, pairs from odd positions.
         r"""CREATE FUNCTION "{table}_lexical_words"(language regconfig, value text)
             RETURNS tsvector LANGUAGE plpgsql IMMUTABLE AS $$
             DECLARE words text; runs text; BEGIN
@@ -59,8 +59,8 @@ class PostgresIndex(LexicalIndex):
             END IF;
             RETURN to_tsvector(language, words);
             EXCEPTION WHEN data_exception THEN RETURN ''; END $$""",
-        # With the rights of its owner, so that others who write to the table need no more rights;
-        # their temporary tables are looked at last.
+        # The trigger runs with its owner's rights, so that other writers need no extra rights.
+        # Temporary tables are searched last, so that a writer cannot shadow tables.
         """SELECT set_config(
             'search_path', current_setting('search_path') || ', pg_temp', true)""",
         """CREATE FUNCTION "{table}_lexical_update"() RETURNS trigger LANGUAGE plpgsql
@@ -88,22 +88,22 @@ class PostgresIndex(LexicalIndex):
         OR to_regproc('"{table}_lexical_update"') IS NOT NULL"""
     _settings_query = """SELECT obj_description(to_regclass('"{table}_lexical"'), 'pg_class')"""
     _lock = 'LOCK TABLE "{table}" IN SHARE ROW EXCLUSIVE MODE'
-    # For a user who may not create the index, or not read it.
+    # The statement that grants a user the right to create the index, or to read it.
     _grant_query = """SELECT CASE WHEN to_regclass('"{table}_lexical"') IS NULL
         THEN 'GRANT CREATE ON SCHEMA ' || quote_ident(current_schema()) || ' TO ' || grantee ||
             '; GRANT SELECT, UPDATE, REFERENCES, TRIGGER ON "{table}" TO ' || grantee
         ELSE 'GRANT SELECT ON "{table}_lexical" TO ' || grantee END
         FROM quote_ident(current_user) AS grantee"""
     _most_ranked = 2_000
-    # In quotes, nothing in a word is an operator.
+    # Quotes prevent words from acting as operators.
     _count = r"""SELECT CAST(term AS text), (SELECT count(*) FROM (
             SELECT 1 FROM "{table}_lexical" WHERE words @@ term AND {within} LIMIT :most) AS chunks)
         FROM (SELECT CAST('''' || replace(replace(lexeme, '\', '\\'), '''', '''''') || ''''
                 AS tsquery) AS term
             FROM unnest(to_tsvector('{settings}', :query))
             ORDER BY positions[1], lexeme LIMIT {words}) AS terms"""
-    # ts_rank ignores how rare a word is, so each word is ranked by itself and weighted by BM25's
-    # inverse document frequency. 1: divided by 1 + the logarithm of the text's length.
+    # ts_rank ignores how rare a word is, so each word is ranked separately and weighted by BM25's
+    # inverse document frequency. Option 1 divides the rank by 1 + log(length of the text).
     _search = """WITH weighted AS MATERIALIZED (
             SELECT CAST(word.key AS tsquery) AS term, ln(1 + (greatest(
                 total - CAST(word.value AS float), 0) + 0.5) / (CAST(word.value AS float) + 0.5)
@@ -123,7 +123,7 @@ class PostgresIndex(LexicalIndex):
     _problems = (
         f"""SELECT key FROM "{{table}}" LEFT JOIN "{{table}}_lexical" USING (key)
             WHERE key {_is_chunk} AND words IS NULL LIMIT 1""",
-        # A sample, as all words of a large table take minutes.
+        # A sample, because checking all words of a large table takes minutes.
         """SELECT key FROM (SELECT key, value, words FROM "{table}"
                 JOIN "{table}_lexical" USING (key) ORDER BY random() LIMIT 1000) AS sample
             WHERE words <> "{table}_lexical_words"('{settings}', value) LIMIT 1""",
@@ -132,15 +132,15 @@ class PostgresIndex(LexicalIndex):
     def __init__(self, table: str, language: str) -> None:
         if not _CONFIGURATION.fullmatch(language):
             raise ValueError(
-                "language must be the name of a text search configuration of PostgreSQL, such "
-                f"as 'simple' or 'english'; got {language!r}"
+                "language must be the name of a PostgreSQL text search configuration, such as "
+                f"'simple' or 'english'; got {language!r}"
             )
         super().__init__(table, language)
 
     @override
     def create(self, connection: Connection) -> None:
         super().create(connection)
-        # An error if another user made it who lets this one not read it.
+        # Fails if another user made the index and this user may not read it.
         connection.exec_driver_sql(self._sql('SELECT FROM "{table}_lexical" LIMIT 1'))
 
     @override

@@ -1,6 +1,6 @@
 """Full-text search on SQLite."""
 
-# Only checked names are put into statements, all other values are parameters.
+# Only validated names are inserted into statements; all other values are parameters.
 # ruff: noqa: S608
 
 import json
@@ -17,21 +17,20 @@ from langchain_rse.stores.fulltext import MOST_WORDS, LexicalIndex
 from langchain_rse.stores.json import is_readable
 from langchain_rse.text.words import find_words
 
-# For FTS5: letters, numbers, private characters and combining marks, such as vowel signs.
+# FTS5 token characters: letters, numbers, private characters and combining marks (vowel signs).
 _CATEGORIES = " categories 'L* N* Co M*'"
 
 
 class SQLiteIndex(LexicalIndex):
-    """An FTS5 table, ranked by BM25. Only the table of chunks has the texts.
+    """An FTS5 table, ranked by BM25. The texts are only in the table of chunks.
 
-    FTS5 removes the words of a chunk by the text that it is given. If this is not the text that was
-    added, because the record is damaged, the whole index is broken. So
-    `forget_damaged` has to be called before records are replaced or removed.
+    To remove a chunk, FTS5 needs the exact text that was added. A different text, from a damaged
+    record, breaks the whole index. So call `forget_damaged` before records are replaced or removed.
     """
 
     _is_chunk = "key GLOB '?*/?*/[0-9]*' AND key NOT GLOB '*/*/*[^0-9]*'"
     _is_new_chunk = _is_chunk.replace("key", "new.key")
-    # The index keeps no texts, so it must be given the words to remove.
+    # The index does not keep texts, so it needs the words to remove.
     _remove = (
         'INSERT INTO "{table}_lexical"("{table}_lexical", rowid, text) '
         """SELECT 'delete', id, text FROM "{table}_lexical_texts" WHERE key = old.key;"""
@@ -39,8 +38,8 @@ class SQLiteIndex(LexicalIndex):
     _creation = (
         """CREATE VIRTUAL TABLE "{table}_lexical" USING fts5(text,
             content='{table}_lexical_texts', content_rowid='id', {settings})""",
-        # Row numbers of the chunks' own table may change, so the index numbers the keys itself. No
-        # number is used twice: that of a forgotten chunk keeps its words.
+        # Row ids of the chunk table may change, so the index numbers the keys itself. Numbers are
+        # never reused, because the number of a forgotten chunk keeps its words.
         """CREATE TABLE "{table}_lexical_keys" (id INTEGER PRIMARY KEY AUTOINCREMENT,
             key TEXT NOT NULL UNIQUE)""",
         f"""CREATE VIEW "{{table}}_lexical_texts" AS
@@ -113,13 +112,13 @@ class SQLiteIndex(LexicalIndex):
         """SELECT key FROM "{table}_lexical_keys"
             WHERE key NOT IN (SELECT key FROM "{table}") LIMIT 1""",
     )
-    # FTS5's own check, which compares the index with the texts of the chunks.
+    # FTS5's integrity check compares the index with the texts of the chunks.
     _integrity_check = (
         """INSERT INTO "{table}_lexical"("{table}_lexical", rank) VALUES ('integrity-check', 1)"""
     )
 
-    # FTS5 does not open, and so does not remove, a table whose version or structure is damaged:
-    # these are the ones of an empty table.
+    # FTS5 refuses to open, and therefore to drop, a table with a damaged version or structure.
+    # These statements restore the values of an empty table.
     _opening = (
         """REPLACE INTO "{table}_lexical_config" VALUES ('version', 4)""",
         """REPLACE INTO "{table}_lexical_data" VALUES (10, x'00000000000000')""",
@@ -128,8 +127,8 @@ class SQLiteIndex(LexicalIndex):
     def __init__(self, table: str, tokenizer: str) -> None:
         if tokenizer.strip().lower().startswith("trigram"):
             raise ValueError(
-                "tokenizer='trigram' finds sequences of three characters, but words are split "
-                "before they come to it: use 'unicode61', which finds Chinese and Japanese as well"
+                "tokenizer='trigram' does not work here, because text is split into words first. "
+                "Use 'unicode61', which also finds Chinese and Japanese"
             )
         if "unicode61" in tokenizer and "categories" not in tokenizer:
             tokenizer += _CATEGORIES
@@ -143,7 +142,7 @@ class SQLiteIndex(LexicalIndex):
         try:
             connection.exec_driver_sql(self._sql(self._integrity_check))
         except DBAPIError as error:
-            if "readonly" not in str(error.orig):  # the check counts as writing
+            if "readonly" not in str(error.orig):  # SQLite treats the check as a write
                 raise
         return True
 
@@ -156,16 +155,17 @@ class SQLiteIndex(LexicalIndex):
 
     @override
     def _terms(self, query: str) -> str:
-        # In quotes, a word is no operator.
+        # Quotes prevent words from acting as operators.
         words = [f'"{word}"' for word in dict.fromkeys(find_words(query))]
         return json.dumps(words[:MOST_WORDS])
 
 
 def forget_damaged(connection: Connection, table: str, records: Mapping[str, Any]) -> None:
-    """On SQLite, before records are replaced or removed, forget the numbers of damaged ones.
+    """Make the full-text index on SQLite forget damaged records; call before changing records.
 
-    So the triggers do not remove their words, which only the undamaged text can. These words find
-    nothing from then on, and `fits` is false until the index is built again.
+    The triggers then do not try to remove the words of damaged records, which needs the original
+    text. The orphaned words match nothing, and `LexicalIndex.fits` is False until the index is
+    rebuilt.
     """
     damaged_keys = [{"key": key} for key in records if not is_readable(records[key], key)]
     if damaged_keys:
@@ -174,7 +174,7 @@ def forget_damaged(connection: Connection, table: str, records: Mapping[str, Any
 
 
 def is_indexed(connection: Connection, table: str) -> bool:
-    """True if a table of SQLite has a full-text index, made by any store."""
+    """True if a SQLite table has a full-text index, no matter which store made it."""
     return _has_table(connection, f"{table}_lexical_keys")
 
 

@@ -1,6 +1,6 @@
-"""Makes the full-text index of a docstore's table, and checks and rebuilds all its indexes."""
+"""Creates the full-text index of a docstore's table; checks and rebuilds all its indexes."""
 
-# Only checked names are put into statements, all other values are parameters.
+# Only validated names are inserted into statements; all other values are parameters.
 # ruff: noqa: S608
 
 import sqlalchemy as sa
@@ -8,7 +8,7 @@ from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from langchain_rse.errors import CorruptRecordError, FullTextError
-from langchain_rse.stores.databases import first_line, is_refusal
+from langchain_rse.stores.databases import cannot_create_index, first_line
 from langchain_rse.stores.fulltext import LexicalIndex
 from langchain_rse.stores.fulltext_postgres import PostgresIndex
 from langchain_rse.stores.fulltext_sqlite import SQLiteIndex
@@ -19,7 +19,7 @@ from langchain_rse.text.quoting import first_few
 def lexical_index(
     backend: str, table: str, *, lexical: bool | None, tokenizer: str, language: str
 ) -> LexicalIndex | None:
-    """The full-text index of a table, by the arguments of `SQLDocStore`; None for no index.
+    """Return the full-text index for the arguments of `SQLDocStore`; None for no index.
 
     Raises:
         ValueError: If ``lexical=True`` and the database has no full-text search.
@@ -35,57 +35,55 @@ def lexical_index(
     return None
 
 
-def refusal_of_index(
-    engine: Engine, store: str, index: LexicalIndex, *, required: bool
-) -> str | None:
-    """Create a full-text index if it is missing.
+def create_index(engine: Engine, store: str, index: LexicalIndex, *, required: bool) -> str | None:
+    """Create a full-text index if it is missing; report if that is not allowed.
 
     Args:
-        engine: The engine of its database.
-        store: The name of the docstore in messages.
+        engine: The database engine.
+        store: Name of the docstore for messages.
         index: The index.
-        required: Whether the docstore must have it.
+        required: True if the docstore must have the index.
 
     Returns:
-        Why this user cannot have the index, and what to do; None if it is there.
+        Why this user cannot create the index, and what to do; None if the index exists.
 
     Raises:
-        FullTextError: If it is ``required`` and this user cannot have it.
+        FullTextError: If the index is ``required`` and cannot be created.
     """
     try:
         with engine.begin() as connection:
             index.create(connection)
     except DBAPIError as error:
-        if not is_refusal(error):
+        if not cannot_create_index(error):
             raise
         with engine.connect() as connection:
             remedy = index.remedy(connection)
-        reason = f"{store} cannot be searched by words, as it has no full-text index and this user "
-        reason += f"cannot create one ({first_line(error)}). {remedy}"
+        reason = f"{store} does not support keyword search: it has no full-text index, and this "
+        reason += f"user cannot create one ({first_line(error)}). {remedy}"
         if required:
             raise FullTextError(reason) from error
-        return f"{reason}. To do without and be told no more, open it with lexical=False"
+        return f"{reason}. To silence this warning, open the store with lexical=False"
     return None
 
 
 def find_index_problems(
     connection: Connection, table: str, index: LexicalIndex | None
 ) -> list[str]:
-    """What is wrong with the indexes of a table, the full-text index included; empty if nothing."""
+    """Return the problems with a table's indexes, full-text index included."""
     problems: list[str] = []
     if connection.dialect.name == "sqlite":
         problems += _check_table(connection, table)
     if index is not None and not index.fits(connection):
-        problems.append(f"the full-text index of table {table!r} does not fit its records")
+        problems.append(f"the full-text index of table {table!r} does not match its records")
     return problems
 
 
 def rebuild_indexes(connection: Connection, table: str, index: LexicalIndex | None) -> None:
-    """Build all indexes of a table again; a CorruptRecordError if the table itself is damaged."""
+    """Rebuild all indexes of a table; raise a CorruptRecordError if the table is damaged."""
     is_sqlite = connection.dialect.name == "sqlite"
     if index is not None:
         index.lock(connection)
-        index.remove(connection)  # first, as changing records fails while it is damaged
+        index.remove(connection)  # first: a damaged index makes changes of records fail
     elif is_sqlite:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
     if is_sqlite:
@@ -95,19 +93,19 @@ def rebuild_indexes(connection: Connection, table: str, index: LexicalIndex | No
 
 
 def _check_table(connection: Connection, table: str) -> list[str]:
-    """SQLite's own check of a table and the index of its keys; empty if nothing is wrong."""
+    """Run SQLite's check of a table and its key index; return the problems."""
     rows = connection.exec_driver_sql(f'PRAGMA integrity_check("{table}")').scalars()
     return [f"table {table!r}: {message}" for message in rows if message != "ok"]
 
 
 def _mend_table(connection: Connection, table: str) -> None:
-    """Build the index of a table's keys anew, in a transaction that excludes other writers.
+    """Rebuild the key index of a table, in a transaction that excludes other writers.
 
-    A key stands in the table and in the index. Where they differ, one of them is damaged, and the
-    checksum of the record says which: it includes the key.
+    Each key is stored in the table and in the index. Where they differ, one is damaged. The
+    checksum of the record covers the key and so shows which.
 
     Raises:
-        CorruptRecordError: If the table itself is damaged, so that rows of it may be lost.
+        CorruptRecordError: If the table itself is damaged, so that rows may be lost.
     """
     undamaged_keys = _keys_only_in_index(connection, table)
     connection.exec_driver_sql(f'REINDEX "{table}"')
@@ -117,15 +115,15 @@ def _mend_table(connection: Connection, table: str) -> None:
     problems = _check_table(connection, table)
     if problems:
         raise CorruptRecordError(
-            f"the SQLite file is damaged in more than single records ({first_few(problems)}). "
-            "Nothing was repaired, as records that can still be read could be lost. Restore a "
-            "backup; or write what can be read into a new file with the command '.recover' of the "
-            "program sqlite3, and check that one"
+            f"the damage in the SQLite file goes beyond single records ({first_few(problems)}). "
+            "Nothing was repaired, because a repair could lose readable records. Restore a backup, "
+            "or recover the readable data into a new file with the '.recover' command of the "
+            "sqlite3 program and check that file"
         )
 
 
 def _keys_only_in_index(connection: Connection, table: str) -> dict[int, str]:
-    """The keys of those rows whose key is damaged in the table but not in the index."""
+    """Return the keys of rows whose key is damaged in the table but intact in the index."""
     rows = connection.exec_driver_sql(
         f'SELECT indexed.rowid, indexed.key, stored.value FROM "{table}" AS indexed '
         f'INDEXED BY "sqlite_autoindex_{table}_1" JOIN "{table}" AS stored NOT INDEXED '

@@ -1,7 +1,7 @@
-"""Documents as JSON records, and a docstore that keeps them in any byte store.
+"""Encodes Documents as JSON records; provides a docstore on top of any byte store.
 
-Values of types that JSON lacks are written as ``{"__rse__": [kind, value]}``. The last fields of a
-record are a checksum of its key and of all fields before it, and the number of the format.
+Values of types that JSON does not have are written as ``{"__rse__": [kind, value]}``. A record ends
+with a checksum of its key and of all earlier fields, and with the format number.
 """
 
 import datetime as dt
@@ -23,8 +23,8 @@ from langchain_rse.stores.compare_and_set import DocStore, is_as_expected
 from langchain_rse.stores.file_errors import explained_file_errors
 
 _FORMAT = 6
-_END = ',"checksum":"%s","format":%d}'  # of a record
-# The end of a record of any format: those before 6 have no number.
+_END = ',"checksum":"%s","format":%d}'  # the end of a record
+# The end of a record in any format; formats before 6 have no number.
 _ANY_END = re.compile(
     r',"checksum":"(?P<checksum>[0-9a-f]{32})"(?:,"format":(?P<format>[0-9]{1,9}))?\}\Z'
 )
@@ -40,25 +40,29 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 }
 _LEAST_INTEGER = -(2**63)
 _LARGEST_INTEGER = 2**64 - 1
-# Types whose values JSON writes as they are: those of most metadata.
+# The types of most metadata; JSON writes their values unchanged.
 _PLAIN_TYPES = frozenset({str, bool, type(None)})
 
 
 def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
-    """Encode a value as JSON that decodes to it again; a MetadataError names its ``place``."""
+    """Encode a value as JSON that decodes to the same value.
+
+    Raises:
+        MetadataError: If the value is not supported; the message names its ``place``.
+    """
     try:
         plain = _to_json(value, place)
         try:
             return orjson.dumps(plain).decode()
         except TypeError:
-            # orjson takes no surrogates.
+            # orjson does not support surrogates.
             return json.dumps(plain, separators=(",", ":"))
     except RecursionError as error:
-        raise MetadataError(f"{place} cannot be kept in a docstore: nested too deep") from error
+        raise MetadataError(f"{place} is nested too deeply for a docstore") from error
 
 
 def encode_document(document: Document, key: str) -> str:
-    """Encode a Document as the record of a key, which `decode_document` reads unchanged."""
+    """Encode a Document as the record of a key; `decode_document` restores it exactly."""
     fields: dict[str, Any] = {"page_content": document.page_content}
     if document.metadata:
         fields["metadata"] = document.metadata
@@ -69,11 +73,11 @@ def encode_document(document: Document, key: str) -> str:
 
 
 def decode_document(record: str | bytes, key: str) -> Document:
-    """Read a record of `encode_document`.
+    """Decode a record of `encode_document`.
 
     Raises:
-        CorruptRecordError: If it is no record of this key, or was changed.
-        FormatError: If it was written by another version of this package.
+        CorruptRecordError: If the record is damaged, or belongs to another key.
+        FormatError: If another version of this package wrote the record.
     """
     try:
         text = _checked_text(record if isinstance(record, str) else record.decode(), key)
@@ -89,39 +93,39 @@ def decode_document(record: str | bytes, key: str) -> Document:
         reason = str(error) if type(error) is ValueError else type(error).__name__
         raise CorruptRecordError(
             f"the docstore's record {key!r} cannot be read ({reason}): it is damaged or belongs to "
-            "another key; delete this key and add its document again"
+            "another key. Delete this key and add its document again"
         ) from error
 
 
 def _checked_text(record: str, key: str) -> str:
-    """The record before its checksum, if that fits and the record is of this format."""
+    """Return a record without its end, after checking the format and the checksum."""
     end = _ANY_END.search(record, max(0, len(record) - _LONGEST_END))
     if end is not None and end["format"] != str(_FORMAT):
         raise FormatError(
-            f"the docstore's record {key!r} was written by another version of langchain-rse: index "
-            "the documents again, into a new docstore and a new collection"
+            f"another version of langchain-rse wrote the docstore's record {key!r}. Index the "
+            "documents again into a new docstore and a new collection"
         )
     text = "" if end is None else record[: end.start()]
     if end is None or end["checksum"] != _checksum(text, key):
-        raise ValueError("its checksum does not fit")
+        raise ValueError("wrong checksum")
     return text
 
 
 def decode_documents(
     records: Sequence[str | bytes | None], keys: Sequence[str]
 ) -> list[Document | None]:
-    """Read the records of keys; None for keys without a record."""
+    """Decode the records of keys; None for keys without a record."""
     pairs = zip(records, keys, strict=True)
     return [None if record is None else decode_document(record, key) for record, key in pairs]
 
 
 def is_readable(record: Any, key: str) -> bool:  # noqa: ANN401 - damaged, it may be of any type
-    """True if the record of a key can be read: its checksum fits."""
+    """True if the record of a key is not corrupt."""
     return not is_record(record, None, key)
 
 
 def is_record(record: str | bytes | None, document: Document | None, key: str) -> bool:
-    """True if a key's record is the expected Document; for None, if no record can be read."""
+    """True if a key's record is the expected Document; None expects no readable record."""
     try:
         stored = None if record is None else decode_document(record, key)
     except CorruptRecordError:
@@ -136,18 +140,18 @@ def _checksum(text: str, key: str) -> str:
 
 
 def _to_json(value: Any, place: str) -> Any:  # noqa: ANN401 - a return for each type
-    """Convert a value to one that JSON can write."""
+    """Convert a value to JSON types."""
     if isinstance(value, (np.number, np.bool_)):
         value = value.item()
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return str.__str__(value)  # the value of an enum, not its name
+        return str.__str__(value)  # for an enum: its value, not its name
     if isinstance(value, int):
         if not _LEAST_INTEGER <= value <= _LARGEST_INTEGER:
             raise MetadataError(
-                f"{place} is an integer of more than 64 bits and cannot be kept in a docstore; "
-                "use a string"
+                f"{place} is an integer of more than 64 bits, which a docstore cannot keep. Use a "
+                "string"
             )
         return int(value)
     if isinstance(value, float) and math.isfinite(value):
@@ -161,8 +165,8 @@ def _to_json(value: Any, place: str) -> Any:  # noqa: ANN401 - a return for each
 
 
 def _to_tagged(value: Any, place: str) -> list[str]:  # noqa: ANN401
-    """Convert a value of a type that JSON lacks to its kind and a text."""
-    if isinstance(value, float):  # infinite, or no number
+    """Convert a value of a type outside JSON to its kind and a string."""
+    if isinstance(value, float):  # infinite or NaN
         return ["float", str(float(value))]
     if type(value) is dt.datetime:
         return ["datetime", value.isoformat()]
@@ -186,14 +190,13 @@ def _dict_to_json(fields: dict[Any, Any], place: str) -> dict[str, Any]:
 
 def _unsupported(value: object, place: str) -> MetadataError:
     return MetadataError(
-        f"{place} is of type {type(value).__name__} and cannot be kept in a docstore; "
-        "use strings, numbers, booleans, None, dates and datetimes, or lists and dicts (with "
-        "string keys) of them"
+        f"{place} has the type {type(value).__name__}, which a docstore cannot keep. Use strings, "
+        "numbers, booleans, None, dates, datetimes, or lists and dicts (with string keys) of these"
     )
 
 
 def _from_json(fields: dict[str, Any]) -> Any:  # noqa: ANN401
-    """Undo `_to_json` for an object of JSON, whose own objects are converted already."""
+    """Undo `_to_json` for a JSON object; nested objects are already converted."""
     if fields.keys() != {_TAG}:
         return fields
     kind, value = fields[_TAG]
@@ -201,12 +204,12 @@ def _from_json(fields: dict[str, Any]) -> Any:  # noqa: ANN401
 
 
 class JSONDocStore(BaseStore[str, Document]):
-    """A docstore that keeps Documents in a byte store such as ``LocalFileStore`` or ``RedisStore``.
+    """A docstore in a byte store, such as ``LocalFileStore`` or ``RedisStore``.
 
-    `langchain_rse.RSERetriever` wraps byte stores by itself; this class is for direct use.
+    `langchain_rse.RSERetriever` wraps byte stores automatically; this class is for direct use.
 
     Args:
-        store: The byte store, in which records are UTF-8 JSON.
+        store: The byte store. Records are stored as UTF-8 JSON.
     """
 
     def __init__(self, store: BaseStore[str, bytes]) -> None:
@@ -219,7 +222,7 @@ class JSONDocStore(BaseStore[str, Document]):
                 records = self.store.mget(keys)
         except IsADirectoryError as error:
             raise CorruptRecordError(
-                f"{error}. Then call check(repair=True), and add the document that it names again"
+                f"{error}. Then call check(repair=True), and add the documents that it names again"
             ) from error
         return decode_documents(records, keys)
 
@@ -238,14 +241,14 @@ class JSONDocStore(BaseStore[str, Document]):
 
     @override
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
-        # Some stores take a prefix for a folder, so all keys are read.
+        # Some stores treat a prefix as a folder, so read all keys.
         for key in self.store.yield_keys():
             if key.startswith(prefix or ""):
                 yield key
 
 
 def as_docstore(store: DocStore | BaseStore[str, bytes]) -> DocStore:
-    """Return a store of Documents; a byte store is wrapped in a `JSONDocStore`."""
+    """Return a store of Documents; wrap a byte store in a `JSONDocStore`."""
     if not isinstance(store, BaseStore):
         raise TypeError(
             "docstore must be a LangChain BaseStore, for example "
@@ -257,10 +260,10 @@ def as_docstore(store: DocStore | BaseStore[str, bytes]) -> DocStore:
 
 
 def _keeps_bytes(cls: type) -> bool:
-    """True if the type arguments of a store's class are those of ``BaseStore[str, bytes]``."""
+    """True if a store's class derives from ``BaseStore[str, bytes]``."""
     for ancestor in cls.__mro__:
         for base in vars(ancestor).get("__orig_bases__", ()):
-            # ``InMemoryBaseStore[bytes]`` names the type of its values only.
+            # ``InMemoryBaseStore[bytes]`` has only the value type as argument.
             is_store = issubclass(get_origin(base) or object, BaseStore)
             if is_store and get_args(base)[-1] is bytes:
                 return True

@@ -1,4 +1,4 @@
-"""Reads the docstore: the spans and chunks that a query needs, and the list of all documents."""
+"""Reads the docstore: spans and chunks for queries, and the list of all documents."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from langchain_rse.stores.records import (
 )
 from langchain_rse.text.quoting import counted
 
-# Records to read in one call when all records are read.
+# Records per call when all records are read.
 _BATCH = 500
 
 VersionKey = tuple[str, str]
@@ -49,15 +49,15 @@ _PARTS = TypeAdapter(list[tuple[NonNegativeInt, NonNegativeInt, dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Layout:
-    """Where chunks of a document's current version lie."""
+    """The positions of chunks in a document's current version."""
 
     manifest: Manifest
-    windows: Sequence[range]  # requested chunks that exist, without gaps; ascending
-    pages: Mapping[int, NDArray[np.int64]]  # starts of the chunks, and the end of the last one
+    windows: Sequence[range]  # requested chunks that exist, ascending; no range contains a gap
+    pages: Mapping[int, NDArray[np.int64]]  # starts of the chunks, then the end of the last one
 
     @property
     def version(self) -> str:
-        """Name of the current version; empty if there is none."""
+        """Name of the current version; empty without one."""
         current = self.manifest.current
         return current.name if current else ""
 
@@ -68,27 +68,27 @@ class Layout:
         return current is not None and current.adopted > 0
 
     def lengths_of(self, window: range) -> list[int]:
-        """The lengths of the chunks in a window, in characters."""
+        """Return the lengths of the chunks in a window, in characters."""
         spans = map(self.span_of, window)
         return [end - start for start, end in spans]
 
     def span_of(self, index: int) -> tuple[int, int]:
-        """The first character of a chunk in a window, and the character after its last one."""
+        """Return the start and end of a chunk in a window, in characters of the document."""
         page, position = divmod(index, SPANS_PER_PAGE)
         cuts = self.pages[page]
         return int(cuts[position]), int(cuts[position + 1])
 
     def without(self, chunks: Iterable[int]) -> Layout:
-        """This layout without some chunks, which no segment may contain, as if they were gaps."""
+        """Return this layout with some chunks turned into gaps, which no segment may contain."""
         return replace(self, windows=_cut_at_gaps(self.windows, sorted(chunks)))
 
 
 Layouts = dict[str, Layout | CorruptRecordError | None]
-"""By document key: the layout or the error of reading it; None if there is no manifest."""
+"""Layouts by document key: an error if a record is corrupt, None without a manifest."""
 
 
 def read_layouts(docstore: DocStore, windows: Mapping[VersionKey, Sequence[range]]) -> Layouts:
-    """Read the manifests of documents and the spans of ascending ranges of chunks, in one batch."""
+    """Read manifests and the spans of chunks in one batch; ``windows`` are ascending."""
     layouts, _ = read_layouts_and_floors(docstore, windows)
     return layouts
 
@@ -96,7 +96,7 @@ def read_layouts(docstore: DocStore, windows: Mapping[VersionKey, Sequence[range
 def read_layouts_and_floors(
     docstore: DocStore, windows: Mapping[VersionKey, Sequence[range]]
 ) -> tuple[Layouts, Record]:
-    """Like `read_layouts`; in the same batch, read the record of score floors as well."""
+    """Like `read_layouts`, but also read the record of score floors in the same batch."""
     document_keys = dict.fromkeys(key for key, _ in windows)
     keys = dict.fromkeys(manifest_key(key) for key in document_keys)
     for (key, version), version_windows in windows.items():
@@ -116,14 +116,14 @@ def read_layouts_and_floors(
 
 
 def readable(record: Record) -> Document | None:
-    """Return the record, None if there is none; raise its error if it cannot be read."""
+    """Return a record, or None if it is missing; raise the error of a corrupt one."""
     if isinstance(record, CorruptRecordError):
         raise record
     return record
 
 
 def _pages_of(windows: Iterable[range]) -> list[int]:
-    """The numbers of the pages with the spans of these chunks, in ascending order."""
+    """Return the numbers of the pages that hold the spans of these chunks, ascending."""
     pages: set[int] = set()
     for window in windows:
         pages.update(range(window.start // SPANS_PER_PAGE, -(-window.stop // SPANS_PER_PAGE)))
@@ -133,7 +133,7 @@ def _pages_of(windows: Iterable[range]) -> list[int]:
 def _read_layout(
     key: str, windows: Mapping[VersionKey, Sequence[range]], records: Mapping[str, Record]
 ) -> Layout | None:
-    """Make the layout of a document's current version; windows end where the document does."""
+    """Make the layout of a document's current version; clip windows to the document."""
     manifest_record = readable(records[manifest_key(key)])
     if manifest_record is None:
         return None
@@ -156,7 +156,7 @@ def _read_layout(
 
 
 def _cut_at_gaps(windows: Sequence[range], gaps: Sequence[int]) -> Sequence[range]:
-    """Cut ascending windows at gaps, since no segment may contain one."""
+    """Split ascending windows at gaps, because no segment may contain one."""
     cut_windows: list[range] = []
     for window in windows:
         inside = [gap for gap in gaps if gap in window]
@@ -172,7 +172,7 @@ def _cut_at_gaps(windows: Sequence[range], gaps: Sequence[int]) -> Sequence[rang
 def read_spans(
     record: Record, key: str, manifest: Manifest, page: int
 ) -> tuple[NDArray[np.int64], list[int]]:
-    """Read the cuts of a page of spans, and the numbers of the chunks that are gaps."""
+    """Read a page of spans: the cuts between chunks, and the numbers of gaps."""
     first = page * SPANS_PER_PAGE
     chunks = manifest.current.chunks if manifest.current else 0
     expected = min(SPANS_PER_PAGE, chunks - first) + 1
@@ -182,13 +182,13 @@ def read_spans(
         is_rising = cuts.shape == (expected,) and bool((cuts[1:] > cuts[:-1]).all())
         is_inside = is_rising and cuts[0] >= 0 and cuts[-1] <= manifest.length
         if not is_inside or gaps != sorted({*gaps}):
-            allowed = f"{expected} rising numbers from 0 to {manifest.length}"
-            raise ValueError(f"it does not hold {allowed}")
+            allowed = f"{expected} ascending numbers from 0 to {manifest.length}"
+            raise ValueError(f"it does not contain {allowed}")
     return cuts, gaps
 
 
 def read_parts(record: Record, key: str, manifest: Manifest) -> Sequence[Part]:
-    """Read the parts that a document was given in; empty if it was one."""
+    """Read the parts of a document as added; empty if it was a single part."""
     with _reading(record, key, manifest) as fields:
         parts = _PARTS.validate_python(fields["parts"])
         bounds: list[int] = []
@@ -196,17 +196,17 @@ def read_parts(record: Record, key: str, manifest: Manifest) -> Sequence[Part]:
             bounds += [start, start + length]
         is_inside = bounds == sorted(bounds) and bounds[-1:] in ([], [manifest.length])
         if not is_inside:
-            raise ValueError("they are not the parts of its text")
+            raise ValueError("its parts do not match the text")
     return parts
 
 
 def read_blank(record: Record, key: str, manifest: Manifest) -> str:
-    """Read the text of a document that is only white space; empty for any other."""
+    """Read the text of a document of white space; empty for any other document."""
     with _reading(record, key, manifest) as fields:
         blank = str(fields["blank"])
         has_chunks = manifest.current is not None and manifest.current.chunks > 0
         if len(blank) != (0 if has_chunks else manifest.length):
-            raise ValueError("it does not hold its text")
+            raise ValueError("it does not contain the text")
     return blank
 
 
@@ -218,15 +218,15 @@ def read_adopted(record: Record, key: str, manifest: Manifest) -> list[str]:
 
 @contextmanager
 def _reading(record: Record, key: str, manifest: Manifest) -> Iterator[dict[str, Any]]:
-    """Give the fields of a record; errors in using them become a CorruptRecordError."""
+    """Yield a record's fields; turn errors in the block into a CorruptRecordError."""
     try:
         if not isinstance(record, Document):
             raise TypeError(record or "it is missing")  # noqa: TRY301 - like all other errors
         yield record.metadata
     except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise CorruptRecordError(
-            f"the docstore's record {key!r} of document {manifest.doc_id!r} cannot be used: "
-            f"{error}. Delete the document and add it again"
+            f"the docstore's record {key!r} of document {manifest.doc_id!r} is unusable: {error}. "
+            "Delete the document and add it again"
         ) from error
 
 
@@ -234,11 +234,12 @@ def _reading(record: Record, key: str, manifest: Manifest) -> Iterator[dict[str,
 
 
 class ReadChunks(NamedTuple):
-    """Chunks by document keys and chunk indexes."""
+    """The result of `read_chunks`."""
 
-    # A chunk that cannot be read or does not fit its layout has its error, a missing one None.
+    # By document key and chunk index: an error for a corrupt chunk or one that does not match its
+    # layout, None for a missing chunk.
     records: dict[tuple[str, int], Record]
-    # Keys of documents that lack chunks because they were replaced since their layout was read.
+    # Keys of documents with missing chunks because they were replaced since the layout was read.
     replaced: set[str]
 
 
@@ -251,7 +252,7 @@ def read_chunks(
     }
     records = read_records(docstore, list(chunk_keys.values()))
     checked: dict[tuple[str, int], Record] = {}
-    missing: dict[str, None] = {}  # keys of documents
+    missing: dict[str, None] = {}  # document keys
     for (key, index), record_key in chunk_keys.items():
         record = records[record_key]
         checked[key, index] = record
@@ -268,13 +269,13 @@ def read_chunks(
                 checked[key, index] = error
     replaced: set[str] = set()
     if missing:
-        # The present manifest tells whether a chunk is missing or its document was replaced.
+        # The latest manifest shows whether chunks are lost or the document was replaced.
         replaced = _find_replaced(docstore, [layouts[key] for key in missing])
     return ReadChunks(checked, replaced)
 
 
 def _find_replaced(docstore: DocStore, layouts: Sequence[Layout]) -> set[str]:
-    """Find the documents that have another version than their layout; return their keys."""
+    """Return the keys of documents whose current version is not the one of the layout."""
     by_key = {manifest_key(layout.manifest.key): layout.manifest for layout in layouts}
     replaced: set[str] = set()
     for key, record in read_records(docstore, list(by_key)).items():
@@ -289,14 +290,14 @@ def _find_replaced(docstore: DocStore, layouts: Sequence[Layout]) -> set[str]:
 def read_changes(
     record: Document, key: str, location: tuple[str, int, int, int]
 ) -> list[tuple[int, Mapping[str, Any]]]:
-    """The `metadata_changes` of a chunk; an error if it is not the chunk at this location."""
+    """Return a chunk's `metadata_changes`; raise an error if its location is wrong."""
     stored_location = tuple(map(record.metadata.get, LOCATION_FIELDS))
     length = len(record.page_content)
     _, _, start, end = location
     if stored_location != location or length != end - start:
         raise CorruptRecordError(
-            f"the docstore's chunk {key!r} has {length} characters and {stored_location} as "
-            f"{', '.join(LOCATION_FIELDS)}, which should be {location}"
+            f"the docstore's chunk {key!r} has {length} characters and "
+            f"({', '.join(LOCATION_FIELDS)}) = {stored_location}; expected {location}"
         )
     return metadata_changes(record, key)
 
@@ -305,9 +306,9 @@ def read_changes(
 
 
 def stored_versions(docstore: DocStore, key: str) -> list[Version]:
-    """Find the versions of a document that have records, by the keys in the docstore.
+    """Find the versions of a document that have records, from the keys in the docstore.
 
-    The counts of chunks and vectors are the least that the keys show; there may have been more.
+    The counts of chunks and vectors are lower bounds.
     """
     versions: dict[str, Version] = {}
     keys = list_keys(docstore, f"{key}/")
@@ -326,19 +327,19 @@ def stored_versions(docstore: DocStore, key: str) -> list[Version]:
 
 
 def manifest_keys(docstore: DocStore) -> list[str]:
-    """The keys of the manifests of all documents, in order."""
+    """Return the manifest keys of all documents, sorted."""
     keys = list_keys(docstore, manifest_key(""))
     refuse_namespaces(any("-" in key for key in keys))
     return sorted(keys)
 
 
 def read_manifests(docstore: DocStore, most: int | None = None) -> list[Manifest]:
-    """Read the manifests of all documents, or of the first ``most``, ordered by their keys."""
+    """Read the manifests of all documents, or of the first ``most``, sorted by key."""
     return manifests_at(docstore, manifest_keys(docstore)[:most])
 
 
 def manifests_at(docstore: DocStore, keys: Sequence[str]) -> list[Manifest]:
-    """Read manifests by their keys; a warning counts those that cannot be read."""
+    """Read manifests by key; warn about corrupt ones and exclude them."""
     manifests: list[Manifest] = []
     unreadable = 0
     for batch in batches(keys, _BATCH):
@@ -354,9 +355,9 @@ def manifests_at(docstore: DocStore, keys: Sequence[str]) -> list[Manifest]:
                 unreadable += 1
     if unreadable:
         warn(
-            f"{counted(unreadable, 'document')} of the docstore cannot be read and "
-            "is excluded: retriever.indexer.check() reports what is wrong, check(repair=True) "
-            "repairs what can be repaired"
+            f"excluded {counted(unreadable, 'document')} of the docstore with a corrupt record. "
+            "retriever.indexer.check() reports the problems, check(repair=True) repairs them where "
+            "possible"
         )
     return manifests
 
@@ -364,10 +365,7 @@ def manifests_at(docstore: DocStore, keys: Sequence[str]) -> list[Manifest]:
 def every_chunk(
     docstore: DocStore, may_read: Callable[[Manifest], bool] = lambda _: True
 ) -> Iterator[list[Document]]:
-    """Read the chunks of current versions, in batches.
-
-    ``may_read`` says which documents they are of.
-    """
+    """Yield the chunks of current versions, in batches, of documents that ``may_read`` allows."""
     manifests = [manifest for manifest in read_manifests(docstore) if may_read(manifest)]
     for batch in batches(_chunk_keys(manifests), _BATCH):
         records = read_records(docstore, [key for key, _ in batch])
@@ -380,7 +378,7 @@ def every_chunk(
 
 
 def _chunk_keys(manifests: Iterable[Manifest]) -> Iterator[tuple[str, Manifest]]:
-    """The keys of all chunks of current versions, with the manifests of their documents."""
+    """Yield the keys of all chunks of current versions, with their documents' manifests."""
     for manifest in manifests:
         if manifest.current is not None:
             for index in range(manifest.current.chunks):

@@ -1,4 +1,4 @@
-"""Brings metadata into a form that vector stores take."""
+"""Converts metadata to types that vector stores support."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _RESERVED_NAME = re.compile(r"[$#]|(chroma:document)?\Z")
 
 
 def simple_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep values that vector stores take: encodable strings, numbers, booleans, and lists of them.
+    """Keep values that vector stores support: strings, numbers, booleans, and lists of these.
 
-    A list has at least one value, and all are of one of these types. Not every store takes lists:
-    see `VectorStoreAdapter.takes_lists`.
+    A list must not be empty, and its values must have the same type. Not every store supports
+    lists; see `VectorStoreAdapter.takes_lists`.
     """
     simple: dict[str, Any] = {}
     for name, value in metadata.items():
@@ -30,7 +30,7 @@ def simple_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _simple_list(values: Sequence[object]) -> list[Any] | None:
-    """A list in a form that vector stores with lists take; None if it has none."""
+    """Convert a list to a supported one; None if that is impossible."""
     simple_values = [_simple(value) for value in values]
     types = {type(value) for value in simple_values}
     if len(types) != 1 or None in simple_values:
@@ -39,7 +39,7 @@ def _simple_list(values: Sequence[object]) -> list[Any] | None:
 
 
 def _simple(value: object) -> str | int | float | bool | None:
-    """A metadata value in a form that every vector store takes; None if it has none."""
+    """Convert a value to one that every vector store supports; None if that is impossible."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, str):
@@ -47,5 +47,5 @@ def _simple(value: object) -> str | int | float | bool | None:
     if isinstance(value, int):  # booleans too
         return value if abs(value) < 2**63 else None
     if isinstance(value, float):
-        return value if math.isfinite(value) else None  # PostgreSQL's JSON has no NaN
+        return value if math.isfinite(value) else None  # JSON in PostgreSQL has no NaN
     return None

@@ -1,7 +1,7 @@
-"""Namespaces: keep documents apart that share a docstore and a vector store.
+"""Namespaces separate documents that share a docstore and a vector store.
 
-A namespace is part of every key in the docstore and of the names of versions. So its vectors have
-ids of their own, and a search recognizes vectors of other namespaces.
+A namespace is part of every key in the docstore and of every version's name. So vector ids differ
+between namespaces, and a search can exclude vectors of other namespaces.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from langchain_rse.stores.records import NAMESPACES, digest, manifest_key
 from langchain_rse.stores.vectorstores import FILTERED, adapter_for
 from langchain_rse.text.quoting import UNENCODABLE
 
-if TYPE_CHECKING:  # half a second of imports that docstores do without
+if TYPE_CHECKING:  # saves half a second of imports for docstores alone
     from langchain_core.vectorstores import VectorStore
 
 _BAD_NAME = re.compile(f"{UNENCODABLE.pattern}|.{{201}}", re.DOTALL)
-# The first part of some records' keys; the keys of all others begin with the document's key.
+# Prefixes of some records' keys; all other keys begin with the document's key.
 _FAMILIES = ("manifest", "answers", "adopted")
 
 
 def namespace_digest(namespace: str) -> str:
-    """The digest of a namespace in keys, and as `NAMESPACE` in the metadata of vectors."""
+    """Return the digest of a namespace, used in keys and in the vectors' metadata."""
     return digest("namespace", namespace)[:16]
 
 
 class NamespacedStore(ComparesAndSets):
-    """The records of one namespace in a docstore; the same key is another record in each."""
+    """A view of a docstore that contains only the records of one namespace."""
 
     def __init__(self, docstore: DocStore, namespace: str) -> None:
         self.docstore = docstore
         self.namespace = namespace
         self.digest = namespace_digest(namespace)
-        self._is_marked = False  # True once the docstore is known to have namespaces
+        self._is_marked = False  # True once the docstore is known to use namespaces
 
     @property
     def lexical(self) -> bool:
-        """True if the docstore can be searched by words."""
+        """True if the docstore supports full-text search."""
         return bool(getattr(self.docstore, "lexical", False))
 
     @override
@@ -77,26 +77,26 @@ class NamespacedStore(ComparesAndSets):
 
     @override
     def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
-        # It holds for all processes if it does in the docstore.
+        # Safe across processes if the docstore's compare and set is.
         self._check_and_mark()
         outer_changes = [(self._outer_key(key), expected, new) for key, expected, new in changes]
         return compare_and_set(self.docstore, outer_changes)
 
     def lexical_search(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        """Find chunks of the namespace by their words, see `SQLDocStore.lexical_search`."""
+        """Find chunks of the namespace by keywords; see `SQLDocStore.lexical_search`."""
         self._check()
         store: Any = self.docstore
         return store.lexical_search(*args, **kwargs, prefix=f"{self.digest}-")
 
     def _check_and_mark(self) -> None:
-        """Before the first write, mark that the docstore has namespaces."""
+        """Mark the docstore as using namespaces, before the first write."""
         self._check()
         if not self._is_marked:
             self.docstore.mset([(NAMESPACES, Document(""))])
             self._is_marked = True
 
     def _check(self) -> None:
-        """Refuse a docstore that has documents without a namespace."""
+        """Refuse a docstore that contains documents without a namespace."""
         if self._is_marked:
             return
         [marker] = self.docstore.mget([NAMESPACES])
@@ -106,23 +106,23 @@ class NamespacedStore(ComparesAndSets):
         for key in list_keys(self.docstore, manifest_key("")):
             if "-" not in key:
                 raise StoreMismatchError(
-                    "the docstore has documents without a namespace; got "
-                    f"namespace={self.namespace!r}. Omit namespace=, or use another docstore"
+                    f"namespace={self.namespace!r} cannot be used: the docstore contains documents "
+                    "without a namespace. Drop namespace=, or use another docstore"
                 )
 
     def _outer_key(self, key: str) -> str:
-        """The key in the docstore: with the namespace's digest, after the family if it has one."""
+        """Return the key in the docstore: the namespace's digest goes after the family, if any."""
         family, slash, key_in_family = key.partition("/")
         if slash and family in _FAMILIES:
             return f"{family}/{self.digest}-{key_in_family}"
         return f"{self.digest}-{key}"
 
     def _outer_prefix(self, prefix: str | None) -> str | None:
-        """The prefix of keys in the docstore; None if keys of several families have it."""
+        """Return the prefix of keys in the docstore; None if it covers several families."""
         return self._outer_key(prefix) if prefix and "/" in prefix else None
 
     def _inner_key(self, outer_key: str) -> str | None:
-        """Undo `_outer_key`; None if the key is not of this namespace."""
+        """Undo `_outer_key`; None for a key of another namespace."""
         key = outer_key.replace(f"{self.digest}-", "", 1)
         return key if key and self._outer_key(key) == outer_key else None
 
@@ -132,40 +132,40 @@ def in_namespace(
     namespace: Any,  # noqa: ANN401 - a string, as is checked here
     vectorstore: VectorStore | None = None,
 ) -> DocStore:
-    """Return the part of a docstore in a namespace; the docstore itself for an empty one."""
+    """Return a docstore's view of a namespace; the docstore itself for an empty namespace."""
     if not isinstance(namespace, str) or _BAD_NAME.search(namespace):
         raise ValueError(
-            "namespace must be a string of at most 200 characters, none of them NUL or a lone "
-            f"surrogate; got {namespace!r:.250}"
+            "namespace must be a string of at most 200 characters, without NUL and lone "
+            f"surrogates; got {namespace!r:.250}"
         )
     can_filter = vectorstore is None or adapter_for(vectorstore).can_filter_namespaces
     if namespace and not can_filter:
         raise ValueError(
-            f"namespace={namespace!r}: langchain-rse cannot filter a {type(vectorstore).__name__}, "
-            f"only {FILTERED}; give each namespace a collection and a docstore of its own"
+            f"namespace={namespace!r} is not supported with {type(vectorstore).__name__}, only "
+            f"with {FILTERED}. Use a separate collection and docstore for each namespace instead"
         )
-    own = docstore.namespace if isinstance(docstore, NamespacedStore) else ""
-    if own == namespace:
+    present = docstore.namespace if isinstance(docstore, NamespacedStore) else ""
+    if present == namespace:
         return docstore
-    if own:
-        raise ValueError(f"docstore is that of namespace {own!r}; got {namespace=}")
+    if present:
+        raise ValueError(f"docstore belongs to namespace {present!r}; got {namespace=}")
     return NamespacedStore(docstore, namespace)
 
 
 def namespace_of(docstore: DocStore) -> str:
-    """The digest of a docstore's namespace; empty if it has none."""
+    """Return the digest of a docstore's namespace; empty without one."""
     return docstore.digest if isinstance(docstore, NamespacedStore) else ""
 
 
 def whole_store(docstore: DocStore) -> DocStore:
-    """The docstore with the records of all namespaces."""
+    """Return the underlying docstore, which contains all namespaces."""
     return docstore.docstore if isinstance(docstore, NamespacedStore) else docstore
 
 
 def refuse_namespaces(found: object) -> None:
-    """Raise a StoreMismatchError if something of a namespace was found, and none is given."""
+    """Raise a StoreMismatchError if namespaces were found in stores opened without one."""
     if found:
         raise StoreMismatchError(
-            "these stores have namespaces, and none was given: give one with namespace=..., or "
-            "use another docstore and collection"
+            "these stores contain namespaces. Choose one with namespace=..., or use another "
+            "docstore and collection"
         )

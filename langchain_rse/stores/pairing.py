@@ -1,4 +1,4 @@
-"""Records which vector store and embedding model a docstore belongs to, and checks them."""
+"""Records and checks which vector store and embedding model a docstore belongs to."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ PAIR_KEY = "vectorstore"
 """The docstore key of the record about its vector store."""
 
 PROBE = "Which passage of these documents answers question 1"
-"""A text whose vector tells models apart. If it is changed, all models seem to be others."""
+"""A text whose vector identifies a model. Never change it: every model would look different."""
 
 _DIGITS = 5
-# The largest distance of vectors of one model, as a share of their length: a cosine of 0.98.
+# Two vectors of the same model differ at most by this share of their length (cosine 0.98).
 _NEAR = 0.2
 
 
@@ -34,17 +34,17 @@ class _Pair(BaseModel, frozen=True):
     """A vector store and its embedding model."""
 
     kind: str  # class of the vector store
-    name: str  # of its collection or index; empty if unknown
-    model: str = ""  # its id, a digest of its first probe; empty without a model
-    probe: list[float] = []  # its vector of `PROBE`, rounded
+    name: str  # name of its collection or index; empty if unknown
+    model: str = ""  # id of the model, a digest of its first probe; empty without a model
+    probe: list[float] = []  # the model's vector of `PROBE`, rounded
 
     @property
     def store_name(self) -> str:
-        """The vector store, for messages."""
+        """Name of the vector store for messages."""
         return f"{self.kind} {self.name!r}" if self.name else self.kind
 
     def has_model_of(self, other: _Pair) -> bool:
-        """True if the models are the same, or one of them is unknown."""
+        """True if both models are the same, or one is unknown."""
         own_vector = np.asarray(self.probe)
         other_vector = np.asarray(other.probe)
         if not own_vector.size or not other_vector.size:
@@ -55,30 +55,30 @@ class _Pair(BaseModel, frozen=True):
         return bool(np.linalg.norm(own_vector - other_vector) <= _NEAR * longest)
 
 
-# Stands for the pair if there is no record of one, and none is to be made.
+# The result of a check without a record, if none is to be written.
 _UNRECORDED = _Pair(kind="", name="")
 
 
 class Model(NamedTuple):
     """The embedding model of a pair, and the name of its vector store."""
 
-    id: str = ""  # empty if it is unknown
-    dimensions: int = 0  # of its vectors; 0 if they are unknown
-    store: str = ""  # class and collection; empty if they are not recorded
+    id: str = ""  # empty if unknown
+    dimensions: int = 0  # dimensions of its vectors; 0 if unknown
+    store: str = ""  # class and collection; empty if not recorded
 
 
-# Models of pairs that were checked in this process, with the docstore, the vector store and the
-# embeddings, by the ids of these; removed when one of them is gone.
+# Pairs checked in this process, by the object ids of docstore, vector store and embeddings. An
+# entry is removed when one of these objects is deleted.
 _checked: dict[tuple[int, ...], tuple[list[weakref.ref[Any]], Model]] = {}
 
 
 def check_pair(
     docstore: DocStore, vectorstore: VectorStore, *, force: bool = False, record: bool = True
 ) -> Steps[Model]:
-    """Check that a docstore belongs to a vector store and its embedding model, once in a process.
+    """Check that a docstore belongs to a vector store and its embedding model.
 
-    With ``force``, a recorded pair that differs is replaced by this one. With ``record``, the pair
-    is recorded if there is no record. Returns the model.
+    The result is cached in the process. With ``force``, this pair replaces a different recorded
+    pair. With ``record``, a pair without a record is recorded. Returns the model.
     """
     objects: list[Any] = [docstore, vectorstore]
     if vectorstore.embeddings is not None:
@@ -105,16 +105,16 @@ def check_pair(
 def _check_record(
     docstore: DocStore, vectorstore: VectorStore, *, force: bool, record: bool
 ) -> Steps[_Pair | None]:
-    """Check the docstore's record of its pair, and write it if need be.
+    """Check the docstore's record of its pair, and write it if necessary.
 
-    Returns the pair as it is recorded now; None if another call has changed the record meanwhile.
+    Returns the pair as now recorded; None if another call changed the record at the same time.
     """
     records = yield from compute(read_records, docstore, [PAIR_KEY, NAMESPACES])
     record_of_pair = records[PAIR_KEY]
     if isinstance(record_of_pair, FormatError):
         raise record_of_pair
     refuse_namespaces(records[NAMESPACES])
-    stored_record = None  # also if it is damaged, and is written again
+    stored_record = None  # also for a corrupt record, which is written again
     stored = None
     if isinstance(record_of_pair, Document):
         stored_record = record_of_pair
@@ -127,11 +127,11 @@ def _check_record(
         differences = yield from _differences(stored, pair, vectorstore)
         if differences and not force:
             raise StoreMismatchError(
-                f"the docstore belongs to another vector store: {' and '.join(differences)}. Use "
-                "the vector store and the model that its documents were added with; or give this "
-                "vector store a docstore, or a namespace=, of its own; or move all documents to "
-                "it, with add_documents(..., force=True), check(repair=True) or langchain-rse "
-                "check --repair"
+                f"docstore and vector store do not match: {' and '.join(differences)}. Use the "
+                "vector store and model that the documents were added with; or use a separate "
+                "docstore or namespace= for this vector store; or move all documents to this one "
+                "with add_documents(..., force=True), check(repair=True) or langchain-rse check "
+                "--repair"
             )
         learns_model = bool(pair.probe) and not stored.probe
         if not differences and not (learns_model and record):
@@ -150,34 +150,36 @@ def _describe(vectorstore: VectorStore) -> Steps[_Pair]:
     embeddings = vectorstore.embeddings
     if embeddings is None:
         return pair
-    with during("embedding a text by which the embedding model is known"):
-        # As a query, since some models count or keep the texts of documents.
+    with during("embedding a text to identify the embedding model"):
+        # As a query, because some models count or keep the texts of documents.
         vector = yield from call(embeddings.embed_query, embeddings.aembed_query, PROBE)
     probe = [round(float(value), _DIGITS) for value in vector]
     return pair.model_copy(update={"model": digest(*map(str, probe)), "probe": probe})
 
 
 def _differences(stored: _Pair, pair: _Pair, vectorstore: VectorStore) -> Steps[list[str]]:
-    """Describe the differences from the record."""
+    """Describe the differences between the recorded and the present pair."""
     differences: list[str] = []
     if stored.store_name != pair.store_name:
-        differences.append(f"its vectors are in {stored.store_name}, not in {pair.store_name}")
+        differences.append(
+            f"the docstore's vectors are in {stored.store_name}, not in {pair.store_name}"
+        )
     if not stored.has_model_of(pair):
         again = yield from _describe(vectorstore)
-        # A model that contradicts itself, such as one of random vectors, cannot be compared.
+        # A model with unstable vectors, such as a random one, cannot be compared.
         if pair.has_model_of(again):
-            difference = "its vectors are of another embedding model"
+            difference = "the docstore's vectors are from another embedding model"
             if len(stored.probe) != len(pair.probe):
-                difference += f" of {len(stored.probe)} dimensions, not {len(pair.probe)}"
+                difference += f" ({len(stored.probe)} dimensions, not {len(pair.probe)})"
             differences.append(difference)
     return differences
 
 
 def _remember(object_ids: tuple[int, ...], objects: Sequence[Any], model: Model) -> None:
-    """Remember a pair that was checked, as long as its objects exist."""
+    """Cache a checked pair for the lifetime of its objects."""
 
     def forget(_: object) -> None:
         _checked.pop(object_ids, None)
 
-    with suppress(TypeError):  # objects without weak references are asked each time
+    with suppress(TypeError):  # objects without weak references are checked each time
         _checked[object_ids] = [weakref.ref(each, forget) for each in objects], model

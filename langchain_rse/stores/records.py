@@ -1,4 +1,4 @@
-"""Defines what the two stores contain: metadata fields, keys, manifests and records of chunks."""
+"""Defines the contents of both stores: metadata fields, keys, manifests and chunk records."""
 
 from __future__ import annotations
 
@@ -22,55 +22,55 @@ from langchain_rse.stores.metadata import simple_metadata
 from langchain_rse.text.quoting import encodable
 
 # Metadata of chunks and segments.
-DOC_ID = "doc_id"  # the document
-CHUNK_INDEX = "chunk_index"  # the chunk's number in the document, from 0
-START_INDEX = "start_index"  # the first character in the document's text
-END_INDEX = "end_index"  # the character after the last one
+DOC_ID = "doc_id"  # id of the document
+CHUNK_INDEX = "chunk_index"  # number of the chunk in the document, from 0
+START_INDEX = "start_index"  # position of the first character in the document's text
+END_INDEX = "end_index"  # position after the last character
 LOCATION_FIELDS = (DOC_ID, CHUNK_INDEX, START_INDEX, END_INDEX)
 # Metadata of chunks in the vector store.
-CHUNK_ID = "chunk_id"  # the id in the vector store, for pipelines that lose ids
-VERSION = "rse_version"  # the version of the document
-NAMESPACE = "rse_namespace"  # digest of the document's namespace, if it has one
-# Fields that indexing writes: those of a retrieved chunk do not hold for a new document.
+CHUNK_ID = "chunk_id"  # id in the vector store, for pipelines that lose ids
+VERSION = "rse_version"  # version of the document
+NAMESPACE = "rse_namespace"  # digest of the namespace, if any
+# Fields that indexing writes. If a retrieved chunk is added again, they are dropped.
 WRITTEN = frozenset({*LOCATION_FIELDS, CHUNK_ID, VERSION, NAMESPACE})
-# Metadata of chunks' records in the docstore.
-METADATA_CHANGES = "metadata_changes"  # `Chunk.metadata`, if there is any
-HEADER = "header"  # the header that was embedded in front, if there is one
-TABLE_HEADER = "table_header"  # `Chunk.table_header`, if there is one
-# Metadata of segments: their value. Of reranked documents: the reranker's score.
+# Metadata of chunk records in the docstore.
+METADATA_CHANGES = "metadata_changes"  # `Chunk.metadata`, if not empty
+HEADER = "header"  # the header embedded with the chunk, if any
+TABLE_HEADER = "table_header"  # `Chunk.table_header`, if any
+# Metadata of segments: the segment's value. Metadata of reranked documents: the reranker's score.
 RELEVANCE_SCORE = "relevance_score"
-# Metadata of segments: a dict of their chunks and the scores of these.
+# Metadata of segments: a dict with their chunks and scores.
 SEGMENT = "rse"
-CLOSER_THAN = "closer_than"  # in that dict of the first segment: see `ScoreFloor.closer_than`
-COUNTS_IN_SOURCE = "counts_in_source"  # in that dict, False if `Manifest.counts_in_source` is
+CLOSER_THAN = "closer_than"  # in that dict of the first segment: `ScoreFloor.closer_than`
+COUNTS_IN_SOURCE = "counts_in_source"  # in that dict, if `Manifest.counts_in_source` is False
 # Metadata of filtered documents.
-IS_RELEVANT = "is_relevant"  # True if the model judged so, None if it is not judged
-RELEVANCE_EXPLANATION = "relevance_explanation"  # why, by the model; None if it is not judged
-RELEVANCE_FAILURE = "relevance_failure"  # why it is not judged
+IS_RELEVANT = "is_relevant"  # the model's judgment; None if not judged
+RELEVANCE_EXPLANATION = "relevance_explanation"  # the model's explanation; None if not judged
+RELEVANCE_FAILURE = "relevance_failure"  # why it was not judged
 
 SPANS_PER_PAGE = 512
-"""The number of chunks whose spans are in one record; also of adopted vectors whose ids are."""
+"""Number of chunk spans per record, and of adopted vector ids per record."""
 
 Rule = Literal["range", "first", "last", "all", "same", "drop"]
-"""How a segment shows a metadata field that changes along a document, see `RSEIndexer`."""
+"""How a segment shows a metadata field that changes along a document; see `RSEIndexer`."""
 
 DEFAULT_RULES: Mapping[str, Rule] = {"page": "range", "page_label": "range"}
-"""Fields that have a rule by default, also if they are the same in a whole document."""
+"""Fields with a default rule, which applies even if the field is constant in the document."""
 
 ANNOUNCEMENT_LIFETIME = 3600.0
-"""Seconds after which a version that was announced, and is not current, counts as garbage.
+"""Seconds after which an announced version that is not current counts as garbage.
 
-If its call is still writing, that one notices and begins again."""
+A call that is still writing the version notices and starts again."""
 
-# Far above any document; without a limit, a forged record would keep a reader busy forever.
+# Far above any real document. Without a limit, a forged record could keep a reader busy forever.
 _Count = Annotated[int, Field(ge=0, le=10_000_000, strict=True)]
 _Length = Annotated[int, Field(ge=0, le=10**12, strict=True)]
 
-# What keys may contain.
+# Characters allowed in keys.
 _KeyPart = Annotated[str, Field(pattern="^[0-9A-Za-z_.-]+$", strict=True)]
 
-# Between the digest and the id of the write, in the name of a version. That id begins with digits
-# of the embedding model's id, if it is known.
+# The separator between content digest and write id in a version's name. The write id begins with
+# digits of the embedding model's id, if that is known.
 _WRITE = "."
 _MODEL_DIGITS = 8
 _WRITE_DIGITS = 16
@@ -78,59 +78,58 @@ _WRITE_DIGITS = 16
 _VECTOR_NAMESPACE = uuid.UUID("4b1f2f1e-6d1c-5a44-9a31-2f6d9f7c5e10")
 
 
-# Keys of the docstore. In their arguments, ``key`` is a `document_key`, ``version`` the name of a
-# version.
+# Keys of the docstore. Argument ``key`` is a `document_key`, ``version`` the name of a version.
 
 NAMESPACES = "namespaces"
-"""The key of a record that exists if the documents are in namespaces."""
+"""The key of a record that exists only if the documents are in namespaces."""
 
 FLOORS = "floors"
-"""The key of the record of the score floors that `fit_score_floor` found."""
+"""The key of the record with the score floors from `fit_score_floor`."""
 
 
 def manifest_key(key: str) -> str:
-    """The key of a document's manifest."""
+    """Return the key of a document's manifest."""
     return f"manifest/{key}"
 
 
 def answers_key(key: str) -> str:
-    """The key of a language model's answers about a document."""
+    """Return the key of a language model's answers about a document."""
     return f"answers/{key}"
 
 
 def chunk_key(key: str, version: str, index: int) -> str:
-    """The key of a chunk."""
+    """Return the key of a chunk."""
     return f"{key}/{version}/{index}"
 
 
 def spans_key(key: str, version: str, page: int) -> str:
-    """The key of a page of spans."""
+    """Return the key of a page of spans."""
     return f"{key}/{version}/spans/{page}"
 
 
 def description_key(key: str, version: str) -> str:
-    """The key of the record that describes a version as its manifest does, and has its parts."""
+    """Return the key of the record with a version's parts and a copy of its manifest."""
     return f"{key}/{version}/document"
 
 
 def adopted_key(vector: str) -> str:
-    """The key of the record about an adopted vector; ``vector`` is its id."""
+    """Return the key of the record of an adopted vector, given the vector's id."""
     return f"adopted/{digest(vector)}"
 
 
 def _vectors_key(key: str, version: str, page: int) -> str:
-    """The key of a page of ids of adopted vectors."""
+    """Return the key of a page of adopted vector ids."""
     return f"{key}/{version}/vectors/{page}"
 
 
 @lru_cache(1024)
 def document_key(doc_id: str) -> str:
-    """The part of a document's docstore keys that identifies the document."""
+    """Return the part of docstore keys that identifies a document."""
     return digest(doc_id)
 
 
 def digest(*parts: str) -> str:
-    """Compute a digest of strings: 32 hexadecimal digits, which every store accepts as a key."""
+    """Compute a digest of strings: 32 hexadecimal digits, a valid key in every store."""
     state = hashlib.blake2b(digest_size=16)
     for part in parts:
         encoded = part.encode("utf-8", "surrogatepass")
@@ -140,21 +139,21 @@ def digest(*parts: str) -> str:
 
 
 def version_name(namespace: str, *parts: str) -> str:
-    """The name of a version: a digest of its parts, after its namespace's digest if it has one."""
+    """Return a version's name: a digest of ``parts``, prefixed with the namespace if any."""
     name = digest(*parts)
     return f"{namespace}-{name}" if namespace else name
 
 
 def namespace_in(metadata: Mapping[str, Any]) -> str:
-    """The digest of a chunk's namespace, by its metadata in the vector store; empty for none."""
+    """Return the digest of a chunk's namespace, from its metadata; empty without namespace."""
     version = metadata.get(VERSION)
-    if version is None:  # written by other code, and adopted
+    if version is None:  # an adopted chunk, written by other code
         return str(metadata.get(NAMESPACE, ""))
     return str(version).rpartition("-")[0]
 
 
 def vector_id(key: str, version: str, index: int) -> str:
-    """The id of a chunk in the vector store: a UUID, the one form that all stores accept."""
+    """Return a chunk's id in the vector store: a UUID, the only form that all stores accept."""
     return str(uuid.uuid5(_VECTOR_NAMESPACE, chunk_key(key, version, index)))
 
 
@@ -162,26 +161,26 @@ def vector_id(key: str, version: str, index: int) -> str:
 
 
 def with_header(header: str, text: str) -> str:
-    """Put a header in front of a text, with an empty line between; no line without a header."""
+    """Put a header and an empty line in front of a text, if there is a header."""
     return f"{header}\n\n{text}" if header else text
 
 
 def with_table_header(header: str, text: str) -> str:
-    """Put a table's header row above further rows; no line without a header row."""
+    """Put a table's header row above later rows, if there is a header row."""
     return f"{header}\n{text}" if header else text
 
 
 def table_header_of(record: Document | None) -> str:
-    """The header row that belongs above a chunk, by its record; empty if none does."""
+    """Return the header row to show above a chunk, from its record; empty without one."""
     return "" if record is None else str(record.metadata.get(TABLE_HEADER, ""))
 
 
 def with_headers(header: str, record: Document | None, text: str) -> str:
-    """Put headers above the text of a segment: that of its document, and that of a table.
+    """Put the document's header and a table's header row above a segment's text.
 
     Args:
         header: The header of the document.
-        record: The record of the segment's first chunk, which may begin in a table.
+        record: The record of the segment's first chunk, which may begin inside a table.
         text: The segment's text.
     """
     return with_header(header, with_table_header(table_header_of(record), text))
@@ -194,8 +193,8 @@ def vector_store_document(
 
     Args:
         text: The embedded text.
-        metadata: The metadata of the document, and that at the beginning of the chunk.
-        location: The `LOCATION_FIELDS`, of which a damaged record may lack some.
+        metadata: The metadata of the document and of the chunk's beginning.
+        location: The `LOCATION_FIELDS`; a damaged record may miss some.
         version: The name of the document's version.
     """
     fields = {**simple_metadata(metadata), **location, VERSION: version}
@@ -209,7 +208,7 @@ def vector_store_document(
 
 
 def judgment_of(metadata: Mapping[str, Any]) -> dict[str, bool | str | None]:
-    """A relevance filter's judgment in the metadata of a document; empty if none judged it."""
+    """Return the metadata written by a relevance filter; empty if no filter judged."""
     names = (IS_RELEVANT, RELEVANCE_EXPLANATION, RELEVANCE_FAILURE)
     judgment = {name: metadata[name] for name in names if name in metadata}
     is_whole = IS_RELEVANT in judgment and RELEVANCE_EXPLANATION in judgment
@@ -223,11 +222,14 @@ def judgment_of(metadata: Mapping[str, Any]) -> dict[str, bool | str | None]:
 def segment_metadata(
     shared: Mapping[str, Any], rules: Mapping[str, Rule], changes: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Make the metadata of a segment from that of its document and its chunks.
+    """Combine the metadata of a document and its chunks into the metadata of a segment.
 
-    Fields with a rule follow it whether or not they change along this document; others follow
-    ``"range"`` if they change. ``changes`` has the metadata along the segment, in the order of its
-    text, without that ``shared`` by the whole document.
+    A field with a rule always follows it. Other fields follow ``"range"`` if they change.
+
+    Args:
+        shared: Metadata of the whole document.
+        rules: Rules by field.
+        changes: The remaining metadata along the segment, in text order.
     """
     all_rules = {**DEFAULT_RULES, **rules}
     segment: dict[str, Any] = {}
@@ -236,7 +238,7 @@ def segment_metadata(
         target = shared_with_rule if name in all_rules else segment
         target[name] = value
     along = [{**shared_with_rule, **change} for change in changes] or [shared_with_rule]
-    names: dict[str, None] = {}  # of all fields, in the order in which they first come
+    names: dict[str, None] = {}  # names of all fields, in order of appearance
     for metadata in along:
         names.update(dict.fromkeys(metadata))
     for name in names:
@@ -245,11 +247,11 @@ def segment_metadata(
 
 
 def _follow_rule(rule: Rule, name: str, along: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Make the fields that show one metadata field, given the metadata along the segment."""
+    """Apply a rule to one metadata field, given the metadata along the segment."""
     first = along[0]
     last = along[-1]
     if rule == "all":
-        # Compared as JSON, since arrays, for example, cannot be compared.
+        # Compared as JSON, because some values, such as arrays, have no plain equality.
         values = [metadata[name] for metadata in along if name in metadata]
         distinct = {encode_json(value, name): value for value in values}
         return {name: list(distinct.values())}
@@ -260,7 +262,7 @@ def _follow_rule(rule: Rule, name: str, along: Sequence[Mapping[str, Any]]) -> d
         if name in last:
             fields[f"{name}_end"] = last[name]
         if len(fields) == 2 and first[name] == last[name]:  # noqa: PLR2004 - both ends
-            fields[name] = first[name]  # prompts name it
+            fields[name] = first[name]  # prompts use the plain name
         return fields
     chosen = last if rule == "last" else first
     return {name: chosen[name]} if name in chosen else {}
@@ -270,37 +272,37 @@ def _follow_rule(rule: Rule, name: str, along: Sequence[Mapping[str, Any]]) -> d
 
 
 def content_name(version: str) -> str:
-    """The name of a version without the id of the write: equal for equal contents."""
+    """Return a version's name without the write id; it is equal for equal contents."""
     return version.partition(_WRITE)[0]
 
 
 class Version(NamedTuple):
-    """A version of a document, as one write stores it.
+    """A version of a document, as stored by one write.
 
-    Each write has a name of its own, and so have its keys and vectors: what a call removes by such
-    a name is nothing that another call wrote, however long it was stopped in between.
+    Each write uses a unique name for its keys and vectors. So a call that removes a version by
+    name can never remove data of another write, however long it was suspended.
     """
 
-    # Digest of the text and of everything that shapes its chunks; once it is written, followed by
+    # Digest of the text and of everything that shapes its chunks. A written version's name also has
     # the id of the write.
     name: _KeyPart
     chunks: _Count  # number of chunks
-    adopted: _Count = 0  # number of vectors added by other code; 0 if this package added them
+    adopted: _Count = 0  # number of vectors written by other code; 0 if this package wrote them
 
     def has_content_of(self, other: Version | None) -> bool:
-        """True if another write, perhaps, stores the same text in the same chunks."""
+        """True if both versions have the same text and chunks, even from different writes."""
         if other is None:
             return False
         other_content = other._replace(name=content_name(other.name))
         return self._replace(name=content_name(self.name)) == other_content
 
     def in_new_write(self, model: str) -> Version:
-        """The same version in a write that nobody has begun yet, with vectors of a model."""
+        """Return this version under the name of a new write, with vectors of a model."""
         write = f"{model[:_MODEL_DIGITS]}{uuid.uuid4().hex[:_WRITE_DIGITS]}"
         return self._replace(name=f"{content_name(self.name)}{_WRITE}{write}")
 
     def is_of_model(self, model: str) -> bool:
-        """True unless the vectors of this version are known to be of another model."""
+        """True unless the vectors of this version are known to come from another model."""
         written_model = self.name.partition(_WRITE)[2][:-_WRITE_DIGITS]
         return not written_model or not model or written_model == model[:_MODEL_DIGITS]
 
@@ -310,7 +312,7 @@ class Version(NamedTuple):
         return _pages(self.chunks)
 
     def docstore_keys(self, key: str) -> Iterator[str]:
-        """All keys of this version in the docstore, except those of adopted vectors."""
+        """Yield all docstore keys of this version, except the keys of adopted vectors."""
         for index in range(self.chunks):
             yield chunk_key(key, self.name, index)
         for page in range(self.pages):
@@ -319,12 +321,12 @@ class Version(NamedTuple):
         yield from self.vectors_keys(key)
 
     def vectors_keys(self, key: str) -> Iterator[str]:
-        """The keys of the pages of ids of adopted vectors."""
+        """Yield the keys of the pages of adopted vector ids."""
         for page in range(_pages(self.adopted)):
             yield _vectors_key(key, self.name, page)
 
     def vector_ids(self, key: str) -> Iterator[str]:
-        """The ids of this version in the vector store; none if it is adopted."""
+        """Yield the ids of this version's vectors; none if it is adopted."""
         if self.adopted:
             return
         for index in range(self.chunks):
@@ -332,42 +334,41 @@ class Version(NamedTuple):
 
 
 def _pages(items: int) -> int:
-    """The number of pages that items fill."""
+    """Return the number of pages for a number of items."""
     return math.ceil(items / SPANS_PER_PAGE)
 
 
 class Announcement(NamedTuple):
-    """A version that a call has begun to write."""
+    """A version that a call is writing."""
 
     version: Version
-    time: float  # in seconds since 1970, by the clock of that call
+    time: float  # start of the write, in seconds since 1970
 
 
 @dataclass(frozen=True)
 class Manifest:
     """The record of a document in the docstore: its versions, its length and its metadata.
 
-    A version is announced, then current, then garbage. Nobody writes or removes records or vectors
-    of a version that the manifest does not list, but the call that has announced it.
+    A version is announced, then current, then garbage. If the manifest does not list a version,
+    only the call that announced it may write or remove its records and vectors.
     """
 
     doc_id: str
-    current: Version | None = None  # the one that queries see
-    announced: Sequence[Announcement] = ()  # being written: any part may be stored
-    garbage: Sequence[Version] = ()  # being removed: any part may be stored
-    # A new one each time the manifest is written, by which changes are noticed.
+    current: Version | None = None  # the version that queries see
+    announced: Sequence[Announcement] = ()  # being written; may be stored in part
+    garbage: Sequence[Version] = ()  # being removed; may be stored in part
+    # Changes with every write of the manifest, to detect concurrent changes.
     revision: str = field(default_factory=lambda: uuid.uuid4().hex)
     model: str = ""  # id of the embedding model, see `langchain_rse.stores.pairing`; may be empty
-    length: _Length = 0  # characters of the current version's text
-    text_digest: str = ""  # of that text, to find equal texts; empty without text
+    length: _Length = 0  # length of the current text, in characters
+    text_digest: str = ""  # digest of the current text; empty without text
     metadata: Mapping[str, Any] = field(default_factory=dict)  # of the whole document
-    # Rules of some metadata fields; the others follow the default rules.
+    # Rules of metadata fields; other fields follow the default rules.
     rules: Mapping[str, Rule] = field(default_factory=dict)
-    header: str = ""  # put above segments with ``include_header``; may be empty
-    # False if characters are counted in a text that was put together from chunks, or in a piece of
-    # the source.
+    header: str = ""  # shown above segments with ``include_header``; may be empty
+    # False if positions refer to text joined from chunks, or to an excerpt, not to the source.
     counts_in_source: bool = True
-    # True if `check` found that not all of it can be read: adding the same again writes it.
+    # True if `check` found unreadable text. Adding the same document again then writes it again.
     is_damaged: bool = False
 
     @property
@@ -388,15 +389,15 @@ class Manifest:
         return self.current is not None and not self.announced and not self.garbage
 
     def announces(self, version: Version) -> bool:
-        """True if a call may go on writing a version that it has announced."""
+        """True if a version is still announced, so that its call may go on writing."""
         return any(announcement.version == version for announcement in self.announced)
 
     def with_announcement(self, version: Version) -> Manifest:
-        """This manifest with one more version that is being written."""
+        """Return this manifest with one more announced version."""
         return replace(self, announced=[*self.announced, Announcement(version, time.time())])
 
     def with_current(self, new: Manifest) -> Manifest:
-        """The ``new`` manifest of a version that was announced here; the former one is garbage."""
+        """Return the ``new`` manifest of an announced version; the former one becomes garbage."""
         announced = [each for each in self.announced if each.version != new.current]
         garbage = list(self.garbage)
         if self.current is not None:
@@ -404,18 +405,18 @@ class Manifest:
         return replace(new, announced=announced, garbage=garbage)
 
     def with_garbage(self, versions: Iterable[Version]) -> Manifest:
-        """This manifest with some of its versions as garbage."""
+        """Return this manifest with some versions turned into garbage."""
         garbage = list(dict.fromkeys([*self.garbage, *versions]))
         current = None if self.current in garbage else self.current
         announced = [each for each in self.announced if each.version not in garbage]
         return replace(self, current=current, announced=announced, garbage=garbage)
 
     def without_garbage(self, versions: Collection[Version]) -> Manifest:
-        """This manifest after some of its garbage was removed."""
+        """Return this manifest without garbage that was removed."""
         return replace(self, garbage=[each for each in self.garbage if each not in versions])
 
     def abandoned(self) -> list[Version]:
-        """The announced versions whose calls have most likely failed, by their age."""
+        """Return announced versions so old that their calls have probably failed."""
         latest = time.time() - ANNOUNCEMENT_LIFETIME
         return [each.version for each in self.announced if each.time < latest]
 
@@ -431,20 +432,20 @@ class Manifest:
 
     @classmethod
     def from_document(cls, record: Document, key: str) -> Manifest:
-        """Read a manifest's record; a CorruptRecordError if it cannot be read."""
+        """Parse a manifest's record; raise a CorruptRecordError if it is corrupt."""
         try:
             manifest = _MANIFEST.validate_python(record.metadata)
         except ValidationError as error:
             raise _not_a_manifest(key, problems_of(error)) from error
         if not key.endswith(manifest.key):
-            raise _not_a_manifest(key, f"it is of document {manifest.doc_id!r}")
+            raise _not_a_manifest(key, f"it belongs to document {manifest.doc_id!r}")
         return manifest
 
 
 def _not_a_manifest(key: str, problem: str) -> CorruptRecordError:
     return CorruptRecordError(
-        f"the docstore's record {key!r} is not a manifest ({problem}); delete this key and add the "
-        "document again"
+        f"the docstore's record {key!r} is not a valid manifest ({problem}). Delete this key and "
+        "add the document again"
     )
 
 
@@ -455,40 +456,40 @@ _MANIFEST = TypeAdapter(Manifest)
 
 
 class Chunk(NamedTuple):
-    """A chunk as it is written."""
+    """A chunk, ready to be written."""
 
-    start: int  # its first character in the document's text
-    end: int  # the character after its last one
+    start: int  # position of its first character in the document's text
+    end: int  # position after its last character
     text: str  # empty for a gap
     embedded_text: str  # without `header`, but with `table_header`
-    # Metadata that does not hold for the whole document: pairs of a character of the chunk and the
-    # metadata from there on. The first pair is for character 0, with the metadata of the first
-    # character that is not white space. Empty if there is no such metadata.
+    # Metadata that changes along the document: pairs of a position in the chunk and the metadata
+    # from there on. The first pair is at position 0 and has the metadata of the first character
+    # that is not white space. Empty if no metadata changes.
     metadata: Sequence[tuple[int, Mapping[str, Any]]] = ()
-    header: str = ""  # the header embedded in front of it, with an empty line between
-    table_header: str = ""  # the header row of the table that it begins in, after that row
+    header: str = ""  # embedded in front of the chunk, followed by an empty line
+    table_header: str = ""  # header row of a table that began in an earlier chunk
 
 
 Part = tuple[int, int, Mapping[str, Any]]
-"""A part of a document: its first character, its length, and its own metadata."""
+"""A part of a document: its start, its length, and its metadata."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentVersion:
-    """A document, ready to be written; `Manifest` describes some of the fields."""
+    """A version of a document, ready to be written; for some fields, see `Manifest`."""
 
     doc_id: str
     version: Version
     length: int
     metadata: Mapping[str, Any]
-    chunks: Sequence[Chunk]  # in the order of the text; they tile it
-    parts: Sequence[Part] = ()  # as they were given; empty if it is one, with `metadata`
-    gaps: frozenset[int] = frozenset()  # numbers of chunks whose text is missing, if it is adopted
+    chunks: Sequence[Chunk]  # in text order; they tile the text
+    parts: Sequence[Part] = ()  # as added; empty for a single part with `metadata`
+    gaps: frozenset[int] = frozenset()  # numbers of chunks without text, if adopted
     rules: Mapping[str, Rule] = field(default_factory=dict)
     header: str = ""
     counts_in_source: bool = True
-    adopted: Sequence[AdoptedVector] = ()  # the vectors of its chunks, if other code wrote them
-    blank: str = ""  # its text, if that is only white space, which has no chunks
+    adopted: Sequence[AdoptedVector] = ()  # its vectors, if other code wrote them
+    blank: str = ""  # a text of white space, which has no chunks; empty for other texts
 
     @property
     def key(self) -> str:
@@ -497,11 +498,11 @@ class DocumentVersion:
 
     @property
     def text(self) -> str:
-        """The text of all chunks, or white space without chunks."""
+        """The text of all chunks, or `blank` without chunks."""
         return "".join(chunk.text for chunk in self.chunks) or self.blank
 
     def manifest(self, model: str) -> Manifest:
-        """The manifest of the document with this version as the current one."""
+        """Return the document's manifest with this version as the current one."""
         return Manifest(
             doc_id=self.doc_id,
             current=self.version,
@@ -520,7 +521,7 @@ class DocumentVersion:
         return digest(self.text) if self.chunks else ""
 
     def metadata_of(self, chunk: Chunk) -> Mapping[str, Any]:
-        """The metadata at the first character of a chunk that is not white space."""
+        """Return the metadata at a chunk's first character that is not white space."""
         if not chunk.metadata:
             return self.metadata
         return {**self.metadata, **chunk.metadata[0][1]}
@@ -528,7 +529,7 @@ class DocumentVersion:
 
 def document_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
     """Make the docstore records of a document, except its manifest and its description."""
-    # These come first: they say what to remove if the others are not written.
+    # First the list of vectors, which a cleanup needs if the other records are not written.
     yield from _vectors_records(document)
     yield from _chunk_records(document)
     yield from _spans_records(document)
@@ -542,9 +543,9 @@ def adopted_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]
 
 
 def description_record(document: DocumentVersion, model: str) -> tuple[str, Document]:
-    """Make the record from which a lost manifest is written again, with its key.
+    """Make the record that can restore a lost manifest; return it with its key.
 
-    It has the parts as well, and is written last: with it, the version is whole.
+    The record also contains the parts. It is written last and so marks a version as complete.
 
     Args:
         document: The document.
@@ -559,7 +560,7 @@ def description_record(document: DocumentVersion, model: str) -> tuple[str, Docu
 
 
 def _vectors_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
-    """Make the pages of the ids of adopted vectors."""
+    """Make the pages of adopted vector ids."""
     ids = [vector.id for vector in document.adopted]
     for page, key in enumerate(document.version.vectors_keys(document.key)):
         first = page * SPANS_PER_PAGE
@@ -590,7 +591,7 @@ def _chunk_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
 
 
 def _spans_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
-    """Make the pages of spans: where the chunks are cut, and which of them are gaps."""
+    """Make the pages of spans: the cuts between chunks, and the numbers of gaps."""
     for page in range(document.version.pages):
         first = page * SPANS_PER_PAGE
         chunks = document.chunks[first : first + SPANS_PER_PAGE]
@@ -605,7 +606,7 @@ def _spans_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
 def adopted_record(
     vector: str, doc_id: str = "", version: str = "", index: int | None = None
 ) -> tuple[str, Document]:
-    """Make the record that names the chunk of an adopted vector, if it has one, with its key."""
+    """Make the record that names an adopted vector's chunk, if any; return it with its key."""
     fields: dict[str, Any] = {DOC_ID: None, VERSION: version}
     if index is not None:
         fields = {DOC_ID: doc_id, VERSION: version, CHUNK_INDEX: index}
@@ -617,7 +618,7 @@ def _record(**metadata: Any) -> Document:  # noqa: ANN401 - any metadata
 
 
 def chunk_vectors(document: DocumentVersion) -> Iterator[Document]:
-    """Make the Documents that the vector store gets; none if the document is adopted."""
+    """Make the Documents for the vector store; none if the document is adopted."""
     if document.adopted:
         return
     for index, chunk in enumerate(document.chunks):
@@ -628,7 +629,7 @@ def chunk_vectors(document: DocumentVersion) -> Iterator[Document]:
 
 
 def _location(doc_id: str, index: int, chunk: Chunk) -> dict[str, Any]:
-    """The `LOCATION_FIELDS` of a chunk."""
+    """Return the `LOCATION_FIELDS` of a chunk."""
     return {DOC_ID: doc_id, CHUNK_INDEX: index, START_INDEX: chunk.start, END_INDEX: chunk.end}
 
 
@@ -636,25 +637,27 @@ _CHANGES = TypeAdapter(Annotated[list[tuple[NonNegativeInt, dict[str, Any]]], Fi
 
 
 def metadata_changes(record: Document, key: str) -> list[tuple[int, Mapping[str, Any]]]:
-    """Metadata that changes along a chunk: pairs of a character, from 0, and the metadata there."""
-    if METADATA_CHANGES not in record.metadata:  # most chunks have none, and all are asked twice
+    """Return the metadata along a chunk: pairs of a position, from 0, and the metadata there."""
+    if METADATA_CHANGES not in record.metadata:  # the common case, checked first for speed
         return [(0, {})]
     stored = record.metadata[METADATA_CHANGES]
     try:
         return list(_CHANGES.validate_python(stored))
     except ValidationError as error:
         raise CorruptRecordError(
-            f"the docstore's chunk {key!r} has {METADATA_CHANGES}={stored!r} in its metadata, "
-            "which should be pairs of a number and a dict. Delete the document and add it again"
+            f"the metadata of the docstore's chunk {key!r} has {METADATA_CHANGES}={stored!r} "
+            "instead of pairs of a number and a dict. Delete the document and add it again"
         ) from error
 
 
 def chunk_document(record: Document, key: str, manifest: Manifest) -> Document:
-    """Make a chunk's Document as in the vector store, without overlap and outer white space."""
+    """Make a chunk's Document like in the vector store, without overlap and outer white space."""
     fields = record.metadata
     first_metadata = metadata_changes(record, key)[0][1]
     if fields.get(DOC_ID, manifest.doc_id) != manifest.doc_id:
-        raise CorruptRecordError(f"the docstore's chunk {key!r} is not of {manifest.doc_id!r}")
+        raise CorruptRecordError(
+            f"the docstore's chunk {key!r} does not belong to document {manifest.doc_id!r}"
+        )
     location = {name: fields[name] for name in LOCATION_FIELDS if name in fields}
     version = manifest.current.name if manifest.current else ""
     text = with_headers(fields.get(HEADER, ""), record, record.page_content.strip())

@@ -18,10 +18,10 @@ from langchain_rse.stores.json import decode_documents, encode_document, is_reco
 
 _KEYS_PER_COMMAND = 500
 # A value that grows by at most this many bytes is replaced even if the server's memory is full.
-# Documents could not be deleted otherwise, as their manifests are changed first.
+# Otherwise documents could not be deleted, because a deletion changes the manifest first.
 _GROWTH = 256
-# For each key: the value that is expected, and the new value; "" for none. At its memory limit,
-# Redis refuses SET only in scripts that have written nothing yet, so DEL comes first.
+# Arguments for each key: the expected value and the new value; "" for none. At its memory limit,
+# Redis refuses SET unless the script has already written, so DEL comes first.
 _SWAP = f"""
 local made = {{}}
 for i, key in ipairs(KEYS) do
@@ -37,23 +37,23 @@ return made
 
 
 class RedisDocStore(ComparesAndSets):
-    """A docstore in Redis, or in a server that speaks its protocol, other than Redis Cluster.
+    """A docstore in Redis or a compatible server. Redis Cluster is not supported.
 
-    What Redis keeps depends on its settings: set ``appendfsync always`` for records that survive a
-    power cut, and ``maxmemory-policy noeviction``. A warning says if Redis may evict records. Async
-    methods use threads.
+    Configure Redis to keep records: ``appendfsync always`` makes them survive a power cut, and
+    ``maxmemory-policy noeviction`` prevents eviction. The store warns if Redis may evict records.
+    Async methods use threads.
 
     Args:
         url: A URL such as ``redis://:password@host:6379/0`` or ``unix:///path``.
-        prefix: The beginning of the names of all keys in Redis.
+        prefix: Prefix of all keys in Redis.
 
     Raises:
-        ImportError: If the package redis is not installed.
+        ImportError: If the package ``redis`` is not installed.
     """
 
     def __init__(self, url: str, *, prefix: str = "langchain_rse:") -> None:
         redis = load("redis", "redis", "RedisDocStore")
-        self._url = SecretStr(url)  # it may hold a password
+        self._url = SecretStr(url)  # may contain a password
         self._prefix = prefix
         self._client: Any = redis.Redis.from_url(url)
 
@@ -83,13 +83,13 @@ class RedisDocStore(ComparesAndSets):
             self._checked_client.delete(*[self._name(key) for key in batch])
 
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
-        """Yield the keys that begin with the prefix."""
+        """Yield the keys that begin with a prefix."""
         pattern = re.sub(r"([\\*?\[\]])", r"\\\1", self._name(prefix or "")) + "*"
         for name in self._checked_client.scan_iter(pattern, count=_KEYS_PER_COMMAND):
             yield name.decode().removeprefix(self._prefix)
 
     def close(self) -> None:
-        """Close the connections. The store opens new ones when it is used again."""
+        """Close the connections. Later use of the store opens new ones."""
         self._client.close()
 
     @override
@@ -102,7 +102,7 @@ class RedisDocStore(ComparesAndSets):
                 new_value = b"" if new is None else _encode(new, key)
                 swaps.append(_Swap(number, self._name(key), value or b"", new_value))
         made = [False] * len(changes)
-        # Those that grow most come first: if Redis refuses one, it has made none of the batch.
+        # Values that grow most come first: if Redis refuses one, it has not changed any yet.
         swaps.sort(key=lambda swap: len(swap.value) - len(swap.new_value))
         for batch in batches(swaps, _KEYS_PER_COMMAND):
             names = [swap.name for swap in batch]
@@ -121,29 +121,29 @@ class RedisDocStore(ComparesAndSets):
         return values
 
     def _name(self, key: str) -> str:
-        """The name of a key in Redis."""
+        """Return the name of a key in Redis."""
         return self._prefix + key
 
     @cached_property
     def _checked_client(self) -> Any:  # noqa: ANN401
-        """The client; at first use, warns if the server may evict records."""
+        """The client; on first use, warn if the server may evict records."""
         memory = self._client.info("memory")
         policy = memory.get("maxmemory_policy", "noeviction")
         if memory.get("maxmemory") and policy != "noeviction":
             warn(
-                f"Redis has a maxmemory and the policy {policy!r}: it may evict records, and "
-                "documents are lost then. Set maxmemory-policy noeviction"
+                f"Redis may evict records (maxmemory-policy is {policy!r}), which loses documents. "
+                "Set maxmemory-policy to noeviction"
             )
         return self._client
 
 
 class _Swap(NamedTuple):
-    """A change of the bytes of one key."""
+    """A change of one key's bytes."""
 
-    number: int  # of the change
-    name: str  # of the key in Redis
-    value: bytes  # that is expected; empty for none
-    new_value: bytes
+    number: int  # position of the change in the call
+    name: str  # name of the key in Redis
+    value: bytes  # expected value; empty for no record
+    new_value: bytes  # empty to delete the record
 
 
 def _encode(document: Document, key: str) -> bytes:

@@ -26,42 +26,42 @@ from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.compare_and_set import Change, ComparesAndSets
 from langchain_rse.stores.databases import (
     DAMAGED,
-    asks_to_repeat,
     explanation_of,
     is_memory,
     make_rows,
     make_table,
     parse_url,
     prepare_engine,
+    should_retry,
     use_wal,
     write_rows,
 )
 from langchain_rse.stores.fulltext import check_lexical
 from langchain_rse.stores.fulltext_sqlite import forget_damaged, is_indexed
 from langchain_rse.stores.indexes import (
+    create_index,
     find_index_problems,
     lexical_index,
     rebuild_indexes,
-    refusal_of_index,
 )
 from langchain_rse.stores.json import decode_documents, is_record
 
 T = TypeVar("T")
 
-# SQLite and PostgreSQL limit the parameters of a statement.
+# SQLite and PostgreSQL limit the number of parameters per statement.
 _KEYS_PER_STATEMENT = 500
 _KEYS_PER_PAGE = 1000
-# How often a transaction is tried if the database asks to repeat it, and the longest pause, in
-# seconds, after the first attempt; each further one may be twice as long.
+# Attempts for a transaction that the database asks to repeat, and the longest pause in seconds
+# after the first attempt. The limit doubles with each attempt.
 _ATTEMPTS = 8
 _FIRST_PAUSE = 0.02
-# PostgreSQL truncates names at 63; names of the full-text index are up to 15 longer than this.
+# PostgreSQL truncates names to 63 characters; the full-text index adds up to 15.
 _TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 
 
 @contextlib.contextmanager
 def _explained(store: object) -> Iterator[None]:
-    """Add to errors of the database which store they are of and, if known, what to do."""
+    """Add the store's name and, if known, advice to database errors."""
     try:
         yield
     except DBAPIError as error:
@@ -72,35 +72,34 @@ def _explained(store: object) -> Iterator[None]:
 
 
 class SQLDocStore(ComparesAndSets):
-    """A docstore in a table of a SQL database, through SQLAlchemy Core.
+    """A docstore in a table of a SQL database, built on SQLAlchemy Core.
 
-    On SQLite it needs no server. The database is put into WAL mode: several threads and processes
-    can read while one writes. Other databases need their driver, for example
+    SQLite needs no server. The store switches a SQLite file to WAL mode, so several threads and
+    processes can read while one writes. Other databases need a driver, for example
     ``postgresql+psycopg://user:password@host/database``. Async methods use threads.
 
-    The table is made when it is first needed. A store can be used before and after ``os.fork``,
-    which copies a store in memory. Pickled and deep copies hold the URL with its password and open
-    their own connections to the same table; a store in memory cannot be pickled or copied so.
+    The table is created on first use. A store works before and after ``os.fork``; a store in
+    memory is copied by the fork. Pickled and deep copies contain the URL with its password and
+    open their own connections to the same table. A store in memory cannot be pickled or copied.
 
     Args:
         url: A SQLAlchemy database URL, for example ``"sqlite:///folder/chunks.db"``;
             ``"sqlite://"`` keeps the store in memory.
-        table_name: Name of the table: letters, digits and underscores, at most 40.
-        lexical: Whether to have a full-text index of the chunks, for `lexical_search`. It is made
-            when the store is first used, and then kept up to date by the database. None: on SQLite
-            and PostgreSQL, unless this user may not create it, which a warning says. True: an
-            error if there can be none. False: the store neither makes an index nor searches one.
-        tokenizer: On SQLite: a tokenizer of FTS5, such as ``"porter unicode61"`` for English
-            without endings.
-        language: On PostgreSQL: a text search configuration, such as ``"english"``.
-        timeout: Seconds to wait for a lock of SQLite.
+        table_name: Name of the table: at most 40 letters, digits and underscores.
+        lexical: Whether to keep a full-text index of the chunks, for `lexical_search`. It is
+            created on first use and updated by database triggers. None (default): create it on
+            SQLite and PostgreSQL; warn if this user may not. True: raise an error if it cannot be
+            created. False: neither create nor search an index.
+        tokenizer: FTS5 tokenizer on SQLite, such as ``"porter unicode61"`` for English stemming.
+        language: Text search configuration on PostgreSQL, such as ``"english"``.
+        timeout: Seconds to wait for a SQLite lock.
         engine_kwargs: More arguments for ``sqlalchemy.create_engine``, such as ``pool_size``.
 
     Raises:
-        ImportError: If the database's driver is not installed.
-        ValueError: If the URL, the table's name, the tokenizer or the language cannot be used;
-            when first used, also if the full-text index was built with another of them.
-        FullTextError: When first used, if ``lexical=True`` and this user cannot create the index.
+        ImportError: If the database driver is not installed.
+        ValueError: If the URL, table name, tokenizer or language is invalid. On first use: if the
+            full-text index was built with another tokenizer or language.
+        FullTextError: On first use, if ``lexical=True`` and this user cannot create the index.
 
     Example:
         >>> store = SQLDocStore("sqlite://")
@@ -123,8 +122,8 @@ class SQLDocStore(ComparesAndSets):
         self._url = parse_url(url)
         if not _TABLE_NAME.fullmatch(table_name):
             raise ValueError(
-                "table_name must be letters, digits and underscores, at most 40, and begin with "
-                f"no digit; got {table_name!r}"
+                "table_name must be 1 to 40 letters, digits and underscores, and not begin with a "
+                f"digit; got {table_name!r}"
             )
         backend = self._url.get_backend_name()
         self._is_sqlite = backend == "sqlite"
@@ -140,22 +139,22 @@ class SQLDocStore(ComparesAndSets):
         self._table = make_table(table_name)
         self._select = self._make_select()
         self._engine = self._make_engine()
-        # A store that is dropped leaves no open connection.
+        # Close all connections when the store is garbage-collected.
         weakref.finalize(self, self._engine.dispose)
         self._is_ready = False
-        # Held while the table is made, and by each use of the one connection to memory.
+        # Held while the table is created, and during each use of the single in-memory connection.
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
-        # The query part may hold a password or a key as well.
+        # The query part of the URL may contain a password or a key.
         url = self._url.set(query={})
         return f"SQLDocStore({url.render_as_string(hide_password=True)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._is_memory:
             raise TypeError(
-                "a SQLDocStore in memory cannot be pickled or copied: its records are in one "
-                "connection of this process. Use a file: SQLDocStore('sqlite:///chunks.db')"
+                "a SQLDocStore in memory cannot be pickled or copied, because its records exist "
+                "only in this process. Use a file: SQLDocStore('sqlite:///chunks.db')"
             )
         arguments: dict[str, Any] = {
             "table_name": self._table.name,
@@ -168,11 +167,11 @@ class SQLDocStore(ComparesAndSets):
 
     @property
     def lexical(self) -> bool:
-        """True if the store has a full-text index, or will create one when it is first used."""
+        """True if the store has a full-text index or will create one on first use."""
         return self._index is not None
 
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
-        """Yield the keys that begin with the prefix, in the order of their bytes, page by page."""
+        """Yield the keys that begin with a prefix, in byte order, reading page by page."""
         page = self._run(self._read_page_of_keys, prefix or "", None)
         while page:
             yield from page
@@ -186,33 +185,32 @@ class SQLDocStore(ComparesAndSets):
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as vector stores name it
         prefix: str = "",
     ) -> list[tuple[Document, float]]:
-        """Find the chunks of current versions that match the words of a query best.
+        """Find the chunks of current versions that best match the words of a query.
 
         Any word may match; rare words count more. At most about 5,000 chunks are ranked on SQLite,
-        2,000 on PostgreSQL: if more have one of the words, the most common words are left out.
+        2,000 on PostgreSQL. If more chunks match, the most common words are ignored.
 
         Args:
-            query: The query; operators and quotes in it have no effect.
-            k: The most chunks to return, at least 1.
-            filter: Metadata fields of the chunk or its document, with the strings, numbers or
-                booleans that they must equal. All must hold.
-            prefix: Only chunks whose keys begin with this are found: those of one namespace.
+            query: The query. Operators and quotes have no effect.
+            k: Maximum number of chunks to return, at least 1.
+            filter: Metadata fields of the chunk or its document, and the strings, numbers or
+                booleans that all of them must equal.
+            prefix: Prefix of the chunks' keys, to search a single namespace.
 
         Returns:
-            The chunks, with metadata as in the vector store, and their scores above 0, best first.
+            The chunks, with metadata as in the vector store, and their scores above 0; best first.
 
         Raises:
-            FullTextError: If the store has no full-text index, or it is damaged.
-            ValueError: If ``k`` is below 1, or the filter is of another form.
+            FullTextError: If the store has no full-text index, or the index is damaged.
+            ValueError: If ``k`` is below 1, or the filter is not supported.
         """
         check_lexical(self)
         return self._run(self._search, query, k, filter, prefix)
 
     def drop_lexical_index(self) -> None:
-        """Remove the table's full-text index, also one built with another tokenizer or language.
+        """Remove the table's full-text index, whatever tokenizer or language it was built with.
 
-        The store makes a new index when it is next used, unless it is opened with
-        ``lexical=False`` from then on.
+        The next use creates a new index. To prevent that, open the store with ``lexical=False``.
         """
         check_lexical(self)
         with _explained(self), self._lock:
@@ -223,30 +221,30 @@ class SQLDocStore(ComparesAndSets):
             self._is_ready = False
 
     def index_problems(self) -> list[str]:
-        """Check the table's full-text index and, on SQLite, all that SQLite keeps of the table.
+        """Check the table's full-text index and, on SQLite, the table itself.
 
-        SQLite compares the full-text index with all texts, and other writers wait meanwhile. On
-        PostgreSQL, the chunks in the index are counted, and 1,000 of them are compared.
+        On SQLite, the full-text index is compared with all texts, and other writers wait. On
+        PostgreSQL, every chunk must be in the index, and a sample of 1,000 is compared.
 
         Returns:
-            What is wrong, in words; empty if nothing is.
+            Descriptions of the problems; empty if there are no problems.
         """
         return self._run(find_index_problems, self._table.name, self._index)
 
     def rebuild_indexes(self) -> None:
-        """Build the table's indexes anew from its records, in one transaction.
+        """Rebuild the table's indexes from its records, in one transaction.
 
         Raises:
-            CorruptRecordError: If more of a SQLite file is damaged than records and indexes.
-                Nothing is changed then.
+            CorruptRecordError: If the damage in a SQLite file goes beyond records and indexes. The
+                file is not changed then.
         """
         self._run(rebuild_indexes, self._table.name, self._index)
 
     def close(self) -> None:
-        """Close the pooled connections. The store opens new ones when it is used again."""
+        """Close the pooled connections. Later use of the store opens new ones."""
         self._engine.dispose()
 
-    # Each of the next methods does its work in one transaction.
+    # Each of the following methods runs in one transaction.
 
     @override
     def mget(self, keys: Sequence[str]) -> list[Document | None]:
@@ -265,14 +263,14 @@ class SQLDocStore(ComparesAndSets):
     def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
         return self._run(self._change, changes)
 
-    # The work in a transaction
+    # Work inside a transaction
 
     def _read_values(
         self, connection: Connection, keys: Iterable[str], *, lock: bool = False
     ) -> dict[str, str]:
-        """Read the records of those keys that exist."""
+        """Read the records of keys that exist."""
         query = self._select
-        if lock:  # all callers lock rows in the same order, to avoid deadlocks
+        if lock:  # lock rows in the same order in all callers, to avoid deadlocks
             query = query.order_by(self._table.c.key).with_for_update()
         values: dict[str, str] = {}
         for batch in batches(dict.fromkeys(keys), _KEYS_PER_STATEMENT):
@@ -289,9 +287,9 @@ class SQLDocStore(ComparesAndSets):
         self._delete_rows(connection, keys)
 
     def _begin_change(self, connection: Connection, keys: Iterable[str]) -> None:
-        """Before records are replaced or removed, keep damaged ones from the full-text index."""
+        """Prepare to replace or remove records: exclude damaged ones from the full-text index."""
         if self._is_sqlite and is_indexed(connection, self._table.name):
-            # No other connection writes between reading and writing.
+            # Excludes other writers between reading and writing.
             connection.exec_driver_sql("BEGIN IMMEDIATE")
             forget_damaged(connection, self._table.name, self._read_values(connection, keys))
 
@@ -308,13 +306,13 @@ class SQLDocStore(ComparesAndSets):
         key = self._table.c.key
         for batch in batches(sorted(keys), _KEYS_PER_STATEMENT):
             condition = key.in_(batch)
-            if self._is_postgres:  # which locks the rows in this order
+            if self._is_postgres:  # lock the rows in this order
                 condition = key.in_(sa.select(key).where(condition).order_by(key).with_for_update())
             connection.execute(sa.delete(self._table).where(condition))
 
     def _change(self, connection: Connection, changes: Sequence[Change]) -> list[bool]:
-        """Make each change whose record is as expected; of a key given twice, the first counts."""
-        if self._is_sqlite:  # no other connection writes between reading and writing
+        """Make each change whose record is as expected; the first change of a key wins."""
+        if self._is_sqlite:  # excludes other writers between reading and writing
             connection.exec_driver_sql("BEGIN IMMEDIATE")
         values = self._read_values(connection, sorted(key for key, _, _ in changes), lock=True)
         accepted: dict[str, Change] = {}
@@ -339,12 +337,12 @@ class SQLDocStore(ComparesAndSets):
     def _write_changed_rows(
         self, connection: Connection, rows: list[dict[str, str]], values: Mapping[str, str]
     ) -> set[str]:
-        """Write rows, given the values before; return the keys that another call has added."""
+        """Write rows, given the former values; return the keys that another call has added."""
         if not self._is_postgres:
             self._write_rows(connection, rows)
             return set()
         self._write_rows(connection, [row for row in rows if row["key"] in values])
-        # PostgreSQL does not lock rows that were missing.
+        # PostgreSQL cannot lock missing rows.
         added = [row for row in rows if row["key"] not in values]
         if not added:
             return set()
@@ -355,24 +353,24 @@ class SQLDocStore(ComparesAndSets):
     def _read_page_of_keys(
         self, connection: Connection, prefix: str, after: str | None
     ) -> list[str]:
-        """Read the next keys with a prefix; none if there are no more."""
+        """Read the next keys with a prefix; empty at the end."""
         key = self._table.c.key
         is_next = key >= prefix if after is None else key > after
         query = sa.select(key).where(is_next).order_by(key).limit(_KEYS_PER_PAGE)
-        # In the order of bytes, keys with the same prefix are consecutive.
+        # In byte order, keys with the same prefix are consecutive.
         names = connection.execute(query).scalars()
-        # A damaged key may be no text.
+        # A damaged key may not be text.
         return [name for name in names if isinstance(name, str) and name.startswith(prefix)]
 
     def _search(self, connection: Connection, *args: Any) -> list[tuple[Document, float]]:  # noqa: ANN401
-        check_lexical(self)  # again, as the index may be refused when the store is first used
+        check_lexical(self)  # again, because first use may find that the index cannot be created
         found: list[tuple[Document, float]] = self._index.search(connection, *args)
         return found
 
     # Transactions
 
     def _run(self, work: Callable[..., T], *args: object) -> T:
-        """Do work in a transaction, again if the database asks for it."""
+        """Run work in a transaction; repeat it if the database asks for that."""
         with _explained(self):
             for attempt in range(_ATTEMPTS - 1):
                 started = time.monotonic()
@@ -380,9 +378,9 @@ class SQLDocStore(ComparesAndSets):
                     return self._transact(work, *args)
                 except DBAPIError as error:
                     has_waited = time.monotonic() - started >= self._timeout
-                    if not asks_to_repeat(error, has_waited=has_waited):
+                    if not should_retry(error, has_waited=has_waited):
                         raise
-                # Random, so that two calls do not disturb each other again.
+                # Random, so that two calls do not collide again.
                 time.sleep(random.uniform(0, _FIRST_PAUSE * 2**attempt))  # noqa: S311
             return self._transact(work, *args)
 
@@ -393,7 +391,7 @@ class SQLDocStore(ComparesAndSets):
             self._lock if self._is_memory else contextlib.nullcontext(),
             self._engine.connect() as connection,
         ):
-            # On PostgreSQL, a transaction would take three round trips for a read instead of one.
+            # On PostgreSQL, a read in a transaction would take three round trips instead of one.
             if self._is_postgres and work == self._read_values:
                 connection.execution_options(isolation_level="AUTOCOMMIT")
             with connection.begin():
@@ -402,13 +400,13 @@ class SQLDocStore(ComparesAndSets):
     # The database
 
     def _complete_engine_kwargs(self, engine_kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Add what the database needs to the user's arguments for ``create_engine``."""
-        completed = {"hide_parameters": True, **engine_kwargs}  # errors would quote documents
+        """Complete the user's arguments for ``create_engine`` with the database's needs."""
+        completed = {"hide_parameters": True, **engine_kwargs}  # keep documents out of errors
         if not self._is_sqlite:
-            completed.setdefault("pool_pre_ping", True)  # the server may have been restarted
+            completed.setdefault("pool_pre_ping", True)  # survive restarts of the server
             return completed
         connect_args = {"timeout": self._timeout, **completed.get("connect_args", {})}
-        if self._is_memory:  # one connection, which threads use in turn
+        if self._is_memory:  # a single connection, which threads share
             connect_args["check_same_thread"] = False
             completed["poolclass"] = StaticPool
         completed["connect_args"] = connect_args
@@ -417,7 +415,7 @@ class SQLDocStore(ComparesAndSets):
     def _make_select(self) -> sa.Select[Any]:
         """Make the query for the records of ``keys``."""
         key = self._table.c.key
-        if self._is_postgres:  # plans a statement with one parameter once
+        if self._is_postgres:  # a single array parameter lets PostgreSQL reuse the plan
             keys = sa.bindparam("keys", type_=sa.ARRAY(key.type))
             return sa.select(self._table).where(key == sa.any_(keys))
         return sa.select(self._table).where(key.in_(sa.bindparam("keys", expanding=True)))
@@ -427,8 +425,8 @@ class SQLDocStore(ComparesAndSets):
             engine = sa.create_engine(self._url, **self._engine_kwargs)
         except ModuleNotFoundError as error:
             raise ImportError(
-                f"{self._url.drivername} needs the package {error.name!r}. For PostgreSQL: "
-                "pip install 'langchain-rse[postgres]', and a URL postgresql+psycopg://..."
+                f"{self._url.drivername} needs the package {error.name!r}. For PostgreSQL, run "
+                "pip install 'langchain-rse[postgres]' and use a URL postgresql+psycopg://..."
             ) from error
         prepare_engine(engine)
         return engine
@@ -442,7 +440,7 @@ class SQLDocStore(ComparesAndSets):
             self._create_table()
             if self._index is not None:
                 required = self._lexical is True
-                refusal = refusal_of_index(self._engine, repr(self), self._index, required=required)
+                refusal = create_index(self._engine, repr(self), self._index, required=required)
             if refusal is not None:
                 self._index = None
             self._is_ready = True
@@ -453,7 +451,7 @@ class SQLDocStore(ComparesAndSets):
         is_file = self._is_sqlite and not self._is_memory
         if is_file and not self._url.query.get("uri"):
             Path(str(self._url.database)).parent.mkdir(parents=True, exist_ok=True)
-        # Looking first keeps a read-only database usable.
+        # Check first, so that a read-only database stays usable.
         if sa.inspect(self._engine).has_table(self._table.name):
             return
         if is_file:
@@ -462,6 +460,6 @@ class SQLDocStore(ComparesAndSets):
             with self._engine.begin() as connection:
                 connection.execute(CreateTable(self._table, if_not_exists=True))
         except DBAPIError:
-            # PostgreSQL may fail if two processes create the table at the same time.
+            # PostgreSQL may fail if two processes create the table at once.
             if not sa.inspect(self._engine).has_table(self._table.name):
                 raise

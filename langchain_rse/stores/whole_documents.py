@@ -1,4 +1,4 @@
-"""Reads whole documents from the docstore, and says what is wrong with their records."""
+"""Reads whole documents from the docstore and reports problems with their records."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,21 +35,21 @@ from langchain_rse.stores.records import (
     with_table_header,
 )
 
-# Records to read in one call.
+# Records per call.
 _BATCH = 500
 
 
 class StoredDocument(NamedTuple):
-    """A document's current version as the docstore has it, and its problems."""
+    """A document's current version as stored in the docstore, and its problems."""
 
-    # As it was written, but without overlap; None if something is missing, or it was adopted.
+    # As written, but without overlap; None if it is incomplete or adopted.
     document: DocumentVersion | None
-    wrong: dict[str, list[str]]  # keys of records, by the kind of problem
-    vectors: list[str]  # the known ids
+    problems: dict[str, list[str]]  # keys of records, by kind of problem
+    vectors: list[str]  # ids of its vectors, as far as known
 
 
 def read_document(docstore: DocStore, manifest: Manifest) -> StoredDocument:
-    """Read all records of a document's current version, and compare them with each other."""
+    """Read all records of a document's current version and check that they are consistent."""
     version = manifest.current or Version("", 0)
     records: dict[str, Record] = {}
     for keys in batches(version.docstore_keys(manifest.key), _BATCH):
@@ -59,12 +59,12 @@ def read_document(docstore: DocStore, manifest: Manifest) -> StoredDocument:
 
 @dataclass
 class _DocumentReader:
-    """Reads a document from all its records, and notes what is wrong with them."""
+    """Assembles a document from its records and collects the problems."""
 
     records: Mapping[str, Record]
     manifest: Manifest
     version: Version
-    wrong: dict[str, list[str]] = field(default_factory=dict)
+    problems: dict[str, list[str]] = field(default_factory=dict)
 
     def read(self) -> StoredDocument:
         manifest = self.manifest
@@ -85,42 +85,42 @@ class _DocumentReader:
         )
         vectors = self._read_vectors()
         if not self._is_damaged() and document.text_digest != manifest.text_digest:
-            self.wrong["unreadable"] = [f"{manifest.key}/{self.version.name}"]
-        if "spans" not in self.wrong and not self._fits(spans, chunks):
-            self.wrong["spans"] = [spans_key(manifest.key, self.version.name, 0)]
+            self.problems["unreadable"] = [f"{manifest.key}/{self.version.name}"]
+        if "spans" not in self.problems and not self._fits(spans, chunks):
+            self.problems["spans"] = [spans_key(manifest.key, self.version.name, 0)]
         chunk_spans = [(chunk.start, chunk.end) for chunk in document.chunks]
         is_whole = not self._is_damaged() and _tile(chunk_spans, len(document.text))
         if self.version.adopted or not is_whole:
-            return StoredDocument(None, self.wrong, vectors)
-        return StoredDocument(document, self.wrong, vectors)
+            return StoredDocument(None, self.problems, vectors)
+        return StoredDocument(document, self.problems, vectors)
 
     def _read_spans(self) -> tuple[list[tuple[int, int]], set[int]]:
-        """Read the spans of all chunks, and the numbers of the gaps."""
+        """Read the spans of all chunks and the numbers of gaps."""
         spans: list[tuple[int, int]] = []
         gaps: set[int] = set()
         for page in range(self.version.pages):
             key = spans_key(self.manifest.key, self.version.name, page)
-            with self._noting("spans", key):
+            with self._collecting("spans", key):
                 cuts, gaps_of_page = read_spans(self.records[key], key, self.manifest, page)
                 spans += itertools.pairwise(cuts.tolist())
                 gaps.update(gaps_of_page)
         return spans, gaps
 
     def _read_chunks(self, gaps: set[int]) -> dict[int, Chunk]:
-        """Read the chunks that have a record, by their numbers."""
+        """Read the chunks that have a record, by number."""
         chunks: dict[int, Chunk] = {}
         for index in range(self.version.chunks):
             key = chunk_key(self.manifest.key, self.version.name, index)
-            with self._noting("unreadable", key):
+            with self._collecting("unreadable", key):
                 record = readable(self.records[key])
                 if record is not None:
                     chunks[index] = _read_chunk(record, key, self.manifest, index)
                 elif index not in gaps:
-                    self._note("missing_chunks", key)
+                    self._collect("missing_chunks", key)
         return chunks
 
     def _read_description(self) -> tuple[Sequence[Part], str]:
-        """Read the parts of the document, and its text if that is only white space."""
+        """Read the parts of the document and, for a document of white space, its text."""
         key = description_key(self.manifest.key, self.version.name)
         try:
             return (
@@ -128,42 +128,42 @@ class _DocumentReader:
                 read_blank(self.records[key], key, self.manifest),
             )
         except CorruptRecordError:
-            # Without parts, the text of the chunks is still whole.
-            self._note("parts" if self.version.chunks else "unreadable", key)
+            # Even without parts, the chunks have the complete text.
+            self._collect("parts" if self.version.chunks else "unreadable", key)
             return [], ""
 
     def _read_vectors(self) -> list[str]:
-        """The ids of the document's vectors."""
+        """Read the ids of the document's vectors."""
         vectors = list(self.version.vector_ids(self.manifest.key))
         for key in self.version.vectors_keys(self.manifest.key):
-            with self._noting("unreadable", key):
+            with self._collecting("unreadable", key):
                 vectors += read_adopted(self.records[key], key, self.manifest)
         return vectors
 
     @contextmanager
-    def _noting(self, kind: str, key: str) -> Iterator[None]:
-        """Note a record that cannot be read."""
+    def _collecting(self, kind: str, key: str) -> Iterator[None]:
+        """Collect a corrupt record as a problem."""
         try:
             yield
         except CorruptRecordError:
-            self._note(kind, key)
+            self._collect(kind, key)
 
-    def _note(self, kind: str, key: str) -> None:
-        self.wrong.setdefault(kind, []).append(key)
+    def _collect(self, kind: str, key: str) -> None:
+        self.problems.setdefault(kind, []).append(key)
 
     def _is_damaged(self) -> bool:
-        """True if something else is wrong than spans, which the chunks have as well, and parts."""
-        return bool(self.wrong.keys() - {"spans", "parts"})
+        """True for problems other than spans, which chunks also contain, and parts."""
+        return bool(self.problems.keys() - {"spans", "parts"})
 
     def _fits(self, spans: Sequence[tuple[int, int]], chunks: Mapping[int, Chunk]) -> bool:
-        """True if spans tile the text, and are those of the chunks."""
+        """True if spans tile the text and match the chunks."""
         if not _tile(spans, self.manifest.length):
             return False
         return all(chunks[index][:2] == spans[index] for index in chunks)
 
 
 def _tile(spans: Sequence[tuple[int, int]], length: int) -> bool:
-    """True if spans tile a text of this length, or if there are none."""
+    """True if spans tile a text of this length; also without spans."""
     if not spans:
         return True
     starts = [start for start, _ in spans]
@@ -191,14 +191,14 @@ def _read_chunk(record: Document, key: str, manifest: Manifest, index: int) -> C
 
 
 class StoredText(NamedTuple):
-    """The text of a document's current version, and the parts that it was given in."""
+    """The text of a document's current version, and its parts as they were added."""
 
     text: str
     parts: list[Document]
 
 
 def read_text(docstore: DocStore, manifest: Manifest) -> StoredText | None:
-    """Read all text of a document that `RSEIndexer` added; None if some of it cannot be read."""
+    """Read the whole text of a document; None if it is incomplete or adopted."""
     document = read_document(docstore, manifest).document
     if document is None:
         return None

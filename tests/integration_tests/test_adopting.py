@@ -204,7 +204,7 @@ def test_texts_without_metadata_are_one_document_in_stores_with_an_order(
         way.call(indexer.adopt, indexer.aadopt)
     manual = ExistingIndex(doc_id="manual", in_store_order=True, chunk_overlap=0)
     if case not in IN_ORDER:
-        with pytest.raises(ValueError, match="in_store_order=True: this store does not list"):
+        with pytest.raises(ValueError, match="in_store_order=True is not supported with"):
             way.call(indexer.adopt, indexer.aadopt, manual)
         return
     way.call(indexer.adopt, indexer.aadopt, manual)

@@ -183,7 +183,7 @@ def test_documents_are_found_by_name_and_id(ask: Run, library: Path, name: str) 
     ("arguments", "message"),
     [
         (["cow"], "there is no document 'cow'"),
-        (["fish.txt"], "'fish.txt' may be any of new/fish.txt, old/fish.txt"),
+        (["fish.txt"], "'fish.txt' is ambiguous; choose one of new/fish.txt, old/fish.txt"),
         (["dogs", "--chunk", 7], "dogs.txt has no chunk 7; it has chunks 0 to 0"),
     ],
 )
@@ -328,7 +328,7 @@ def test_an_unfinished_document_is_shown(run: Run) -> None:
 
 
 def test_check(run: Run) -> None:
-    assert run("check", "--kb", "kb").stdout == "4 documents, 4 chunks: nothing wrong\n"
+    assert run("check", "--kb", "kb").stdout == "4 documents, 4 chunks: no problems\n"
     vectorstore = KnowledgeBase.existing(Path("kb")).vectorstore
     vectorstore.delete(vectorstore.get()["ids"][:1])
     result = run("check", "--kb", "kb", "--json")
@@ -460,7 +460,7 @@ def test_an_empty_answer_says_why(ask: Run, options: list[object], reason: str) 
         (["query", "cats", "--k", 0], "k: Input should be greater"),
         (["query", "cats", "--score-floor", "nan"], "score_floor"),
         (["query", "cats", "--filter", "source"], "expected NAME=VALUE, got 'source'"),
-        (["query", "cats", "--filter", "source=fish.txt"], "may be any of new/fish.txt"),
+        (["query", "cats", "--filter", "source=fish.txt"], "choose one of new/fish.txt"),
         (["query", "cats", "--config", "saved.json"], "saved.json is not a JSON object"),
         (
             ["query", "cats", "--config", "saved.json", "--preset", "kadane"],

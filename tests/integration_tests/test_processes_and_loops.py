@@ -153,6 +153,6 @@ async def test_a_full_disk_is_an_error_for_its_reader(tmp_path: Path) -> None:
 
     sa.event.listen(store._engine, "connect", limit)
     many = [(f"{number}", Document("text " * 1_000)) for number in range(50)]
-    with pytest.raises(sa.exc.OperationalError, match="is on a disk that is full; free some space"):
+    with pytest.raises(sa.exc.OperationalError, match="is on a full disk; free some space"):
         store.mset(many)
     assert store.mget(["a", "1"]) == [Document("text"), None]

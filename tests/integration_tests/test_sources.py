@@ -167,7 +167,7 @@ def test_pages_loaded_lazily_and_in_any_order(way: Way, tmp_path: Path, report: 
         ask(way, retriever, [*pages[:2], *pages[3:]], QUESTION)
     with pytest.raises(ValueError, match=r"report\.pdf'.*page 3 comes after 4.*ids="):
         ask(way, retriever, [*pages[:2], pages[4], pages[3]], QUESTION)
-    with pytest.warns(UserWarning, match=r"given again.*report\.pdf'"):
+    with pytest.warns(UserWarning, match=r"stored only once.*report\.pdf'"):
         assert way.add(retriever, [*pages, *pages]) == [str(report)]
     assert way.invoke(retriever, QUESTION, k=1) == [segment]
 

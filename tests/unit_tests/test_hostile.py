@@ -33,7 +33,7 @@ SHORT = 20_000
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("reader", READERS)
-@pytest.mark.filterwarnings("ignore:.*wholly inside another chunk")
+@pytest.mark.filterwarnings("ignore:.*fully contained in another chunk")
 def test_a_hostile_text_is_read_to_its_end(reader: str) -> None:
     for _, text in hostile_texts(LENGTH):
         READERS[reader](text)()

@@ -350,12 +350,12 @@ class Unknown(InMemoryVectorStore.__base__):  # type: ignore[misc, name-defined]
 
 def test_a_vector_store_whose_filters_are_not_known() -> None:
     docstore = InMemoryStore()
-    with pytest.raises(ValueError, match="a collection and a docstore of its own"):
+    with pytest.raises(ValueError, match="a separate collection and docstore"):
         opened(Unknown(), docstore, A)
-    with pytest.raises(ValueError, match="a collection and a docstore of its own"):
+    with pytest.raises(ValueError, match="a separate collection and docstore"):
         RSEIndexer(Unknown(), docstore, namespace=A)
     inside = RSEIndexer(InMemoryVectorStore(fakes.BagOfWords()), docstore, namespace=A).docstore
-    with pytest.raises(ValueError, match="a collection and a docstore of its own"):
+    with pytest.raises(ValueError, match="a separate collection and docstore"):
         opened(Unknown(), inside, A)
     opened(Unknown(), docstore)
 
@@ -369,12 +369,12 @@ def test_a_query_cannot_choose_its_namespace(vectorstore: InMemoryVectorStore) -
     with pytest.raises(ValueError, match="frozen"):
         b.namespace = A
     for copy in (b.model_copy(update={"namespace": A}), b.model_copy(update={"namespace": ""})):
-        with pytest.raises(ValueError, match="docstore is that of namespace"):
+        with pytest.raises(ValueError, match="docstore belongs to namespace"):
             copy.invoke("text")
-    with pytest.raises(ValueError, match="docstore is that of namespace"):
+    with pytest.raises(ValueError, match="docstore belongs to namespace"):
         opened(vectorstore, b.docstore)
     configurable = b.configurable_fields(namespace=ConfigurableField(id="tenant"))
-    with pytest.raises(ValueError, match="docstore is that of namespace"):
+    with pytest.raises(ValueError, match="docstore belongs to namespace"):
         configurable.invoke("text", {"configurable": {"tenant": A}})
     b.docstore = docstore
     assert texts(b) == []  # still in its namespace

@@ -1,4 +1,4 @@
-"""What this package knows of vector stores: one file a store, asked through `adapter_for`."""
+"""Adapters for vector stores, one file per store; get one with `adapter_for`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from langchain_rse.stores.vectorstores.milvus import MilvusAdapter
 from langchain_rse.stores.vectorstores.pgvector import PGVectorAdapter, PGVectorStoreAdapter
 from langchain_rse.stores.vectorstores.qdrant import QdrantAdapter
 
-if TYPE_CHECKING:  # half a second of imports that docstores do without
+if TYPE_CHECKING:  # saves half a second of imports for docstores alone
     from langchain_core.vectorstores import VectorStore
 
 __all__ = ["ADAPTERS", "FILTERED", "IN_ORDER", "LISTED", "adapter_for", "vector_id_of"]
 
-# By the names of the stores' classes, so that no store's package is imported.
+# By class name, so that no vector store package is imported.
 ADAPTERS: dict[str, type[VectorStoreAdapter]] = {
     "Chroma": ChromaAdapter,
     "FAISS": FAISSAdapter,
@@ -32,22 +32,22 @@ ADAPTERS: dict[str, type[VectorStoreAdapter]] = {
 
 
 def _stores_with(ability: str) -> str:
-    """The names of the stores whose adapters have an ability."""
+    """Return the names of the stores whose adapters have an ability."""
     return ", ".join(name for name, adapter in ADAPTERS.items() if getattr(adapter, ability))
 
 
 LISTED = _stores_with("can_list")
-"""The names of the stores whose chunks can be listed."""
+"""Names of the stores that can list their chunks."""
 
 IN_ORDER = _stores_with("lists_in_insertion_order")
-"""The names of the stores whose chunks are listed in the order in which they were added."""
+"""Names of the stores that list their chunks in insertion order."""
 
 FILTERED = _stores_with("can_filter_namespaces")
-"""The names of the stores that can be filtered by namespace."""
+"""Names of the stores that can filter by namespace."""
 
 
 def adapter_for(store: VectorStore) -> VectorStoreAdapter:
-    """The adapter of a vector store, by its class or the nearest class that it derives from."""
+    """Return the adapter for a vector store's class or its nearest known base class."""
     for cls in type(store).__mro__:
         if cls.__name__ in ADAPTERS:
             return ADAPTERS[cls.__name__](store)

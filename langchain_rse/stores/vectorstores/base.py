@@ -1,4 +1,4 @@
-"""What this package asks of a vector store, as far as LangChain's interface answers it."""
+"""The base adapter: everything that LangChain's vector store interface supports."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from langchain_rse._sync import Steps, call, call_to_the_end, compute, compute_t
 from langchain_rse.stores.records import NAMESPACE
 
 PAGE_SIZE = 250
-"""Chunks in one request to a server; Chroma Cloud returns at most 300."""
+"""Chunks per request to a server; Chroma Cloud returns at most 300."""
 
 IdsWithVectors = Iterable[tuple[Any, Sequence[float]]]
-"""Ids with their vectors, in any order, without the ids that do not exist."""
+"""Existing ids with their vectors, in any order."""
 
-# Metadata in which searches of Qdrant and of Milvus return the id of a vector.
+# Metadata fields in which searches of Qdrant and Milvus return the vector's id.
 _ID_FIELDS = ("_id", "pk")
 
 
 class ChunkRow(NamedTuple):
-    """A chunk as a vector store keeps it."""
+    """A chunk in the form that a vector store keeps."""
 
     id: str
     text: str  # the embedded text
@@ -31,17 +31,17 @@ class ChunkRow(NamedTuple):
 
 
 class VectorStoreAdapter:
-    """A vector store of which only LangChain's interface is known.
+    """Adapter for a vector store, using only LangChain's interface.
 
-    Stores of which more is known have subclasses, in the files beside this one; `adapter_for` finds
-    them. To list chunks, a subclass defines `list_chunks`; to read vectors, `get_vectors` and
-    `put_chunks`. These are plain functions, which async code runs in threads.
+    Subclasses in this folder support more; `adapter_for` finds them. A subclass defines
+    `list_chunks` to list chunks, and `get_vectors` and `put_chunks` to read and write vectors.
+    These are synchronous functions; async code runs them in threads.
 
     Attributes:
         store: The vector store.
-        can_list: True if `list_chunks` works.
-        lists_in_insertion_order: True if it lists chunks in the order in which they were added.
-        can_filter_namespaces: True if `search_arguments` works.
+        can_list: True if `list_chunks` is supported.
+        lists_in_insertion_order: True if `list_chunks` lists chunks in insertion order.
+        can_filter_namespaces: True if `search_arguments` is supported.
     """
 
     can_list: ClassVar[bool] = False
@@ -53,13 +53,13 @@ class VectorStoreAdapter:
 
     @property
     def kind(self) -> str:
-        """The kind of store, as docstores record it; all subclasses of a known class have one."""
+        """The kind of store, as recorded in docstores; shared by subclasses of a known class."""
         return type(self.store).__name__
 
     @property
     def collection_name(self) -> str:
-        """The name of the collection or index; empty if the store does not tell it."""
-        # Chroma, MongoDB and Weaviate tell it nowhere else.
+        """Name of the collection or index; empty if the store does not expose it."""
+        # Chroma, MongoDB and Weaviate expose it only here.
         collection = getattr(self.store, "_collection", None)
         names = (
             getattr(collection, "name", None),
@@ -70,16 +70,16 @@ class VectorStoreAdapter:
 
     @property
     def can_read_vectors(self) -> bool:
-        """True if `read_vectors` and `write_chunks` work."""
+        """True if `read_vectors` and `write_chunks` are supported."""
         return False
 
     @property
     def takes_lists(self) -> bool:
-        """True if values of metadata may be lists, which its filters can look into."""
+        """True if metadata values may be lists that filters can search."""
         return False
 
     def storable(self, chunk: Document) -> Document:
-        """A chunk with the metadata that the store takes: without lists if it takes none."""
+        """Return a chunk without metadata that the store does not support, such as lists."""
         if self.takes_lists:
             return chunk
         fields = chunk.metadata.items()
@@ -87,33 +87,33 @@ class VectorStoreAdapter:
         return chunk.model_copy(update={"metadata": without_lists})
 
     def list_chunks(self) -> Iterator[Document]:
-        """List the chunks of the store, with ids and metadata; only functions in threads may."""
+        """List the store's chunks with ids and metadata; async code must call this in a thread."""
         raise NotImplementedError
 
     def get_vectors(self, ids: Sequence[str]) -> IdsWithVectors:
-        """Get those vectors that exist."""
+        """Get the vectors that exist."""
         raise NotImplementedError
 
     def put_chunks(self, rows: Sequence[ChunkRow]) -> None:
-        """Add chunks with their vectors, or replace them."""
+        """Add or replace chunks with their vectors."""
         raise NotImplementedError
 
     def read_vectors(self, ids: Sequence[str]) -> Steps[dict[str, list[float]]]:
-        """Read vectors by their ids; ids that do not exist are left out."""
+        """Read vectors by id; skip ids that do not exist."""
         return compute(lambda: plain_vectors(self.get_vectors(ids)))
 
     def write_chunks(self, rows: Sequence[ChunkRow]) -> Steps[None]:
-        """Write chunks with given vectors, without embedding."""
+        """Write chunks with their vectors, without embedding."""
         return compute_to_the_end(self.put_chunks, rows)
 
     def search(self, method: str, query: str, arguments: Mapping[str, Any]) -> Steps[Any]:
-        """Search by a method of the store."""
+        """Search with a method of the store."""
         return self._call(method, query, **arguments)
 
     def search_arguments(self, namespace: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Add a filter on a namespace, given by its digest, to the arguments of a search.
+        """Add a filter on a namespace, given by its digest, to search arguments.
 
-        Filters are dicts with ``$eq`` and ``$and``, unless a subclass says otherwise.
+        The default is a dict with ``$eq`` and ``$and``; subclasses use other forms.
         """
         condition: dict[str, Any] = {NAMESPACE: {"$eq": namespace}}
         if arguments.get("filter"):
@@ -121,7 +121,7 @@ class VectorStoreAdapter:
         return {**arguments, "filter": condition}
 
     def existing_texts(self, ids: Sequence[str]) -> Steps[dict[str, str] | None]:
-        """The embedded texts of those ids that exist; None if the store cannot tell."""
+        """Return the embedded texts of existing ids; None if the store cannot tell."""
         try:
             documents = yield from self._call("get_by_ids", ids)
         except NotImplementedError:
@@ -132,21 +132,21 @@ class VectorStoreAdapter:
         return {vector: texts[vector] for vector in ids if vector in texts}
 
     def add(self, documents: list[Document]) -> Steps[None]:
-        """Embed chunks and add them; a ValueError if the store does not keep their ids."""
+        """Embed and add chunks; raise a ValueError if the store does not keep their ids."""
         ids = [str(document.id) for document in documents]
         kept_ids = yield from self._change("add_documents", documents, ids=ids)
-        if kept_ids and list(kept_ids) != ids:  # some stores return nothing at all
+        if kept_ids and list(kept_ids) != ids:  # some stores return no ids
             raise ValueError(
-                f"{type(self.store).__name__} did not keep the ids it was given, so its vectors "
-                "could never be replaced or deleted; use a store that does"
+                f"{type(self.store).__name__} did not keep the given ids, so vectors could never "
+                "be replaced or deleted. Use a vector store that keeps ids"
             )
 
     def delete(self, ids: list[str]) -> Steps[None]:
-        """Delete vectors; ids that do not exist are no error."""
+        """Delete vectors; ignore ids that do not exist."""
         try:
             yield from self._delete_all(ids)
         except (LookupError, RuntimeError, ValueError):
-            # LangChain does not say what a store does if an id does not exist.
+            # LangChain does not specify how a store treats missing ids.
             existing = yield from self.existing_texts(ids)
             if existing is None or len(existing) == len(ids):
                 raise
@@ -157,23 +157,23 @@ class VectorStoreAdapter:
         is_deleted = yield from self._change("delete", ids)
         if is_deleted is False:  # most stores return None
             raise RuntimeError(
-                f"{type(self.store).__name__} could not delete vectors (its log may say why); call "
-                "again to delete what is left"
+                f"{type(self.store).__name__} could not delete vectors. Its log may explain why. "
+                "Call again to delete the rest"
             )
 
     def _call(self, method: str, *args: Any, **kwargs: Any) -> Steps[Any]:  # noqa: ANN401
-        """Call a method of the store that reads, or its async form."""
+        """Call a reading method of the store, or its async form."""
         sync, asynchronous = getattr(self.store, method), getattr(self.store, f"a{method}")
         return call(sync, asynchronous, *args, **kwargs)
 
     def _change(self, method: str, *args: Any, **kwargs: Any) -> Steps[Any]:  # noqa: ANN401
-        """Like `_call`, for a method that writes: it ends even if the caller is cancelled."""
+        """Like `_call`, for a writing method; it completes even if the caller is cancelled."""
         sync, asynchronous = getattr(self.store, method), getattr(self.store, f"a{method}")
         return call_to_the_end(sync, asynchronous, *args, **kwargs)
 
 
 def vector_id_of(document: Document) -> str | None:
-    """The id of a Document that came from any vector store, perhaps through a retriever."""
+    """Return the vector id of a Document from any vector store, even through a retriever."""
     for value in (document.id, *map(document.metadata.get, _ID_FIELDS)):
         if value is not None:
             return str(value)
@@ -186,5 +186,5 @@ def plain_vectors(vectors: IdsWithVectors) -> dict[str, list[float]]:
 
 
 def columns(rows: Sequence[ChunkRow]) -> tuple[list[Any], ...]:
-    """The ids, texts, metadata and vectors of one or more rows, each as a list."""
+    """Return the ids, texts, metadata and vectors of one or more rows as lists."""
     return tuple(list(column) for column in zip(*rows, strict=True))

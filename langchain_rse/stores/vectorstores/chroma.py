@@ -1,4 +1,4 @@
-"""Chroma, of langchain-chroma and of langchain-community."""
+"""Adapter for Chroma of langchain-chroma and langchain-community."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from langchain_rse.stores.vectorstores.base import (
     columns,
 )
 
-# An index of fewer chunks for each that is wanted is searched nearly in full.
+# An index with at most this many times the wanted chunks is searched nearly in full.
 _SMALL_INDEX = 10
 
-# Stores whose settings were looked at.
+# Stores whose settings were checked.
 _checked: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class ChromaAdapter(VectorStoreAdapter):
-    """Chroma."""
+    """Adapter for Chroma."""
 
     kind = "Chroma"
     can_list = True
@@ -44,17 +44,17 @@ class ChromaAdapter(VectorStoreAdapter):
         return (yield from super().search(method, query, arguments))
 
     def _warn_of_missed_chunks(self, wanted: int) -> None:
-        """Warn if the index is large, and looks at fewer chunks than are wanted."""
+        """Warn if a large index examines fewer chunks than wanted."""
         collection = self.store._collection  # noqa: SLF001 - LangChain has no method for it
-        # Not `configuration`, which warns of embedding functions.
+        # Not `configuration`, which warns about embedding functions.
         index = (collection.configuration_json or {}).get("hnsw") or {}
         ef_search = index.get("ef_search")
         if not isinstance(ef_search, int) or ef_search >= wanted:
             return
         if collection.count() > _SMALL_INDEX * wanted:
             warn(
-                f"Chroma's index looks at {ef_search} chunks for {wanted} candidates "
-                "(ef_search), so that it misses some of them. Let it look at twice as many: "
+                f"Chroma's index examines only {ef_search} chunks (ef_search) to find {wanted} "
+                "candidates, so it misses some. Raise ef_search: "
                 f"vectorstore._collection.modify(configuration={{'hnsw': {{'ef_search': "
                 f"{2 * wanted}}}}}), or see docs/stores.md, Chroma's search"
             )
@@ -62,7 +62,7 @@ class ChromaAdapter(VectorStoreAdapter):
     @property
     @override
     def takes_lists(self) -> bool:
-        # From chromadb 1.5 on; a server may be older than the client, which cannot be seen here.
+        # Since chromadb 1.5. An older server cannot be detected here.
         from chromadb.api.types import validate_metadata  # noqa: PLC0415 - need not be installed
 
         try:
@@ -73,7 +73,7 @@ class ChromaAdapter(VectorStoreAdapter):
 
     @override
     def existing_texts(self, ids: Sequence[str]) -> Steps[dict[str, str] | None]:
-        # Not get_by_ids, which fails for chunks without metadata.
+        # get_by_ids fails for chunks without metadata.
         found = yield from compute(self.store.get, ids=list(ids), include=["documents"])
         texts = dict(zip(found["ids"], found["documents"], strict=True))
         return {vector: texts[vector] or "" for vector in ids if vector in texts}
@@ -97,5 +97,5 @@ class ChromaAdapter(VectorStoreAdapter):
     @override
     def put_chunks(self, rows: Sequence[ChunkRow]) -> None:
         ids, texts, metadatas, vectors = columns(rows)
-        # langchain-chroma has no method that takes vectors; its documentation uses the collection.
+        # langchain-chroma has no method that accepts vectors; its documentation does the same.
         self.store._collection.upsert(ids, vectors, metadatas, texts)  # noqa: SLF001

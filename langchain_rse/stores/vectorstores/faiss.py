@@ -1,8 +1,8 @@
-"""FAISS, of langchain-community.
+"""Adapter for FAISS of langchain-community.
 
-It fails if an id is added that exists already, which the `Writer` avoids. It is not safe under
-threads: its vectors and its ids change one after the other, and a search between the two finds a
-vector that has no id. So one lock for each store guards everything that this package does with it.
+Adding an existing id fails; the `Writer` never does. FAISS is not thread-safe: vectors and ids
+change one after the other, and a search in between finds a vector without an id. So a lock per
+store guards all access from this package.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _making_lock = threading.Lock()
 
 
 def _lock_of(store: Any) -> threading.RLock:  # noqa: ANN401 - a FAISS
-    """The lock of a store."""
+    """Return the lock of a store."""
     with _making_lock:
         return _locks.setdefault(store, threading.RLock())
 
 
 class FAISSAdapter(VectorStoreAdapter):
-    """FAISS."""
+    """Adapter for FAISS."""
 
     kind = "FAISS"
     can_list = True
@@ -52,7 +52,7 @@ class FAISSAdapter(VectorStoreAdapter):
         embeddings = self.store.embeddings
         if embeddings is None:
             return (yield from super().search(method, query, arguments))
-        # The model is asked without the lock, so that other searches go on.
+        # Embed the query outside the lock, so that other searches continue.
         vector = yield from call(embeddings.embed_query, embeddings.aembed_query, query)
         return (yield from self._call(f"{method}_by_vector", vector, **arguments))
 
@@ -61,7 +61,7 @@ class FAISSAdapter(VectorStoreAdapter):
         return compute_to_the_end(self._locked, self._delete_existing, ids)
 
     def _delete_existing(self, ids: list[str]) -> None:
-        # If one id does not exist, FAISS deletes nothing.
+        # If one id is missing, FAISS deletes no vector at all.
         all_ids = set(self.store.index_to_docstore_id.values())
         existing_ids = [vector for vector in ids if vector in all_ids]
         if existing_ids:
@@ -72,12 +72,12 @@ class FAISSAdapter(VectorStoreAdapter):
         vectors = self._locked(sorted, self.store.index_to_docstore_id.items())
         for _, vector in vectors:
             document = self._locked(self.store.docstore.search, vector)
-            if isinstance(document, Document):  # else it was deleted meanwhile
+            if isinstance(document, Document):  # otherwise it was just deleted
                 yield document
 
     @override
     def get_vectors(self, ids: Sequence[str]) -> IdsWithVectors:
-        """Get ids with their vectors; an index that compresses them raises a RuntimeError."""
+        """Get ids with their vectors; a compressing index raises a RuntimeError."""
         requested_ids = set(ids)
         vectors = []
         with _lock_of(self.store):
@@ -106,7 +106,7 @@ class FAISSAdapter(VectorStoreAdapter):
 
     @override
     def search_arguments(self, namespace: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        # FAISS filters what it has found, so it has to find everything.
+        # FAISS filters after the search, so the search must return everything.
         all_arguments = {**arguments, "fetch_k": max(len(self.store.index_to_docstore_id), 1)}
         user_filter = arguments.get("filter")
         if not callable(user_filter):

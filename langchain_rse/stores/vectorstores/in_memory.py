@@ -1,4 +1,4 @@
-"""InMemoryVectorStore, of langchain-core."""
+"""Adapter for InMemoryVectorStore of langchain-core."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from langchain_rse.stores.vectorstores.base import ChunkRow, IdsWithVectors, Vec
 
 
 class InMemoryAdapter(VectorStoreAdapter):
-    """InMemoryVectorStore."""
+    """Adapter for InMemoryVectorStore."""
 
     kind = "InMemoryVectorStore"
     can_list = True

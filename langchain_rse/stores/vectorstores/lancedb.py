@@ -1,7 +1,7 @@
-"""LanceDB, of langchain-community.
+"""Adapter for LanceDB of langchain-community.
 
-It cannot tell which ids it has, and keeps both vectors of an id that is added twice, which the
-`Writer` avoids.
+It cannot tell which ids exist. If an id is added twice, it keeps both vectors; the `Writer` never
+adds one twice.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
 
 
 class LanceDBAdapter(VectorStoreAdapter):
-    """LanceDB."""
+    """Adapter for LanceDB."""
 
     @override
     def delete(self, ids: list[str]) -> Steps[None]:
-        # The table is created when something is added; until then, deleting fails.
+        # The first addition creates the table; before that, deleting fails.
         table = yield from compute(self.store.get_table)
         if table is not None:
             yield from super().delete(ids)

@@ -1,4 +1,4 @@
-"""Milvus, of langchain-milvus, and Zilliz, which derives from it."""
+"""Adapter for Milvus of langchain-milvus, and for its subclass Zilliz."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
 
 
 class MilvusAdapter(VectorStoreAdapter):
-    """Milvus."""
+    """Adapter for Milvus."""
 
     can_filter_namespaces = True
 
     @property
     @override
     def takes_lists(self) -> bool:
-        # Without dynamic fields, each field has the type that the first chunk gives it.
+        # Without dynamic fields, the first chunk fixes the type of each field.
         return bool(self.store.enable_dynamic_field)
 
     @override
     def delete(self, ids: list[str]) -> Steps[None]:
-        # The collection is created when something is added; until then, deleting fails.
+        # The first addition creates the collection; before that, deleting fails.
         collection = yield from compute(lambda: self.store.col)
         if collection is not None:
             yield from super().delete(ids)

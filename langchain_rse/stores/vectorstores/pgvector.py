@@ -1,4 +1,4 @@
-"""PGVector and PGVectorStore, both of langchain-postgres."""
+"""Adapters for PGVector and PGVectorStore of langchain-postgres."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from langchain_rse.stores.vectorstores.base import (
 
 
 class PGVectorAdapter(VectorStoreAdapter):
-    """PGVector, which keeps all collections of a database in one table, under one key."""
+    """Adapter for PGVector, which keeps all collections of a database in one table."""
 
     kind = "PGVector"
     can_list = True
@@ -50,7 +50,7 @@ class PGVectorAdapter(VectorStoreAdapter):
         return self._change("add_embeddings", texts, vectors, metadatas, ids)
 
     def _read_rows(self, select: Callable[[Any], sa.Select[Any]]) -> Steps[list[Any]]:
-        """Read rows of the collection; ``select`` makes the query from the table."""
+        """Read rows of the collection; ``select`` builds the query from the table."""
         store = self.store
 
         def in_collection(collection: Any) -> sa.Select[Any]:  # noqa: ANN401
@@ -77,9 +77,9 @@ def _select_page(last_id: str, table: Any) -> sa.Select[Any]:  # noqa: ANN401
 
 
 class PGVectorStoreAdapter(VectorStoreAdapter):
-    """PGVectorStore, which keeps each collection in a table of its own.
+    """Adapter for PGVectorStore, which keeps each collection in a separate table.
 
-    Its filters have no operator that looks into lists.
+    Its filters have no operator for lists.
     """
 
     can_filter_namespaces = True

@@ -1,4 +1,4 @@
-"""QdrantVectorStore, of langchain-qdrant."""
+"""Adapter for QdrantVectorStore of langchain-qdrant."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from langchain_rse.stores.vectorstores.base import (
     VectorStoreAdapter,
 )
 
-# Points in one request to Qdrant, which takes at most 32 MB; langchain-qdrant sends as many.
+# Points per request to Qdrant, as in langchain-qdrant; a request may have at most 32 MB.
 _POINTS_PER_REQUEST = 64
 
 
 class QdrantAdapter(VectorStoreAdapter):
-    """QdrantVectorStore."""
+    """Adapter for QdrantVectorStore."""
 
     kind = "QdrantVectorStore"
     can_list = True
@@ -32,7 +32,7 @@ class QdrantAdapter(VectorStoreAdapter):
     @property
     @override
     def can_read_vectors(self) -> bool:
-        # In the other modes, sparse vectors would have to be read and written as well.
+        # The other modes would also need sparse vectors.
         return bool(self.store.retrieval_mode == "dense")
 
     @override

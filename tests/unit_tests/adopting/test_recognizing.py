@@ -73,7 +73,7 @@ def test_an_index_is_adopted_without_a_description(
     assert (segment.metadata["page_start"], segment.metadata["page_end"]) == (0, 1)
     # What was taken can be read in the log and in the report.
     taken = "source, page, start_index: 3 chunks of 1 document"
-    assert caplog.messages == [f"adopted an index by the metadata of its chunks: {taken}"]
+    assert caplog.messages == [f"adopted an index, recognized from chunk metadata: {taken}"]
     report = adopt(way, store)
     assert str(report) == taken
     assert report.index == ExistingIndex(
@@ -176,13 +176,13 @@ def test_without_an_order_the_fields_that_there_are_are_listed(way: Way) -> None
 def test_given_chunks_are_in_no_known_order(way: Way) -> None:
     store = store_of({"source": "a"})
     chunks = store.similarity_search("text")
-    with pytest.raises(AdoptionError, match="nothing gives the order"):
+    with pytest.raises(AdoptionError, match="the order of the chunks is unknown"):
         adopt(way, store, documents=chunks)
 
 
 def test_an_error_says_what_was_taken(way: Way) -> None:
     store = store_of({"source": "a", "seq": 0}, {"source": "a", "seq": 0})
-    with pytest.raises(AdoptionError, match=r"at one place: .*read as source, seq"):
+    with pytest.raises(AdoptionError, match=r"the same position: .*recognized as source, seq"):
         adopt(way, store)
 
 

@@ -95,7 +95,7 @@ class Changing:
 
 def _split(text: str, splitter: Changing) -> list[Span]:
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*wholly inside another chunk")
+        warnings.filterwarnings("ignore", message=".*fully contained in another chunk")
         return split_spans(text, splitter)
 
 

@@ -452,7 +452,7 @@ def test_what_cannot_be_checked_is_said(pair: Pair, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(vectorstores, "ADAPTERS", {})
     report = pair.check()
     assert report.ok
-    assert "InMemoryVectorStore cannot be listed" in str(report)
+    assert "InMemoryVectorStore cannot list its chunks" in str(report)
     # Vectors whose records are known are removed all the same.
     rows = dict(pair.vectorstore.store)
     records_of_a_former_version(pair)

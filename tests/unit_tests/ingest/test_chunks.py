@@ -142,6 +142,6 @@ def test_a_manifest_that_cannot_be_read_costs_one_document(way: Way) -> None:
     retriever = make_retriever({"a": lines(0), "b": lines(0)})
     key = manifest_key(document_key("a"))
     retriever.docstore.mset([(key, Document("no manifest"))])
-    with pytest.warns(UserWarning, match=r"1 document of the docstore cannot be read"):
+    with pytest.warns(UserWarning, match=r"1 document of the docstore with a corrupt record"):
         chunks = chunks_of(way, retriever)
     assert {chunk.metadata["doc_id"] for chunk in chunks} == {"b"}

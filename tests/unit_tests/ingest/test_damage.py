@@ -232,7 +232,7 @@ def test_an_index_that_names_another_record_costs_no_query(tmp_path: Path, way: 
         "UPDATE langchain_rse_lexical_keys SET key = "
         "(SELECT max(key) FROM langchain_rse WHERE key LIKE '%/%/spans/%') WHERE id = 3"
     )
-    with pytest.warns(UserWarning, match="which is no chunk; check"):
+    with pytest.warns(UserWarning, match="which is not a chunk"):
         assert None not in stores.index.ask().values()
     stores.is_repaired()
 

@@ -162,7 +162,7 @@ def test_what_must_be_the_same_and_is_not(stores: Stores) -> None:
     good = Document("good", id="good")
     with pytest.raises(
         ValueError,
-        match=r"document 'report': 'title' must be the same.*is 'A' in one and 'B' in another",
+        match=r"document 'report': .* same 'title' in all parts, but one has 'A' and another 'B'",
     ):
         stores.add([good, *titled("A", "A", "B")], metadata_rules={"title": "same"})
     assert fakes.keys_of(stores.retriever.docstore) == []
@@ -253,7 +253,7 @@ def test_parts_out_of_order_are_joined_as_they_come_and_reported(
     with pytest.warns(UserWarning, match="'report.pdf'") as caught:
         stores.add(documents)
     (warning,) = caught
-    assert f"1 document(s) are not in order: document 'report.pdf': {message}." in str(
+    assert f"1 document(s) are out of order: document 'report.pdf': {message}." in str(
         warning.message
     )
     segment = stores.segment()

@@ -52,7 +52,7 @@ def test_one_warning_counts_all_texts_that_are_too_long() -> None:
     indexed = add(TEXTS, max_embedded_length=3, embedded_length_function=words, batch_size=2)
     assert len(indexed.messages) == 1
     message = indexed.messages[0]
-    assert message.startswith("2 of 5 embedded texts are longer than the 3 ")
+    assert message.startswith("2 of 5 embedded texts exceed the embedding model's limit of 3 ")
     assert "the longest has 5" in message
     assert "Use a smaller chunk_size, counted in tokens" in message
 
@@ -69,7 +69,9 @@ def test_each_call_counts_anew(way: Way) -> None:
 
 def test_without_a_length_function_and_a_tokenizer_characters_count() -> None:
     (message,) = add(TEXTS, max_embedded_length=20).messages
-    assert message.startswith("1 of 5 embedded texts are longer than the 20 characters")
+    assert message.startswith(
+        "1 of 5 embedded texts exceed the embedding model's limit of 20 characters"
+    )
 
 
 def sentence_model(folder: Path, limit: object = 3) -> Model:
@@ -86,10 +88,14 @@ def sentence_model(folder: Path, limit: object = 3) -> Model:
 def test_the_limit_of_a_model_of_sentence_transformers_is_known(tmp_path: Path) -> None:
     model = sentence_model(tmp_path)
     (message,) = add(TEXTS, model).messages
-    assert message.startswith("2 of 5 embedded texts are longer than the 3 tokens")
+    assert message.startswith(
+        "2 of 5 embedded texts exceed the embedding model's limit of 3 tokens"
+    )
     assert "the longest has 5" in message
     (message,) = add(TEXTS, model, max_embedded_length=4).messages
-    assert message.startswith("1 of 5 embedded texts are longer than the 4 tokens")
+    assert message.startswith(
+        "1 of 5 embedded texts exceed the embedding model's limit of 4 tokens"
+    )
     (message,) = add({"a": "one \ud800 two three"}, model).messages
     assert "the longest has 4" in message
 
@@ -109,7 +115,7 @@ def test_nothing_is_said_of_models_that_do_not_tell(
     ("settings", "message"),
     [
         ({"max_embedded_length": 0}, "max_embedded_length must be at least 1; got"),
-        ({"embedded_length_function": words}, "needs a limit.*add max_embedded_length"),
+        ({"embedded_length_function": words}, "needs a limit.*: max_embedded_length"),
     ],
 )
 def test_wrong_limits_are_refused(settings: dict[str, Any], message: str) -> None:

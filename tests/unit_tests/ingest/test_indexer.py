@@ -243,7 +243,7 @@ def test_ids_are_strings_that_are_not_empty(
 def test_documents_are_not_one_document(stores: Stores) -> None:
     with pytest.raises(TypeError, match="list of Documents"):
         stores.way.add(stores.indexer, Document("one"))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="got 'one'"):
+    with pytest.raises(TypeError, match="contains 'one'"):
         stores.way.add(stores.indexer, ["one"])  # type: ignore[list-item]
 
 
@@ -282,7 +282,7 @@ def test_parts_are_joined_in_their_order(stores: Stores) -> None:
 
 def test_parts_scattered_over_an_iterator_are_an_error(stores: Stores) -> None:
     pages = [Document(name, metadata={"source": name[0]}) for name in ("a1", "b1", "a2")]
-    with pytest.raises(ValueError, match=r"document 'a' do not follow one another.*list"):
+    with pytest.raises(ValueError, match=r"document 'a' are not consecutive.*list"):
         stores.way.add(stores.indexer, iter(pages))
 
 
@@ -555,9 +555,9 @@ def test_a_splitter_is_an_object_that_splits(bad: Any) -> None:
 # Documents that a warning is given for, and the settings of the indexer.
 PAGES = [Document("text", id="d", metadata={"page": page}) for page in (1, 3)]
 WARNED: dict[str, tuple[list[Document], dict[str, Any]]] = {
-    "with the same text": ([Document("the same"), Document("the same")], {}),
-    "are not in order": (PAGES, {}),
-    "are longer than": ([Document("text", id="d")], {"max_embedded_length": 3}),
+    "had the same text": ([Document("the same"), Document("the same")], {}),
+    "are out of order": (PAGES, {}),
+    "exceed the embedding": ([Document("text", id="d")], {"max_embedded_length": 3}),
 }
 
 

@@ -32,9 +32,9 @@ PARAGRAPHS = [
 ]
 TEXT = "\n\n".join(PARAGRAPHS)
 LINE = " ".join(PARAGRAPHS).replace("\n   ", "")  # without paragraphs, all chunks overlap
-PUT_TOGETHER = r"1 document\(s\) \('a'\) were given as chunks, and were put together again"
-PLACE = r"start_index=\d+, which begins '[^']*'"
-WHOLE = r"pass whole documents.*retriever\.add_documents\(docs\).*text_splitter=splitter"
+PUT_TOGETHER = r"1 document\(s\) \('a'\) were added as chunks and joined again"
+PLACE = r"start_index=\d+ \('[^']*'\.\.\.\)"
+WHOLE = r"add whole documents.*retriever\.add_documents\(docs\).*text_splitter=splitter"
 
 
 class Knowledge:
@@ -171,14 +171,20 @@ def moved(chunks: list[Document], number: int, by: int) -> list[Document]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda some: moved(some, 2, 5), "different texts at one place|characters are missing"),
-        (lambda some: moved(some, 2, -5), rf"different texts at one place: {PLACE} and {PLACE}"),
+        (lambda some: moved(some, 2, 5), "disagree about the text|characters are missing"),
+        (
+            lambda some: moved(some, 2, -5),
+            rf"disagree about the text they share: {PLACE} and {PLACE}",
+        ),
         (lambda some: some[:2] + some[4:], r"\d+ characters are missing before .*start_index=\d+"),
         (
             lambda some: some + chunks_of(recursive(90, add_start_index=True), TEXT[31:]),
-            "two chunks have different texts at one place",
+            "two chunks disagree about the text they share",
         ),
-        (lambda some: moved(some, 2, -1 - some[2].metadata["start_index"]), "the place of one is"),
+        (
+            lambda some: moved(some, 2, -1 - some[2].metadata["start_index"]),
+            "the position of a chunk is",
+        ),
     ],
     ids=["wrong", "wrong too", "missing", "two texts", "unknown"],
 )
@@ -208,7 +214,7 @@ def test_chunks_that_overlap_are_refused(
     knowledge: Knowledge, splitter: Any, *, pages: bool
 ) -> None:
     texts = [LINE[:800].strip(), LINE[800:].strip()] if pages else [LINE]
-    with pytest.raises(SplittingError, match=rf"'a'.*the \d+ characters that begin.*{WHOLE}.*add_"):
+    with pytest.raises(SplittingError, match=rf"'a'.*overlap by \d+ characters.*{WHOLE}.*add_"):
         knowledge.add(chunks_of(splitter, *texts, pages=pages))
     assert fakes.keys_of(knowledge.docstore) == []
 
@@ -250,7 +256,7 @@ def test_a_file_that_is_listed_twice_is_added_once(
     pages = [Document(f"text {n}", metadata={name: "a.pdf", "page": n}) for n in range(3)]
     other = Document("other", metadata={name: "b.pdf"})
     files: Any = [*pages, other, *(page.model_copy() for page in pages)]
-    with pytest.warns(UserWarning, match=r"3 document\(s\) were given again.*'a\.pdf'"):
+    with pytest.warns(UserWarning, match=r"3 document\(s\) had the same text.*'a\.pdf'"):
         found = knowledge.add(iter(files) if as_iterator else files)
     assert found == ["a.pdf", "b.pdf"]
     assert knowledge.texts()["a.pdf"] == "text 0\n\ntext 1\n\ntext 2"

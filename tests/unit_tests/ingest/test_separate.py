@@ -97,13 +97,13 @@ def test_a_row_that_was_split_is_one_document(way: Way, retriever: RSERetriever)
         )
         for start in (0, 8, 16)
     ]
-    with pytest.warns(UserWarning, match="put together again"):
+    with pytest.warns(UserWarning, match="joined again"):
         assert way.add(retriever, chunks) == ["people.csv, row 3"]
     assert retriever.text("people.csv, row 3") == row.page_content
 
 
 def test_rows_of_two_files_of_one_name(way: Way, retriever: RSERetriever) -> None:
-    with pytest.raises(ValueError, match=r"'people\.csv, row 1'.* one row or record.*ids="):
+    with pytest.raises(ValueError, match=r"'people\.csv, row 1'.* single row or record.*ids="):
         way.add(retriever, [*rows(1, 2), *rows(1, 2, city="Lund")])
 
 

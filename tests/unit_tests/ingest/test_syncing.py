@@ -80,7 +80,7 @@ def test_nothing_is_deleted_if_nothing_is_given(way: Way) -> None:
     stores = Stores(way)
     assert stores.sync(stores.retriever, []) == ([], [])
     stores.retriever.add_documents(animals("cat", "dog"))
-    with pytest.raises(ValueError, match="documents is empty, and sync would delete all 2 doc"):
+    with pytest.raises(ValueError, match="documents is empty, so sync would delete all 2 doc"):
         stores.sync(stores.retriever, [])
     assert stores.stored() == ["cat", "dog"]
 

@@ -39,7 +39,7 @@ class Spoiling(fakes.BagOfWords):
 BAD: dict[str, Callable[[list[float]], list[float]]] = {
     "not finite": lambda vector: [float("nan"), *vector[1:]],
     "dimensions instead of 65": lambda vector: vector[:3],
-    "only zeros": lambda vector: [0.0 for _ in vector],
+    "is all zeros": lambda vector: [0.0 for _ in vector],
 }
 
 

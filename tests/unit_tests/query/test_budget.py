@@ -202,7 +202,7 @@ def test_slices_of_the_last_text_within_the_budget(
     )
     with warnings.catch_warnings():
         # Overlap makes this splitter repeat itself at the end of some texts.
-        warnings.filterwarnings("ignore", message=".*lie wholly inside")
+        warnings.filterwarnings("ignore", message=".*fully contained in another chunk")
         for doc_id, text in history:
             retriever.add_documents([Document(text)], ids=[doc_id])
     texts = dict(history)

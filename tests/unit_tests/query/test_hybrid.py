@@ -131,7 +131,7 @@ class Broken(SQLDocStore):
 OBSTACLES: dict[str, tuple[dict[str, Any], str]] = {
     "no index": ({"docstore": InMemoryStore()}, "needs a docstore with a full-text index"),
     "not wanted": ({"docstore": SQLDocStore("sqlite://", lexical=False)}, "needs a docstore"),
-    "filter": ({"search_kwargs": {"filter": {"a": {"$gt": 1}}}}, "filter must be a dict"),
+    "filter": ({"search_kwargs": {"filter": {"a": {"$gt": 1}}}}, "needs filter to be a dict"),
     "argument": ({"search_kwargs": {"where_document": {"$contains": "x"}}}, "where_document"),
 }
 

@@ -329,7 +329,7 @@ class LexicalSuite:
             {1: 1},
         ]
         for condition in others:
-            with pytest.raises(ValueError, match=r"filter .*Use hybrid=0"):
+            with pytest.raises(ValueError, match=r"filter .*set hybrid=0"):
                 search(store, "zulu", condition=condition)
 
     def test_what_is_there_is_indexed_once(self, make_store: MakeStore) -> None:

@@ -202,9 +202,9 @@ def test_scalars_of_numpy_and_enums_become_plain(given: object, expected: object
     ],
 )
 def test_what_cannot_be_kept_is_refused(bad: object, place: str) -> None:
-    with pytest.raises(TypeError, match="cannot be kept") as caught:
+    with pytest.raises(TypeError, match="docstore cannot keep") as caught:
         encode_document(Document("", metadata={"field": bad}), "key")
-    assert str(caught.value).startswith(f"{place} is of type ")
+    assert str(caught.value).startswith(f"{place} has the type ")
 
 
 @pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**400])
@@ -231,7 +231,7 @@ def test_half_an_emoji_and_another_half_are_one_everywhere(store: BaseStore[str,
 
 def test_a_refused_document_keeps_the_others_out(store: BaseStore[str, Document]) -> None:
     bad = Document("", metadata={"field": {1, 2}})
-    with pytest.raises(TypeError, match="cannot be kept"):
+    with pytest.raises(TypeError, match="docstore cannot keep"):
         put(store, ("a", Document("good")), ("b", bad))
     assert list(store.yield_keys()) == []
 
@@ -268,7 +268,7 @@ def test_a_corrupt_record_is_an_error_that_names_its_key(
     record = content.encode() if isinstance(content, str) else content
     if checked:
         record = with_checksum(record.removesuffix(b"}"), "doc/bad")
-    with pytest.raises(CorruptRecordError, match=r"(?s)'doc/bad'.*delete this key") as caught:
+    with pytest.raises(CorruptRecordError, match=r"(?s)'doc/bad'.*Delete this key") as caught:
         decode_document(record, "doc/bad")
     assert len(str(caught.value)) < 400  # without what stands in the record
 
@@ -294,7 +294,7 @@ def test_a_record_that_was_changed_is_an_error() -> None:
 def test_a_record_of_another_version_is_known_as_one(end: str) -> None:
     """Formats before 6 have no number."""
     record = encode_document(Document("text"), "key").replace('","format":6}', end)
-    with pytest.raises(FormatError, match=r"'key'.*another version.*index the documents again"):
+    with pytest.raises(FormatError, match=r"another version.*'key'\. Index the documents again"):
         decode_document(record, "key")
 
 
@@ -457,7 +457,7 @@ def test_a_lock_that_stays_is_an_error(path: Path) -> None:
     put(store, ("a", Document("old")))
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(sa.exc.OperationalError, match=r"(?s)chunks.db.*stayed locked.*is locked"):
+    with pytest.raises(sa.exc.OperationalError, match=r"(?s)chunks.db.*was locked.*is locked"):
         put(store, ("a", Document("new")))
     other.execute("ROLLBACK")
     other.close()
@@ -558,9 +558,9 @@ def test_a_read_only_database(path: Path, file_store: SQLDocStore) -> None:
         store = SQLDocStore(f"sqlite:///file:{path}?{options}&uri=true")
         assert get(store, "a", "b") == [Document("text"), None]
         assert list(store.yield_keys()) == ["a"]
-        with pytest.raises(sa.exc.OperationalError, match=r"chunks.db.*is read-only: cannot be"):
+        with pytest.raises(sa.exc.OperationalError, match=r"chunks.db.*is read-only, so its table"):
             put(store, ("b", Document("")))
-        with pytest.raises(sa.exc.OperationalError, match="cannot be written to"):
+        with pytest.raises(sa.exc.OperationalError, match="is read-only"):
             store.mdelete(["a"])
         assert get(store, "a") == [Document("text")]
 
@@ -573,9 +573,9 @@ def test_a_read_only_database(path: Path, file_store: SQLDocStore) -> None:
         (None, "url must be"),
         ("nosuchdatabase://host/name", "nosuchdatabase"),
         ("sqlite+nosuchdriver:///chunks.db", "nosuchdriver"),
-        ("sqlite+aiosqlite:///chunks.db", "aiosqlite.*no sync form"),
-        ("postgresql+asyncpg://host/name", "asyncpg.*no sync form"),
-        ("postgresql+psycopg_async://host/name", "psycopg_async.*no sync form"),
+        ("sqlite+aiosqlite:///chunks.db", "async driver.*aiosqlite"),
+        ("postgresql+asyncpg://host/name", "async driver.*asyncpg"),
+        ("postgresql+psycopg_async://host/name", "async driver.*psycopg_async"),
     ],
 )
 def test_urls_that_cannot_be_used(url: Any, message: str) -> None:
@@ -585,7 +585,7 @@ def test_urls_that_cannot_be_used(url: Any, message: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "1a", "a;DROP TABLE x", 'a"', "é", "a\n", "t" * 41])
 def test_table_names_that_cannot_be_used(name: str) -> None:
-    with pytest.raises(ValueError, match="table_name must be letters, digits and underscores"):
+    with pytest.raises(ValueError, match="table_name must be 1 to 40 letters"):
         SQLDocStore("sqlite://", table_name=name)
 
 

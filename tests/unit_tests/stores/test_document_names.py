@@ -33,7 +33,7 @@ def test_documents_are_found_by_id_path_and_name(name: str, expected: str) -> No
 
 
 def test_names_of_no_or_several_documents() -> None:
-    with pytest.raises(ValueError, match=r"may be any of new/notes\.md, old/notes\.md"):
+    with pytest.raises(ValueError, match=r"ambiguous; .* one of new/notes\.md, old/notes\.md"):
         find_document("notes.md", NAMES)
     with pytest.raises(ValueError, match="no document 'zzzzzz'"):
         find_document("zzzzzz", NAMES)

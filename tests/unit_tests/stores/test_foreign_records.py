@@ -203,7 +203,7 @@ def inside(draw: st.DrawFn, value: Any) -> Any:
     return value
 
 
-SAID = ("append=True", "would be replaced by what looks like a later piece")
+SAID = ("append=True", "looks like a continuation of it")
 
 
 @pytest.mark.parametrize("adopted", [False, True])

@@ -115,7 +115,7 @@ def test_a_read_only_database_without_an_index(tmp_path: Path, way: fakes.Way) -
 
     reader = read_only(path)
 
-    with pytest.warns(UserWarning, match="no full-text index.* where it can be written") as caught:
+    with pytest.warns(UserWarning, match="no full-text index.* with write access") as caught:
         assert way.read(reader, ["a"]) == {"a": Document("text")}
     assert [warning.filename for warning in caught] == [fakes.__file__]  # which makes the call
     assert not reader.lexical
@@ -152,7 +152,7 @@ def test_a_sqlite_without_fts5(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_trigrams_are_refused() -> None:
-    with pytest.raises(ValueError, match="finds Chinese and Japanese as well"):
+    with pytest.raises(ValueError, match="also finds Chinese and Japanese"):
         SQLDocStore("sqlite://", lexical=True, tokenizer="trigram")
 
 

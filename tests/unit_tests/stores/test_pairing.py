@@ -62,7 +62,7 @@ OTHERS: dict[str, tuple[InMemoryVectorStore, str]] = {
     "collection": (Renamed(fakes.BagOfWords()), "in InMemoryVectorStore 'first', not in"),
     "no name": (InMemoryVectorStore(fakes.BagOfWords()), "'first', not in InMemoryVectorStore"),
     "model": (Named(Turned()), "another embedding model"),
-    "dimension": (Named(Larger()), "of 65 dimensions, not 81"),
+    "dimension": (Named(Larger()), "65 dimensions, not 81"),
 }
 
 

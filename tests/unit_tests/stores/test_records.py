@@ -170,7 +170,7 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
     key = manifest_key(document_key("d"))
     assert Manifest.from_document(manifest.to_document(), key) == manifest
     other = manifest_key(document_key("other"))
-    with pytest.raises(CorruptRecordError, match=f"{other}.*of document 'd'"):
+    with pytest.raises(CorruptRecordError, match=f"{other}.*belongs to document 'd'"):
         Manifest.from_document(manifest.to_document(), other)
 
 

@@ -145,7 +145,7 @@ def test_a_store_that_gives_chunks_other_ids_is_refused(do: Do) -> None:
         def add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
             return [f"new {vector}" for vector in super().add_documents(documents, **kwargs)]
 
-    with pytest.raises(ValueError, match="Renaming did not keep the ids"):
+    with pytest.raises(ValueError, match="Renaming did not keep the given ids"):
         do(adapter_for(Renaming()).add(CHUNKS[:2]))
 
 

@@ -81,7 +81,7 @@ def test_pages_are_cited_as_a_reader_counts_them(
     retriever = make_retriever({}, metadata_rules={"page": "range", "page_label": "range"})
     parts = [Document(f"one {n}\n", metadata={"source": "p", **m}) for n, m in enumerate(metadata)]
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*not in order")
+        warnings.filterwarnings("ignore", message=".*out of order")
         retriever.add_documents(parts)
     passage = read(SYNC, retriever.docstore, "p", 0, 1000)
     assert citation_of(passage.metadata) == f"p, {cited}, characters 0–{len(passage.page_content)}"
