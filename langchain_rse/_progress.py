@@ -23,7 +23,7 @@ class ChunkBar:
     """A progress bar that counts written chunks and names the current document."""
 
     def __init__(self) -> None:
-        # Characters of all documents, from which the number of chunks is estimated. 0 once all
+        # Characters of all documents, used to estimate the number of chunks. 0 once all
         # documents are split; None if unknown, and then the bar has no total.
         self.length: int | None = None
         self._bar: Any = None

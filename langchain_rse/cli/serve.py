@@ -62,7 +62,7 @@ def serve_mcp(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port for HTTP.")] = 8000,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(help="Host name by which clients may address this server; repeatable."),
+        typer.Option(help="Host name that clients may use for this server; repeatable."),
     ] = None,
     token_file: Annotated[
         Path | None,

@@ -1,4 +1,4 @@
-"""Filters by metadata fields, for which a model gives the values."""
+"""Filters by metadata fields, with values from a model."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from langchain_rse.query.filters import check_taken
 from langchain_rse.retriever import RSERetriever
-from langchain_rse.tools.catalog import MOST_OF_VALUE, Argument, optional, text_type
+from langchain_rse.tools.catalog import MAX_VALUE_LENGTH, Argument, optional, text_type
 
 FilterFields = Sequence[str] | Mapping[str, str]
 """Metadata fields that a model may filter by; a mapping describes them."""
@@ -19,7 +19,7 @@ STRICT = ConfigDict(extra="forbid")
 
 # Stores whose filters are not dicts.
 _OTHER_FILTERS = frozenset({"LanceDB", "Milvus", "QdrantVectorStore"})
-_Value = text_type(MOST_OF_VALUE) | int | float | bool
+_Value = text_type(MAX_VALUE_LENGTH) | int | float | bool
 
 
 def check_fields(

@@ -8,17 +8,17 @@ from pydantic import BeforeValidator, Field
 from langchain_rse.text.quoting import as_unicode
 from langchain_rse.text.words import MAX_QUERY_LENGTH
 
-MOST_CHARACTERS = 4 * 20_000
+MAX_ANSWER_LENGTH = 4 * 20_000
 """Default maximum length of an answer.
 
 deepagents moves results above 20,000 tokens, at 4 characters each, to a file
 (``tool_token_limit_before_evict`` of its ``FilesystemMiddleware``).
 """
 
-MOST_OF_DOCUMENT = 20_000
+MAX_READ_LENGTH = 20_000
 """Maximum number of characters in an answer that reads or lists documents."""
 
-MOST_OF_VALUE = 1_000
+MAX_VALUE_LENGTH = 1_000
 """Maximum number of characters of a value in a filter."""
 
 DEFAULT_K = 10
@@ -109,7 +109,7 @@ def mcp_tools(tools: ToolSet, k: int = DEFAULT_K) -> Mapping[str, ToolEntry]:
         ),
         "read_around": ToolEntry(
             "reads the text of a document around a passage",
-            f"Returns at most {MOST_OF_DOCUMENT:,} characters. The '> ' at the start of each line "
+            f"Returns at most {MAX_READ_LENGTH:,} characters. The '> ' at the start of each line "
             "is not part of the text. To see more than a passage, pass a smaller start and a "
             "larger end.",
             {
@@ -131,8 +131,7 @@ def mcp_tools(tools: ToolSet, k: int = DEFAULT_K) -> Mapping[str, ToolEntry]:
         "search": ToolEntry(
             _FINDS,
             "Each result is a passage with its text. To read the text around it, pass its id to "
-            "fetch. If there are no results, the documents have no answer, or other words may find "
-            "it.",
+            "fetch. Without results, the documents have no answer, or other words may find it.",
             {"query": required(text_type(MAX_QUERY_LENGTH, r"\S"), _QUERY)},
         ),
         "fetch": ToolEntry(

@@ -16,7 +16,7 @@ from langchain_rse.errors import MissingRecordError
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
 from langchain_rse.text.quoting import encodable
-from langchain_rse.tools.catalog import MOST_OF_DOCUMENT
+from langchain_rse.tools.catalog import MAX_READ_LENGTH
 from langchain_rse.tools.passages import citation_of
 from langchain_rse.tools.places import name_in
 
@@ -96,11 +96,11 @@ def _fetch(retriever: RSERetriever, passage_id: str, make_url: MakeUrl) -> Fetch
     access = retriever.document_access()
     doc_id, start, end = _place_of(passage_id)
     manifest = access.manifest(doc_id)
-    end = min(end, start + MOST_OF_DOCUMENT)
+    end = min(end, start + MAX_READ_LENGTH)
     passage = access.passage(manifest, start, end)
-    margin = (MOST_OF_DOCUMENT - (end - start)) // 2
-    first = max(min(start - margin, manifest.length - MOST_OF_DOCUMENT), 0)
-    text = access.passage(manifest, first, first + MOST_OF_DOCUMENT)
+    margin = (MAX_READ_LENGTH - (end - start)) // 2
+    first = max(min(start - margin, manifest.length - MAX_READ_LENGTH), 0)
+    text = access.passage(manifest, first, first + MAX_READ_LENGTH)
     return FetchedText(
         id=passage_id,
         title=citation_of(passage.metadata),

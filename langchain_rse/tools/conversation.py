@@ -19,7 +19,7 @@ _FIELDS_OF_PASSAGES = {NUMBER, "version", "chunk_start", "chunk_end"}
 _Content = str | list[Any]
 
 
-class ShownChunk(NamedTuple):
+class VisibleChunk(NamedTuple):
     """A chunk of a passage in the conversation."""
 
     doc_id: str
@@ -27,16 +27,16 @@ class ShownChunk(NamedTuple):
     chunk_index: int
 
 
-Shown = Mapping[ShownChunk, int]
+VisibleChunks = Mapping[VisibleChunk, int]
 """The chunks in a conversation, with the numbers of their passages."""
 
 
-class ShownPassage(NamedTuple):
+class VisiblePassage(NamedTuple):
     """A passage that a tool has shown in a conversation."""
 
     number: int
     value: float
-    chunks: frozenset[ShownChunk]
+    chunks: frozenset[VisibleChunk]
     text: str  # as the model reads it, with its heading
     part: int | None  # index in the message's content; None if it was removed
 
@@ -52,7 +52,7 @@ def messages_in(runtime: Any) -> list[object]:  # noqa: ANN401 - of LangGraph, o
     return messages
 
 
-def passages_in(message: object) -> Iterator[ShownPassage]:
+def passages_in(message: object) -> Iterator[VisiblePassage]:
     """Find the passages of a tool's message, including passages removed from its content."""
     if not isinstance(message, ToolMessage) or not isinstance(message.artifact, list):
         return
@@ -70,8 +70,8 @@ def passages_in(message: object) -> Iterator[ShownPassage]:
             [part] = search_result_blocks([segment])
             text = text_of_blocks([part])
         indexes = range(rse["chunk_start"], rse["chunk_end"])
-        chunks = [ShownChunk(metadata[DOC_ID], rse["version"], index) for index in indexes]
-        yield ShownPassage(
+        chunks = [VisibleChunk(metadata[DOC_ID], rse["version"], index) for index in indexes]
+        yield VisiblePassage(
             number=rse[NUMBER],
             value=metadata[RELEVANCE_SCORE],
             chunks=frozenset(chunks),
@@ -108,7 +108,7 @@ def last_number(messages: Iterable[object]) -> int:
     return max((passage.number for passage in shown), default=0)
 
 
-def find_shown(messages: Iterable[object]) -> Shown:
+def visible_chunks(messages: Iterable[object]) -> VisibleChunks:
     """Find the chunks of all passages that are still in the text of a conversation."""
     shown = {}
     for message in messages:
@@ -118,8 +118,8 @@ def find_shown(messages: Iterable[object]) -> Shown:
     return shown
 
 
-def split_shown(
-    docstore: BaseStore[str, Document], segment: Document, shown: Shown
+def split_visible(
+    docstore: BaseStore[str, Document], segment: Document, shown: VisibleChunks
 ) -> tuple[list[Document], set[int]]:
     """Return the new parts of a segment, and the numbers of the passages that show the rest.
 
@@ -130,7 +130,7 @@ def split_shown(
     version = rse["version"]
 
     def number_of(chunk: Mapping[str, Any]) -> int | None:
-        return shown.get(ShownChunk(doc_id, version, chunk["index"]))
+        return shown.get(VisibleChunk(doc_id, version, chunk["index"]))
 
     numbers: set[int] = set()
     parts = []

@@ -19,7 +19,7 @@ from langchain_rse.text.ranges import format_range
 from langchain_rse.text.titles import short_names
 from langchain_rse.tools.catalog import (
     DEFAULT_K,
-    MOST_OF_DOCUMENT,
+    MAX_READ_LENGTH,
     Argument,
     ToolSet,
     instructions_of,
@@ -136,7 +136,7 @@ def _passage_functions(
 def _read_around(retriever: RSERetriever, document: str, start: int, end: int) -> str:
     access = retriever.document_access()
     manifest = access.find(document)
-    passage = access.passage(manifest, start, min(end, start + MOST_OF_DOCUMENT))
+    passage = access.passage(manifest, start, min(end, start + MAX_READ_LENGTH))
     return f"{citation_of(passage.metadata)}\n{quote_lines(passage.page_content)}"
 
 
@@ -147,7 +147,7 @@ def _list_documents(retriever: RSERetriever, offset: int, limit: int) -> str:
         return f"offset={offset} is past the last of {counted(page.total, 'document')}."
     names = short_names(manifest.doc_id for manifest in page.manifests if manifest is not None)
     lines: list[str] = []
-    room = MOST_OF_DOCUMENT
+    room = MAX_READ_LENGTH
     end = offset
     for manifest in page.manifests:
         if manifest is not None:

@@ -9,8 +9,8 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
 from langchain_rse.tools.conversation import (
-    ShownChunk,
-    ShownPassage,
+    VisibleChunk,
+    VisiblePassage,
     passages_in,
     replace_passages,
 )
@@ -124,9 +124,9 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
         Once a passage does not fit, all older ones are removed, so that the beginning of the
         request changes as little as possible.
         """
-        removed: dict[int, list[ShownPassage]] = {}  # by the position of the message
+        removed: dict[int, list[VisiblePassage]] = {}  # by the position of the message
         lines: dict[int, dict[int, str]] = {}  # by the position of the message, and the part
-        shown: dict[ShownChunk, int] = {}
+        shown: dict[VisibleChunk, int] = {}
         for position, part, passage in _newest_first(messages):
             if passage.chunks <= shown.keys():
                 others = sorted({shown[chunk] for chunk in passage.chunks})
@@ -157,12 +157,12 @@ def _listed(numbers: Sequence[int]) -> str:
     return ", ".join(f"[{number}]" for number in numbers)
 
 
-def _newest_first(messages: Sequence[AnyMessage]) -> Iterator[tuple[int, int, ShownPassage]]:
+def _newest_first(messages: Sequence[AnyMessage]) -> Iterator[tuple[int, int, VisiblePassage]]:
     """Yield the passages in a conversation, with the positions of message and part.
 
     Passages of the same step come in the order of their values.
     """
-    steps: list[list[tuple[int, int, ShownPassage]]] = [[]]
+    steps: list[list[tuple[int, int, VisiblePassage]]] = [[]]
     for position, message in enumerate(messages):
         if isinstance(message, AIMessage):
             steps.append([])

@@ -15,7 +15,7 @@ _HEBREW = "\u05d0-\u05ea"
 _SUPERSCRIPTS = "\xb2\xb3\xb9\xbc-\xbe\u2070-\u209c"  # notes after a quotation
 _LETTER_OR_DIGIT = rf"[^\W_{_JOINING}]"
 _LETTER = rf"[^\W\d_{_SUPERSCRIPTS}{_JOINING}]"
-# The contexts in which ambiguous marks (inches, commas, arrows) open and close a quotation.
+# Contexts that let ambiguous marks (inches, commas, arrows) open and close a quotation.
 _OPENS = rf"(?<!{_LETTER_OR_DIGIT})"
 _CLOSES = rf"(?!{_LETTER})(?!(?<=\d.)\d)"  # 5'6 is a length
 # Opening mark, closing mark, and the text inside.
@@ -116,7 +116,7 @@ def find_quotations(answer: str) -> Iterator[Quotation]:
 
 
 def _without_unclosed_apostrophes(text: str) -> str:
-    """Replace each unclosed "'", from which the search would read to the end of the text."""
+    """Replace each unclosed "'", because the search would read to the end of the text from it."""
     unclosed: list[int] = []
     is_closed = False  # by a later mark
     for match in reversed(list(_APOSTROPHE.finditer(text))):

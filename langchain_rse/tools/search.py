@@ -29,16 +29,16 @@ from langchain_rse.tools.asked_filters import (
 )
 from langchain_rse.tools.catalog import (
     DEFAULT_K,
-    MOST_CHARACTERS,
+    MAX_ANSWER_LENGTH,
     ContentType,
     search_tool,
 )
 from langchain_rse.tools.conversation import (
-    Shown,
-    find_shown,
+    VisibleChunks,
     last_number,
     messages_in,
-    split_shown,
+    split_visible,
+    visible_chunks,
 )
 from langchain_rse.tools.passages import (
     format_passages,
@@ -162,9 +162,9 @@ def _limit_of(
     if max_context_length is not None:
         return ToolLimit(max_context_length, measure)
     if retriever.max_context_length is None:
-        return ToolLimit(MOST_CHARACTERS, len)
+        return ToolLimit(MAX_ANSWER_LENGTH, len)
     if measure is CHARACTERS:
-        return ToolLimit(min(retriever.max_context_length, MOST_CHARACTERS), measure)
+        return ToolLimit(min(retriever.max_context_length, MAX_ANSWER_LENGTH), measure)
     return ToolLimit(retriever.max_context_length, measure)
 
 
@@ -233,7 +233,7 @@ class _Search:
             own_filter = self.retriever.search_kwargs.get("filter")
             arguments["filter"] = self.make_filter(conditions, own_filter)
         messages = messages_in(runtime)
-        shown = find_shown(messages)
+        shown = visible_chunks(messages)
         passages, found_again = yield from self._find_new(query, k, shown, arguments)
         note = ""
         if found_again:
@@ -249,7 +249,7 @@ class _Search:
         return self._show(passages, k, first_number, note)
 
     def _find_new(
-        self, query: str, k: int, shown: Shown, arguments: Mapping[str, Any]
+        self, query: str, k: int, shown: VisibleChunks, arguments: Mapping[str, Any]
     ) -> Steps[tuple[list[Document], set[int]]]:
         """Find passages without repeated text, and the numbers of passages found again.
 
@@ -270,7 +270,7 @@ class _Search:
             found_again: set[int] = set()
             for segment in segments:
                 parts, numbers = yield from compute(
-                    split_shown, self.retriever.docstore, segment, shown
+                    split_visible, self.retriever.docstore, segment, shown
                 )
                 passages.extend(parts)
                 found_again.update(numbers)

@@ -154,7 +154,7 @@ async def exercise(session: ClientSession) -> None:
     assert not is_error
     assert read.split("\n", 1)[1].strip("\n> ") in text
     assert await ask(session, "search", query=" ") == (
-        *("The query is empty: say what to search for.", False),
+        *("The query is empty. Pass a question or a few keywords.", False),
     )
 
     for start, end in [(7, 20_007), (9_000, len(TEXT))]:  # at most 20,000 at once
