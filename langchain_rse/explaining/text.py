@@ -64,8 +64,7 @@ def answer_lines(trace: RSETrace) -> Iterator[str]:
         return  # the reason is already there
     refused = [check for check in trace.floor_checks if check.is_refused]
     for check in refused[:_MOST_SHOWN]:
-        facts = {"best": check.reach, "floor": check.floor}
-        reason = sentence(Reason.BELOW_THE_FLOOR, trace.settings, facts)
+        reason = sentence(Reason.BELOW_THE_FLOOR, trace.settings, check.facts)
         yield f"No answer to {_shorten(check.query)!r}: {reason}"
 
 

@@ -48,7 +48,9 @@ class Reason(Enum):
     )
     MISSING = "it, or a chunk next to it, is missing from the docstore"
     NOT_CONSIDERED = "its document has none of the {top_k} best candidates"
-    BELOW_THE_FLOOR = "no candidate reaches the score floor: best {best:.3g}, floor {floor:.3g}"
+    BELOW_THE_FLOOR = (
+        "no candidate reaches the score floor: best {best:.3g}, floor {floor:.3g}{distances}"
+    )
     DROPPED = "the reranker dropped it"
     DUPLICATE = "{duplicate_of!r} has the same text"
     STALE = "it is from a stale version of its document"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import TypeAdapter, ValidationError
@@ -112,6 +112,13 @@ class FloorCheck(NamedTuple):
     closer_than: float | None = None  # see `ScoreFloor.closer_than`; None if not fitted
     compared_with: str = ""  # name of the questions in `closer_than`
     is_refused: bool = False
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The facts of `Reason.BELOW_THE_FLOOR`."""
+        is_above = self.reach is not None and self.floor is not None and self.reach > self.floor
+        distances = " (distances: lower is better)" if is_above else ""
+        return {"best": self.reach, "floor": self.floor, "distances": distances}
 
 
 # Checking

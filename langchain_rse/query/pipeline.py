@@ -257,8 +257,7 @@ def _without_refused(query: _Query, looked_up: LookedUp, model: Model) -> Looked
         if check.is_refused:
             looked_up = looked_up.without(check.query)
     if not looked_up.candidates:
-        refused = trace.floor_checks[0]
-        facts = {"best": refused.reach, "floor": refused.floor}
+        facts = trace.floor_checks[0].facts
         trace.reason = _give_reason(Reason.BELOW_THE_FLOOR, settings, facts)
     return looked_up
 

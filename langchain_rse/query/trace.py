@@ -200,7 +200,7 @@ class Trace:
         }
         for check in self.floor_checks:
             if chunk.candidate is not None and check.query == chunk.candidate.query:
-                facts |= {"best": check.reach, "floor": check.floor}
+                facts |= check.facts
         return sentence(chunk.outcome, self.settings, facts)
 
 
