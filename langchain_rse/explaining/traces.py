@@ -24,7 +24,7 @@ from langchain_rse.query.scoring import Chunk
 from langchain_rse.query.trace import Trace
 from langchain_rse.stores.layouts import Layout
 from langchain_rse.text.quoting import visible
-from langchain_rse.text.titles import name_of
+from langchain_rse.text.titles import name_of, short_names
 
 _QUERY = 80  # the most characters of the query in the repr
 _SHOWN = frozenset({Reason.RETURNED, Reason.FILLED})  # outcomes of chunks of the answer
@@ -102,6 +102,11 @@ class RSETrace(Trace):
             chunk_count = None if current is None else current.chunks
         reason = None if is_considered else self.why(chunks[0])
         return DocumentTrace(found.doc_id, metadata, length, chunk_count, reason, chunks, returned)
+
+    @cached_property
+    def short_names(self) -> dict[str, str]:
+        """The printed names of documents, by their names: paths without common folders."""
+        return short_names(document.name for document in self.documents)
 
     @property
     def answered(self) -> list[DocumentTrace]:
@@ -233,7 +238,9 @@ class RSETrace(Trace):
         including neighbors, the returned passages (shaded) and the penalty.
 
         Args:
-            documents: How many of the best documents to show, or the ids of documents.
+            documents: The maximum number of documents to show, or the ids of documents. First come
+                the documents of the answer, then others whose relevance reaches half the penalty;
+                if there are none, the best document.
             start: The first chunk number to show. Default: the first in the trace.
             end: The chunk number after the last one to show. Default: that of the trace.
             ax: The matplotlib Axes to draw into; the first of the documents is drawn.

@@ -44,10 +44,11 @@ class Reason(Enum):
     SEGMENT_COST = "its value does not cover segment_cost={segment_cost}, the cost of a new segment"
     NOT_THE_BEST = "another segment of its document has a higher value"
     BELOW_THE_PENALTY = (
-        "relevance {credited:.3g}, with its neighbors, is below irrelevant_chunk_penalty={penalty}"
+        "relevance {relevance:.2f} alone, {credited:.3g} with neighbors, is below "
+        "irrelevant_chunk_penalty={penalty}"
     )
     MISSING = "it, or a chunk next to it, is missing from the docstore"
-    NOT_CONSIDERED = "its document has none of the {top_k} best candidates"
+    NOT_CONSIDERED = "its document has none of the {top_k} candidates with the highest relevance"
     BELOW_THE_FLOOR = (
         "no candidate reaches the score floor: best {best:.3g}, floor {floor:.3g}{distances}"
     )

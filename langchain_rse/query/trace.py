@@ -194,6 +194,7 @@ class Trace:
     def why(self, chunk: Chunk) -> str:
         """Explain in a sentence why a chunk was returned or not."""
         facts: dict[str, Any] = {
+            "relevance": chunk.relevance,
             "credited": chunk.credited or chunk.relevance,
             "length": chunk.span[1] - chunk.span[0] if chunk.span else 0,
             "duplicate_of": chunk.duplicate_of,

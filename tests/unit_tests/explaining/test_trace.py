@@ -42,7 +42,7 @@ def test_it_reads_like_an_explanation() -> None:
         "  1. a, chunks 0\u20132 (best: 0), characters 0\u201317, value 0.977",
         "     c0 0 c1 80 c2 10",
         "Not returned (no room): 3 candidates",
-        f"  b, chunk 0 (rank 4, relevance 0.73): {no_room}",
+        f"  b, chunk 0 (search rank 4, relevance 0.73): {no_room}",
     ):
         assert line in lines_of_text
     assert "(vectors 0.55, words 0.31, neighbors 0.02); query words: 0" in written
