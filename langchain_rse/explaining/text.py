@@ -131,7 +131,7 @@ def describe_relevance(trace: RSETrace, segment: DocumentSegment) -> str:
     """One line: the relevance of a segment's best chunk, and its parts."""
     chunk = _best_of(segment.chunks)
     parts = [f"{name} {number}" for name, number in relevance_parts(chunk)]
-    from_neighbors = chunk.credited - chunk.relevance
+    from_neighbors = _shown(chunk.credited) - _shown(chunk.relevance)
     if from_neighbors >= _LEAST_SHOWN:
         parts.append(f"neighbors {from_neighbors:.2f}")
     line = f"relevance of chunk {chunk.index}: {chunk.credited:.2f} ({', '.join(parts)})"
@@ -142,21 +142,30 @@ def describe_relevance(trace: RSETrace, segment: DocumentSegment) -> str:
 def relevance_parts(chunk: Chunk) -> list[tuple[str, str]]:
     """The parts of a chunk's relevance as names and numbers: first the share of each witness.
 
-    Empty for chunks without relevance.
+    They are rounded so that they add up to the rounded relevance. Empty for chunks without
+    relevance.
     """
     candidate = chunk.candidate
     if candidate is None or not chunk.relevance:
         return []
     parts = []
+    total = 0.0
     for name, relevance in candidate.evidence.items():
-        if relevance >= _LEAST_SHOWN:
-            parts.append((name, f"{relevance:.2f}"))
+        share = _shown(total + relevance) - _shown(total)
+        total += relevance
+        if share >= _LEAST_SHOWN:
+            parts.append((name, f"{share:.2f}"))
     if candidate.name_factor < 1:
         parts.append(("names", f"x {candidate.name_factor:.2f} (another document is named)"))
-    less_for_document = sum(candidate.evidence.values()) - chunk.relevance
+    less_for_document = _shown(total) - _shown(chunk.relevance)
     if less_for_document >= _LEAST_SHOWN:
         parts.append(("document", f"-{less_for_document:.2f}"))
     return parts
+
+
+def _shown(number: float) -> float:
+    """A number with the two digits that are printed."""
+    return float(f"{number:.2f}")
 
 
 def words_in(trace: RSETrace, chunk: Chunk) -> str:

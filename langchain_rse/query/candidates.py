@@ -44,7 +44,7 @@ class Reason(Enum):
     SEGMENT_COST = "its value does not cover segment_cost={segment_cost}, the cost of a new segment"
     NOT_THE_BEST = "another segment of its document has a higher value"
     BELOW_THE_PENALTY = (
-        "relevance {relevance:.2f} alone, {credited:.3g} with neighbors, is below "
+        "relevance {relevance:.3f} alone, {credited:.3f} with neighbors, is below "
         "irrelevant_chunk_penalty={penalty}"
     )
     MISSING = "it, or a chunk next to it, is missing from the docstore"

@@ -179,12 +179,12 @@ def test_a_new_witness_is_shown_everywhere(monkeypatch: pytest.MonkeyPatch) -> N
 
     evidence = trace.to_dict()["documents"][0]["chunks"][0]["evidence"]
     assert evidence["the moon"] == pytest.approx(0.125)  # of what vectors leave
-    assert "the moon 0.12" in str(trace)
-    assert "the moon 0.12" in trace._repr_html_()
+    assert "the moon 0.13" in str(trace)
+    assert "the moon 0.13" in trace._repr_html_()
     _, labels = trace.plot().axes[0].get_legend_handles_labels()
     assert "from the moon" in labels
     page = Page(trace.to_html())
-    assert ["the moon", "0.12"] in page.data["documents"][0]["chunks"][0]["parts"]
+    assert ["the moon", "0.13"] in page.data["documents"][0]["chunks"][0]["parts"]
     _, _, script = page.inside["script"]
     known = [name for name in witnesses.WITNESSES if f'"{name}"' in script]
     assert not known, "the page's script must not name witnesses"
