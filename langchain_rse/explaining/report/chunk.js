@@ -31,7 +31,7 @@ function groupOf(title, rows) {
 
 function searchOf(chunk) {
   const hits = (chunk.hits ?? []).map(([name, rank, score]) => [
-    name, score === null ? `rank ${rank}` : `rank ${rank}, score ${number(score, 3)}`,
+    name, score === null ? `rank ${rank}` : `rank ${rank}, score\u00a0${number(score, 3)}`,
   ]);
   return [...hits, ["query", chunk.query], ["query words", chunk.words]];
 }

@@ -15,6 +15,7 @@ import pytest
 from langchain_core.documents import BaseDocumentCompressor, Document
 
 from langchain_rse import RSEConfig, RSETrace, SQLDocStore
+from langchain_rse.explaining.text import relevance_parts
 from langchain_rse.query import witnesses
 from langchain_rse.query.candidates import Candidate, Reason
 from tests.unit_tests.explaining.test_report import Page
@@ -214,3 +215,38 @@ def test_candidates_left_out_stand_by_the_reason_then_by_relevance() -> None:
         assert isinstance(candidate, Candidate)
         assert candidate.doc_id == document.doc_id
         assert trace.why(chunk) in str(trace)
+
+
+def test_paths_are_short_but_tell_documents_apart() -> None:
+    texts = {
+        "/home/docs/birds/README.md": lines(0, 80, 10),
+        "/home/docs/fish/README.md": lines(20, 85, name="d"),
+        "/home/docs/z.md": lines(0),
+        "/home/docs/eggs.md": lines(88, name="e"),
+    }
+    config = PLAIN.replace(top_k_for_document_selection=2)
+    retriever = make_retriever(texts, config=config, duplicates="drop")
+    trace = retriever.explain(QUERY)
+    written = str(trace)
+    assert "Best passage: birds/README.md, chunk" in written
+    assert "fish/README.md, chunk 0 (search rank " in written
+    assert "z.md, chunk 0 (search rank 2, relevance 1.00): 'birds/README.md' has" in written
+    assert "eggs.md" in written
+    assert "/home/docs" not in written.replace("Query", "")
+    page = Page(trace.to_html())
+    [first, *_] = page.data["documents"]
+    assert first["name"] == "birds/README.md"
+    assert first["path"] == "/home/docs/birds/README.md"
+    assert trace.documents[0].name == "/home/docs/birds/README.md"
+
+
+def test_printed_parts_add_up() -> None:
+    texts = {"birds": lines(*range(0, 90, 7), name="birds"), "gulf": lines(10, 33, name="gulf")}
+    retriever = make_retriever(texts, docstore=SQLDocStore("sqlite://", lexical=True))
+    trace = retriever.explain("birds0 0", rse_config=RSEConfig(irrelevant_chunk_penalty=0.2))
+    for chunk in trace.chunks:
+        parts = dict(relevance_parts(chunk))
+        parts.pop("names", None)
+        if parts:
+            total = sum(map(float, parts.values()))
+            assert total == pytest.approx(float(f"{chunk.relevance:.2f}"), abs=0.001)
