@@ -133,8 +133,11 @@ class SideBySide:
             f"{theirs:,} only in {self.other_name}"
         )
 
-    def lines(self, width: int = _WIDTH) -> Iterator[tuple[Kind, str]]:
-        """Yield the comparison as lines with their kinds; strips end at column ``width``."""
+    def lines(self, width: int = _WIDTH, *, in_full: bool = False) -> Iterator[tuple[Kind, str]]:
+        """Yield the comparison as lines with their kinds; strips end at column ``width``.
+
+        With ``in_full``, the other retriever's texts are whole; by default, an excerpt of each.
+        """
         yield "title", self.query
         yield "title", f"{self.summary}."
         for strip in self._strips(width):
@@ -142,6 +145,9 @@ class SideBySide:
         for number, piece in enumerate(self.segments, start=1):
             yield "place", f"Passage {number}: {piece.place}"
             yield from _lines_of(parts_of(piece, self.other))
+        if in_full:
+            yield from self._other_lines()
+            return
         missed = []
         for rank, piece in enumerate(self.other, start=1):
             if _has_only(parts_of(piece, self.segments)):
@@ -152,6 +158,13 @@ class SideBySide:
             yield "other", f"rank {rank}: {piece.place}: {one_line(piece.text, _EXCERPT)}"
         if len(missed) > _MOST_LISTED:
             yield "other", f"and {len(missed) - _MOST_LISTED} more"
+
+    def _other_lines(self) -> Iterator[tuple[Kind, str]]:
+        """The texts of the other retriever in full."""
+        for rank, piece in enumerate(self.other, start=1):
+            yield "place", f"{self.other_name}, rank {rank}: {piece.place}"
+            for kind, line in _lines_of(parts_of(piece, self.segments)):
+                yield "other" if kind == "only" else kind, line
 
     def _strips(self, width: int) -> Iterator[str]:
         """A strip for each document and side that has text of it."""
