@@ -6,7 +6,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-# The error of a wrong call. Typer 0.20 and later have their own, others have click's.
+# The class of usage errors: Typer's own, or click's in older versions of Typer.
 _UsageError: Any = typer.BadParameter.__base__
 
 # Stands for "-" in options while help is wrapped, because lines may end after a hyphen.

@@ -72,7 +72,7 @@ def index(
     fit_floor: Annotated[
         bool,
         typer.Option(
-            help="After indexing, learn the distance beyond which a question counts as "
+            help="After indexing, learn the distance above which a question counts as "
             "unanswerable. Repeated when the knowledge base has doubled or halved."
         ),
     ] = True,

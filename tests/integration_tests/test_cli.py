@@ -123,6 +123,8 @@ def test_help_of_each_command_has_an_example(command: str) -> None:
     shown = call(command, "--help").stdout
     assert f"Example: langchain-rse {command}" in " ".join(shown.split())
     assert not UNPRINTABLE.search(shown)
+    assert not re.search(r"[{]\w|<\w", shown.replace('{"', ""))  # a type of Python
+    assert not re.search(r"\w-$", shown, re.MULTILINE)  # options are not divided
 
 
 def test_version() -> None:
