@@ -146,8 +146,11 @@ class SideBySide:
             f"{theirs:,} only in {self.other_name}"
         )
 
-    def lines(self, width: int = _WIDTH) -> Iterator[tuple[Kind, str]]:
-        """Yield the comparison as lines with their kinds; strips end at column ``width``."""
+    def lines(self, width: int = _WIDTH, *, in_full: bool = False) -> Iterator[tuple[Kind, str]]:
+        """Yield the comparison as lines with their kinds; strips end at column ``width``.
+
+        With ``in_full``, the other retriever's texts are whole; by default, an excerpt of each.
+        """
         yield "title", self.query
         yield "title", f"{self.summary}."
         yield from (("strip", strip) for strip in self._strips(width))
@@ -167,6 +170,15 @@ class SideBySide:
         for number, (piece, parts) in enumerate(zip(self.segments, passages, strict=True), start=1):
             yield "place", f"Passage {number}: {piece.place_in(names[piece.name])}"
             yield from _lines_of(parts)
+        if in_full:
+            yield from self._other_lines(names)
+        else:
+            yield from self._missed_lines(missed, names)
+
+    def _missed_lines(
+        self, missed: Sequence[tuple[int, Piece]], names: Mapping[str, str]
+    ) -> Iterator[tuple[Kind, str]]:
+        """An excerpt of each text, with its rank, that only the other retriever returned."""
         if missed and self.segments:
             yield "place", f"Only in {self.other_name}:"
         for rank, piece in missed[:_MOST_LISTED]:
@@ -174,6 +186,14 @@ class SideBySide:
             yield "other", f"rank {rank}: {place}: {one_line(piece.text, _EXCERPT)}"
         if len(missed) > _MOST_LISTED:
             yield "other", f"and {len(missed) - _MOST_LISTED} more"
+
+    def _other_lines(self, names: Mapping[str, str]) -> Iterator[tuple[Kind, str]]:
+        """The texts of the other retriever in full."""
+        for rank, piece in enumerate(self.other, start=1):
+            place = piece.place_in(names[piece.name])
+            yield "place", f"{self.other_name}, rank {rank}: {place}"
+            for kind, line in _lines_of(parts_of(piece, self.segments)):
+                yield "other" if kind == "only" else kind, line
 
     def _strips(self, width: int) -> Iterator[str]:
         """A strip for each document and side that has text of it."""

@@ -101,17 +101,18 @@ def headline(trace: RSETrace) -> str:
 
 
 def closeness_of(floor_checks: Sequence[FloorCheck]) -> str:
-    """Compare the best match with the answerable test questions of the floor; empty if unknown."""
+    """Compare the best match with the questions or sentences of the floor; empty if unknown."""
     highest = -1.0
+    compared_with = ""
     for check in floor_checks:
-        if check.closer_than is not None and not check.is_refused:
-            highest = max(highest, check.closer_than)
+        if check.closer_than is not None and not check.is_refused and check.closer_than > highest:
+            highest, compared_with = check.closer_than, check.compared_with
     if highest < 0:
         return ""
     strength = next(word for least, word in _STRENGTHS.items() if highest >= least)
-    return (
-        f"Match strength: stronger than {highest:.0%} of the answerable test questions ({strength})"
-    )
+    # "test questions", or "test sentences from the documents"
+    kind = f"test {compared_with.removeprefix('answered ')}"
+    return f"Match strength: stronger than {highest:.0%} of {kind} ({strength})"
 
 
 def describe_segment(trace: RSETrace, segment: DocumentSegment) -> str:
