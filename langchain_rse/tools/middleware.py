@@ -1,20 +1,32 @@
 """Keeps the passages of a conversation within one budget."""
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import replace
+import math
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.metadata import version
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
+from langchain_rse.ingest.alignment import fold
+from langchain_rse.tools.citations import locate_citations
 from langchain_rse.tools.conversation import (
     ShownChunk,
     ShownPassage,
     passages_in,
     replace_passages,
 )
+from langchain_rse.tools.places import Segment
+from langchain_rse.tools.quotations import find_quotations, split_at_omissions
 from langchain_rse.tools.search import limit_of
+
+_CITED = re.compile(r"\[(\d{1,6}(?:\s*,\s*\d{1,6})*)\]")
+# When the budget is exceeded, older passages keep this share of what the new ones leave.
+_SHARE_OF_OLD = 0.6
 
 _TO_INSTALL = "RSEMiddleware is for LangChain's create_agent: pip install 'langchain>=1.0.2'"
 
@@ -34,9 +46,13 @@ _ToolResult: TypeAlias = ToolMessage | Command[Any]
 class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
     """Keep the passages of a whole conversation within one budget, in LangChain's `create_agent`.
 
-    The newest passages stay whole, as far as the budget allows. A line in each older message lists
-    the numbers of its removed passages and tells the model to search again; the tool then shows a
-    removed passage again if it finds it. If parallel calls find the same passage, it is shown once.
+    When the budget is exceeded, the newest passages stay, as far as they fit. Of the older ones,
+    those that the model cited or quoted stay longest, then the newest. More are removed than
+    necessary, so that the next requests begin alike and providers' prompt caches hold.
+
+    A line in place of removed passages lists their numbers and tells the model to search again; the
+    tool then shows a removed passage again if it finds it. A passage that several calls find is
+    shown once.
     Only the model's input changes: the messages and artifacts in the agent's state keep all
     passages, so that quotations and citations can be checked.
 
@@ -103,71 +119,161 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
         return await handler(self._fit_tool_request(request))
 
     def _fit_model_request(self, request: ModelRequest) -> ModelRequest:
-        return request.override(messages=self._fit(request.messages, self._max_context_length))
+        return request.override(messages=self._fit(request.messages))
 
     def _fit_tool_request(self, request: ToolCallRequest) -> ToolCallRequest:
         if request.tool_call["name"] not in self._limit_of:
             return request
         messages = request.state["messages"]
-        # The answers of this call and of parallel calls will displace older passages; the tool must
-        # not refer to displaced passages.
-        room = self._max_context_length
+        # The answers of this call and of parallel calls may displace passages; the tool must not
+        # refer to displaced passages.
         calls = next(each.tool_calls for each in reversed(messages) if isinstance(each, AIMessage))
-        for call in calls:
-            room -= self._limit_of.get(call["name"], 0)
-        state = {**request.state, "messages": self._fit(messages, room)}
+        reserved = sum(self._limit_of.get(call["name"], 0) for call in calls)
+        state = {**request.state, "messages": self._fit(messages, reserved)}
         return replace(request, state=state, runtime=replace(request.runtime, state=state))
 
-    def _fit(self, messages: Sequence[AnyMessage], room: float) -> list[AnyMessage]:
+    def _fit(self, messages: Sequence[AnyMessage], reserved: float = 0) -> list[AnyMessage]:
         """Copy messages, with lines in place of passages beyond the budget.
 
-        Once a passage does not fit, all older ones are removed, so that the beginning of the
-        request changes as little as possible.
+        Repeats the decisions of all earlier requests, so that a request begins as the one before
+        it unless the budget is exceeded again.
+
+        Args:
+            messages: The conversation.
+            reserved: Maximum length of answers that follow.
         """
-        removed: dict[int, list[ShownPassage]] = {}  # by the position of the message
-        lines: dict[int, dict[int, str]] = {}  # by the position of the message, and the part
-        shown: dict[ShownChunk, int] = {}
-        for position, part, passage in _newest_first(messages):
-            if passage.chunks <= shown.keys():
-                others = sorted({shown[chunk] for chunk in passage.chunks})
-                line = f"Shown as {_listed(others)}: [{passage.number}]."
-                lines.setdefault(position, {})[part] = line
-                continue
-            if room >= 0:
-                room -= self._length_function(passage.text)
-            if room >= 0:
-                shown.update(dict.fromkeys(passage.chunks, passage.number))
-            else:
-                removed.setdefault(position, []).append(passage)
-                lines.setdefault(position, {})[part] = ""
-        for position, passages in removed.items():
-            # One line per message: one per passage would outgrow a long conversation's budget.
-            first = min(passage.part for passage in passages if passage.part is not None)
-            numbers = _listed(sorted(passage.number for passage in passages))
-            lines[position][first] = f"Removed to make room: {numbers}. Search again to read it."
+        memory = _Memory(self._max_context_length)
+        for position, message in enumerate(messages):
+            if isinstance(message, AIMessage):
+                memory.make_room()
+                memory.note_uses(message, position)
+            for passage in passages_in(message):
+                memory.add(passage, position, self._length_function(passage.text))
+        memory.make_room(reserved)
         fitted = list(messages)
-        for position, lines_of_message in lines.items():
+        for position, lines in memory.lines().items():
             message = messages[position]
-            content = replace_passages(message.content, lines_of_message)
+            content = replace_passages(message.content, lines)
             fitted[position] = message.model_copy(update={"content": content})
         return fitted
 
 
+@dataclass(eq=False)
+class _Item:
+    """A passage in a conversation."""
+
+    passage: ShownPassage
+    part: int  # of the message's content
+    position: int  # of the message
+    length: float
+    last_use: int  # position of the last message that shows, cites or quotes it
+    is_used: bool | None = None  # None until the model has answered
+
+    @cached_property
+    def letters(self) -> str:
+        return fold(self.passage.text)
+
+    @property
+    def order(self) -> tuple[bool, int, float]:
+        """Sorts passages: the first stays longest."""
+        return self.is_used is False, -self.last_use, -self.passage.value
+
+
+class _Memory:
+    """The passages that the model can read, at one point of the conversation."""
+
+    def __init__(self, max_length: float) -> None:
+        self._max_length = max_length
+        self._segments: list[Segment] = []
+        self._kept: list[_Item] = []
+        self._new: list[_Item] = []
+        # Removed passages, with the numbers of kept passages that contain them.
+        self._removed: dict[_Item, list[int]] = {}
+
+    def add(self, passage: ShownPassage, position: int, length: float) -> None:
+        """Add a passage to the next request."""
+        self._segments.append(passage.segment)
+        if passage.part is not None:
+            self._new.append(_Item(passage, passage.part, position, length, last_use=position))
+
+    def note_uses(self, answer: AIMessage, position: int) -> None:
+        """Note which passages the model cites or quotes."""
+        text = str(answer.text)
+        numbers = {int(number) for listed in _CITED.findall(text) for number in listed.split(",")}
+        numbers.update(cited.number or 0 for cited in locate_citations(answer, self._segments))
+        quotations = [
+            [fold(part) for part in split_at_omissions(quotation.text)]
+            for quotation in find_quotations(text)
+            if quotation.is_closed and not quotation.is_too_short
+        ]
+        for item in self._kept:
+            if item.passage.number in numbers or any(
+                all(part in item.letters for part in parts) for parts in quotations
+            ):
+                item.is_used = True
+                item.last_use = position
+            elif item.is_used is None and not answer.tool_calls:
+                item.is_used = False
+
+    def make_room(self, reserved: float = 0) -> None:
+        """Remove passages if the budget is exceeded; new ones stay as far as possible."""
+        old = self._kept
+        new = sorted(self._new, key=_order)
+        room = self._max_length - reserved
+        changed = self._new
+        kept = _first_that_fit([*old, *new], math.inf)
+        if _length(kept) > room:
+            changed = [*old, *self._new, *self._removed]
+            kept = _first_that_fit(new, self._max_length)
+            length = _length(kept)
+            # Less than the budget allows, so that the next requests need not change again.
+            room = length + max(room - length, 0) * _SHARE_OF_OLD
+            kept = _first_that_fit([*kept, *sorted(old, key=_order)], room)
+        self._kept, self._new = kept, []
+        shown = {chunk: item.passage.number for item in kept for chunk in item.passage.chunks}
+        for item in set(changed).difference(kept):
+            chunks = item.passage.chunks
+            numbers = {shown[chunk] for chunk in chunks} if chunks <= shown.keys() else ()
+            self._removed[item] = sorted(numbers)
+
+    def lines(self) -> dict[int, dict[int, str]]:
+        """Return the lines in place of removed passages, by position of the message, and part."""
+        lines: dict[int, dict[int, str]] = {}
+        removed: dict[int, list[_Item]] = {}
+        for item, numbers in self._removed.items():
+            line = f"Shown as {_listed(numbers)}: [{item.passage.number}]." if numbers else ""
+            lines.setdefault(item.position, {})[item.part] = line
+            if not numbers:
+                removed.setdefault(item.position, []).append(item)
+        for position, items in removed.items():
+            # One line per message: one per passage would outgrow a long conversation's budget.
+            listed = _listed(sorted(item.passage.number for item in items))
+            first = min(item.part for item in items)
+            lines[position][first] = f"Removed to make room: {listed}. Search again to read it."
+        return lines
+
+
+_order = attrgetter("order")
+
+
+def _length(items: Iterable[_Item]) -> float:
+    return sum(item.length for item in items)
+
+
+def _first_that_fit(items: Iterable[_Item], room: float) -> list[_Item]:
+    """Return the first items that fit, without those whose chunks are in earlier ones."""
+    fitting: list[_Item] = []
+    shown: set[ShownChunk] = set()
+    for item in items:
+        if item.passage.chunks <= shown:
+            continue
+        room -= item.length
+        if room < 0:
+            break
+        fitting.append(item)
+        shown |= item.passage.chunks
+    return fitting
+
+
 def _listed(numbers: Sequence[int]) -> str:
     return ", ".join(f"[{number}]" for number in numbers)
-
-
-def _newest_first(messages: Sequence[AnyMessage]) -> Iterator[tuple[int, int, ShownPassage]]:
-    """Yield the passages in a conversation, with the positions of message and part.
-
-    Passages of the same step come in the order of their values.
-    """
-    steps: list[list[tuple[int, int, ShownPassage]]] = [[]]
-    for position, message in enumerate(messages):
-        if isinstance(message, AIMessage):
-            steps.append([])
-        for passage in passages_in(message):
-            if passage.part is not None:
-                steps[-1].append((position, passage.part, passage))
-    for step in reversed(steps):
-        yield from sorted(step, key=lambda found: -found[2].value)
