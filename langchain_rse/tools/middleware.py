@@ -1,12 +1,12 @@
 """Keeps the passages of a conversation within one budget."""
 
+import itertools
 import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
-from operator import attrgetter
 from typing import Any, TypeAlias
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
@@ -20,7 +20,6 @@ from langchain_rse.tools.conversation import (
     passages_in,
     replace_passages,
 )
-from langchain_rse.tools.places import Segment
 from langchain_rse.tools.quotations import find_quotations, split_at_omissions
 from langchain_rse.tools.search import limit_of
 
@@ -41,6 +40,22 @@ if version("langchain") in {"1.0.0", "1.0.1"}:
     raise ImportError(_TO_INSTALL)
 
 _ToolResult: TypeAlias = ToolMessage | Command[Any]
+
+
+@dataclass(eq=False)
+class _Item:
+    """A passage in a conversation."""
+
+    passage: ShownPassage
+    position: int  # of its message
+    length: float
+    last_use: int  # position of the last message that shows, cites or quotes it
+    is_used: bool | None = None  # None until the model has answered
+    contained_in: Sequence[int] | None = None  # numbers of other passages; None while it is shown
+
+    @cached_property
+    def letters(self) -> str:
+        return fold(self.passage.text)
 
 
 class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
@@ -142,118 +157,96 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
             messages: The conversation.
             reserved: Maximum length of answers that follow.
         """
-        memory = _Memory(self._max_context_length)
+        items: list[_Item] = []
+        kept: list[_Item] = []
+        start = 0  # of the items that are new in the next request
         for position, message in enumerate(messages):
             if isinstance(message, AIMessage):
-                memory.make_room()
-                memory.note_uses(message, position)
+                kept = self._keep(kept, items, start)
+                start = len(items)
+                _note_uses(message, position, kept, items)
             for passage in passages_in(message):
-                memory.add(passage, position, self._length_function(passage.text))
-        memory.make_room(reserved)
+                length = self._length_function(passage.text)
+                items.append(_Item(passage, position, length, last_use=position))
+        self._keep(kept, items, start, reserved)
         fitted = list(messages)
-        for position, lines in memory.lines().items():
-            message = messages[position]
-            content = replace_passages(message.content, lines)
-            fitted[position] = message.model_copy(update={"content": content})
+        for position, group in itertools.groupby(items, lambda item: item.position):
+            lines = _lines_of(group)
+            if lines:
+                message = messages[position]
+                content = replace_passages(message.content, lines)
+                fitted[position] = message.model_copy(update={"content": content})
         return fitted
 
+    def _keep(
+        self, old: list[_Item], items: list[_Item], start: int, reserved: float = 0
+    ) -> list[_Item]:
+        """Return the passages that stay, and note in the others which passages contain them.
 
-@dataclass(eq=False)
-class _Item:
-    """A passage in a conversation."""
-
-    passage: ShownPassage
-    part: int  # of the message's content
-    position: int  # of the message
-    length: float
-    last_use: int  # position of the last message that shows, cites or quotes it
-    is_used: bool | None = None  # None until the model has answered
-
-    @cached_property
-    def letters(self) -> str:
-        return fold(self.passage.text)
-
-    @property
-    def order(self) -> tuple[bool, int, float]:
-        """Sorts passages: the first stays longest."""
-        return self.is_used is False, -self.last_use, -self.passage.value
-
-
-class _Memory:
-    """The passages that the model can read, at one point of the conversation."""
-
-    def __init__(self, max_length: float) -> None:
-        self._max_length = max_length
-        self._segments: list[Segment] = []
-        self._kept: list[_Item] = []
-        self._new: list[_Item] = []
-        # Removed passages, with the numbers of kept passages that contain them.
-        self._removed: dict[_Item, list[int]] = {}
-
-    def add(self, passage: ShownPassage, position: int, length: float) -> None:
-        """Add a passage to the next request."""
-        self._segments.append(passage.segment)
-        if passage.part is not None:
-            self._new.append(_Item(passage, passage.part, position, length, last_use=position))
-
-    def note_uses(self, answer: AIMessage, position: int) -> None:
-        """Note which passages the model cites or quotes."""
-        text = str(answer.text)
-        numbers = {int(number) for listed in _CITED.findall(text) for number in listed.split(",")}
-        numbers.update(cited.number or 0 for cited in locate_citations(answer, self._segments))
-        quotations = [
-            [fold(part) for part in split_at_omissions(quotation.text)]
-            for quotation in find_quotations(text)
-            if quotation.is_closed and not quotation.is_too_short
-        ]
-        for item in self._kept:
-            if item.passage.number in numbers or any(
-                all(part in item.letters for part in parts) for parts in quotations
-            ):
-                item.is_used = True
-                item.last_use = position
-            elif item.is_used is None and not answer.tool_calls:
-                item.is_used = False
-
-    def make_room(self, reserved: float = 0) -> None:
-        """Remove passages if the budget is exceeded; new ones stay as far as possible."""
-        old = self._kept
-        new = sorted(self._new, key=_order)
-        room = self._max_length - reserved
-        changed = self._new
+        New passages stay as far as possible.
+        """
+        changed = items[start:]
+        new = sorted(changed, key=_order)
+        room = self._max_context_length - reserved
         kept = _first_that_fit([*old, *new], math.inf)
         if _length(kept) > room:
-            changed = [*old, *self._new, *self._removed]
-            kept = _first_that_fit(new, self._max_length)
-            length = _length(kept)
+            changed = items
+            kept = _first_that_fit(new, self._max_context_length)
             # Less than the budget allows, so that the next requests need not change again.
+            length = _length(kept)
             room = length + max(room - length, 0) * _SHARE_OF_OLD
             kept = _first_that_fit([*kept, *sorted(old, key=_order)], room)
-        self._kept, self._new = kept, []
         shown = {chunk: item.passage.number for item in kept for chunk in item.passage.chunks}
         for item in set(changed).difference(kept):
-            chunks = item.passage.chunks
-            numbers = {shown[chunk] for chunk in chunks} if chunks <= shown.keys() else ()
-            self._removed[item] = sorted(numbers)
-
-    def lines(self) -> dict[int, dict[int, str]]:
-        """Return the lines in place of removed passages, by position of the message, and part."""
-        lines: dict[int, dict[int, str]] = {}
-        removed: dict[int, list[_Item]] = {}
-        for item, numbers in self._removed.items():
-            line = f"Shown as {_listed(numbers)}: [{item.passage.number}]." if numbers else ""
-            lines.setdefault(item.position, {})[item.part] = line
-            if not numbers:
-                removed.setdefault(item.position, []).append(item)
-        for position, items in removed.items():
-            # One line per message: one per passage would outgrow a long conversation's budget.
-            listed = _listed(sorted(item.passage.number for item in items))
-            first = min(item.part for item in items)
-            lines[position][first] = f"Removed to make room: {listed}. Search again to read it."
-        return lines
+            numbers = {shown.get(chunk, 0) for chunk in item.passage.chunks}
+            item.contained_in = [] if 0 in numbers else sorted(numbers)
+        return kept
 
 
-_order = attrgetter("order")
+def _order(item: _Item) -> tuple[bool, int, float]:
+    """Sort passages: the first stays longest."""
+    return item.is_used is False, -item.last_use, -item.passage.value
+
+
+def _note_uses(
+    answer: AIMessage, position: int, kept: Sequence[_Item], items: Sequence[_Item]
+) -> None:
+    """Note which passages the model cites or quotes."""
+    text = str(answer.text)
+    numbers = {int(number) for listed in _CITED.findall(text) for number in listed.split(",")}
+    citations = locate_citations(answer, [item.passage.segment for item in items])
+    numbers.update(citation.number or 0 for citation in citations)
+    quotations = [
+        [fold(part) for part in split_at_omissions(quotation.text)]
+        for quotation in find_quotations(text)
+        if not quotation.is_too_short
+    ]
+    for item in kept:
+        is_quoted = any(all(part in item.letters for part in each) for each in quotations)
+        if is_quoted or item.passage.number in numbers:
+            item.is_used = True
+            item.last_use = position
+        elif item.is_used is None and not answer.tool_calls:
+            item.is_used = False
+
+
+def _lines_of(items: Iterable[_Item]) -> dict[int, str]:
+    """Return the lines in place of a message's removed passages, by part."""
+    lines: dict[int, str] = {}
+    removed: dict[int, int] = {}
+    for item in items:
+        number, part = item.passage.number, item.passage.part
+        if part is not None and item.contained_in is not None:
+            lines[part] = ""
+            if item.contained_in:
+                lines[part] = f"Shown as {_listed(item.contained_in)}: [{number}]."
+            else:
+                removed[part] = number
+    if removed:
+        # One line per message: one per passage would outgrow a long conversation's budget.
+        listed = _listed(removed.values())
+        lines[min(removed)] = f"Removed to make room: {listed}. Search again to read it."
+    return lines
 
 
 def _length(items: Iterable[_Item]) -> float:
@@ -265,7 +258,7 @@ def _first_that_fit(items: Iterable[_Item], room: float) -> list[_Item]:
     fitting: list[_Item] = []
     shown: set[ShownChunk] = set()
     for item in items:
-        if item.passage.chunks <= shown:
+        if item.passage.part is None or item.passage.chunks <= shown:
             continue
         room -= item.length
         if room < 0:
@@ -275,5 +268,5 @@ def _first_that_fit(items: Iterable[_Item], room: float) -> list[_Item]:
     return fitting
 
 
-def _listed(numbers: Sequence[int]) -> str:
+def _listed(numbers: Iterable[int]) -> str:
     return ", ".join(f"[{number}]" for number in numbers)
