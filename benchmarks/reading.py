@@ -8,23 +8,21 @@ other, without text that it has read before. Every method reads the same number 
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
 import logging
 import re
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain, product
 from math import log
 from typing import Any, NamedTuple
 
 from data import Folder, command_given, index, parse_arguments, read_folder
-from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableLambda
 from pages import difference, table, write_page
-from pydantic import ConfigDict
 from summary import FILL, ask, ask_each
-from typing_extensions import override
 
 from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse.evaluation import Report
@@ -39,6 +37,7 @@ WINDOW = 800  # characters to read around a place
 LONGEST_SECTION = 2_400  # a longer one is read as a window
 DEFINITION = 3.0  # weight of a word in a heading or definition
 
+Range = tuple[str, int, int]  # a document, and the start and end of characters in it
 # Names are quoted or called, or contain "_", ".", a digit or a capital letter.
 _NAME = re.compile(
     r"`[^`]+`|\"[^\"]+\"|\w+\(\)|[^\W_]+(?:[_.]\w+)+|\b[a-z]+[A-Z]\w*|\b[A-Za-z]+\d\w*|[A-Z]{2,}"
@@ -48,17 +47,11 @@ _HEADING = re.compile(r"^(?:#+ |[ \t]*(?:async )?(?:def|class) ).*", re.MULTILIN
 
 
 class Method(NamedTuple):
-    """How the agent combines search and finding.
+    """How the agent combines search and finding."""
 
-    Attributes:
-        share: The share of the budget for finding.
-        sections: True to read from a heading or definition to the next one, False for windows.
-        names: True to find only names; without any, the agent only searches.
-    """
-
-    share: float
-    sections: bool = True
-    names: bool = False
+    share: float  # of the budget, for finding
+    sections: bool = True  # from a heading or definition to the next one, or windows
+    names: bool = False  # True to find only names; without any, the agent only searches
 
 
 METHODS = {
@@ -70,14 +63,6 @@ METHODS = {
 }
 
 
-class Range(NamedTuple):
-    """Characters of a document."""
-
-    doc_id: str
-    start: int
-    end: int
-
-
 class Texts:
     """The texts of the documents, searched for words."""
 
@@ -85,28 +70,23 @@ class Texts:
         self.sources = sources
         self._lowered = {doc_id: text.lower() for doc_id, text in sources.items()}
         self._blocks = sum(len(text) // BLOCK + 1 for text in sources.values())
-        self._headings = {
-            doc_id: [match.span() for match in _HEADING.finditer(text)]
-            for doc_id, text in sources.items()
-        }
+        find = _HEADING.finditer
+        self._headings = {name: [m.span() for m in find(text)] for name, text in sources.items()}
         self._found: dict[str, dict[str, list[int]]] = {}
 
     def find(self, word: str) -> dict[str, list[int]]:
         """The positions of a word by document."""
         if word not in self._found:
-            pattern = re.compile(re.escape(word))
-            places = {
-                doc_id: [match.start() for match in pattern.finditer(text)]
+            self._found[word] = {
+                doc_id: [match.start() for match in re.finditer(re.escape(word), text)]
                 for doc_id, text in self._lowered.items()
+                if word in text
             }
-            self._found[word] = {doc_id: each for doc_id, each in places.items() if each}
         return self._found[word]
 
     def rare_words(self, question: str, *, names: bool) -> dict[str, float]:
         """The rarest words, or parts of names, of a question, with their weights."""
-        text = without_function_words(question)
-        if names:
-            text = " ".join(_NAME.findall(question))
+        text = " ".join(_NAME.findall(question)) if names else without_function_words(question)
         weights = {}
         for word in map(str.lower, _WORD.findall(text)):
             blocks = sum(len({p // BLOCK for p in each}) for each in self.find(word).values())
@@ -114,25 +94,24 @@ class Texts:
                 weights[word] = log(self._blocks / blocks)
         return dict(sorted(weights.items(), key=lambda pair: -pair[1])[:WORDS])
 
-    def places(self, weights: Mapping[str, float]) -> Iterator[tuple[str, int]]:
+    def places(self, weights: Mapping[str, float]) -> list[tuple[str, int]]:
         """The documents and positions where some words occur near each other, best first."""
-        scores = {}
+        scores: dict[tuple[str, int], float] = {}
         for doc_id in sorted({doc_id for word in weights for doc_id in self.find(word)}):
             found = {word: self.find(word).get(doc_id, []) for word in weights}
-            for position in itertools.chain.from_iterable(found.values()):
-                score = 0.0
+            for position in chain.from_iterable(found.values()):
+                scores[doc_id, position] = 0.0
                 for word, positions in found.items():
                     first = bisect_left(positions, position - NEAR)
                     near = positions[first : bisect_right(positions, position + NEAR)]
                     factor = max((self._factor(doc_id, each) for each in near), default=0)
-                    score += weights[word] * factor
-                scores[doc_id, position] = score
-        yield from sorted(scores, key=lambda place: -scores[place])
+                    scores[doc_id, position] += weights[word] * factor
+        return sorted(scores, key=lambda place: -scores[place])
 
     def _factor(self, doc_id: str, position: int) -> float:
-        headings = self._headings[doc_id]
-        number = bisect_right(headings, (position, len(self.sources[doc_id])))
-        return DEFINITION if number and position < headings[number - 1][1] else 1.0
+        before = bisect_right(self._headings[doc_id], (position, len(self.sources[doc_id])))
+        _, end = self._headings[doc_id][before - 1] if before else (0, 0)
+        return DEFINITION if position < end else 1.0
 
     def around(self, doc_id: str, position: int, *, sections: bool) -> Range:
         """The section of a position, or the window around it."""
@@ -141,59 +120,53 @@ class Texts:
             starts = [0, *(start for start, _ in self._headings[doc_id]), length]
             number = bisect_right(starts, position)
             if starts[number] - starts[number - 1] <= LONGEST_SECTION:
-                return Range(doc_id, starts[number - 1], starts[number])
+                return doc_id, starts[number - 1], starts[number]
         start = max(position - WINDOW // 2, 0)
-        return Range(doc_id, start, min(start + WINDOW, length))
+        return doc_id, start, min(start + WINDOW, length)
 
 
-class Agent(BaseRetriever):
+@dataclass(frozen=True)
+class Agent:
     """Finds and reads with a share of the budget, and searches with the rest."""
-
-    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     retriever: RSERetriever
     texts: Texts
+    searched: dict[Any, list[Document]]  # answers of the retriever, by query and budget
     method: Method
     budget: int
-    searched: dict[Any, list[Document]]
-    """The answers of the retriever by query and budget."""
 
-    @override
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
-    ) -> list[Document]:
+    def answer(self, query: str) -> list[Document]:
+        """Return what the agent reads."""
         weights = self.texts.rare_words(query, names=self.method.names)
         if not weights:
             return self._search(query, self.budget)
         room = int(self.budget * self.method.share)
-        found = []
-        for doc_id, start, end in self._read(query, weights, room):
-            text = self.texts.sources[doc_id][start:end]
-            found.append(Document(text, metadata={"doc_id": doc_id, "start_index": start}))
-        length = sum(len(document.page_content) for document in found)
+        found = list(self._read(query, weights, room))
+        length = sum(len(each.page_content) for each in found)
         return found + self._search(query, self.budget - length)
 
     def _search(self, query: str, budget: int) -> list[Document]:
-        if (query, budget) not in self.searched:
-            found = self.retriever.invoke(query, max_context_length=budget, **FILL)
-            self.searched[query, budget] = found
-        return self.searched[query, budget]
+        key = query, budget
+        if key not in self.searched:
+            self.searched[key] = self.retriever.invoke(query, max_context_length=budget, **FILL)
+        return self.searched[key]
 
-    def _read(self, query: str, weights: Mapping[str, float], room: int) -> Iterator[Range]:
+    def _read(self, query: str, weights: Mapping[str, float], room: int) -> Iterator[Document]:
         """Read the best places that the search did not return, until the room is spent."""
-        read = []
+        read: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for segment in self._search(query, self.budget - room):
             where = segment.metadata
-            read.append(Range(where["doc_id"], where["start_index"], where["end_index"]))
+            read[where["doc_id"]].append((where["start_index"], where["end_index"]))
         for doc_id, position in self.texts.places(weights):
-            others = [each for each in read if each.doc_id == doc_id]
-            if any(start <= position < end for _, start, end in others):
+            others = read[doc_id]
+            if any(start <= position < end for start, end in others):
                 continue
             _, start, end = self.texts.around(doc_id, position, sections=self.method.sections)
-            start = max([start, *(each.end for each in others if each.end <= position)])
-            end = min([end, start + room, *(o.start for o in others if o.start > position)])
-            read.append(Range(doc_id, start, end))
-            yield read[-1]
+            start = max([start, *(other for _, other in others if other <= position)])
+            end = min([end, start + room, *(other for other, _ in others if other > position)])
+            others.append((start, end))
+            text = self.texts.sources[doc_id][start:end]
+            yield Document(text, metadata={"doc_id": doc_id, "start_index": start})
             room -= end - start
             if room <= 0:
                 return
@@ -203,25 +176,23 @@ def main() -> None:
     """Measure, print and write a page."""
     logging.disable(logging.WARNING)
     arguments = parse_arguments(__doc__)
-    reports = {}
-    for model, name in itertools.product(arguments.models, arguments.folders):
+    found = {}
+    for model, name in product(arguments.models, arguments.folders):
         folder = read_folder(arguments.data, name)
         ours, _ = index(folder, model, arguments.cache, SQLDocStore("sqlite://"))
-        folder = dataclasses.replace(folder, questions=folder.questions[:: arguments.every])
-        reports[f"{name}, {model}"] = measure(folder, ours)
+        folder = replace(folder, questions=folder.questions[:: arguments.every])
+        found[f"{name}, {model}"] = measure(folder, ours)
     stem = f"reading-{'-'.join(arguments.models)}"
-    write_page(arguments.out, stem, write_up(reports, command_given()))
+    write_page(arguments.out, stem, write_up(found, command_given()))
 
 
 def measure(folder: Folder, ours: RSERetriever) -> dict[str, Report]:
     """Measure search alone and the agent's methods on a dataset."""
-    shared: dict[str, Any] = {"retriever": ours, "texts": Texts(folder.sources), "searched": {}}
+    agent = Agent(ours, Texts(folder.sources), {}, Method(0), 0)
     reports = {SEARCH: ask(folder, SEARCH, ours, **FILL)}
     for label, method in METHODS.items():
-
-        def at(budget: int, method: Method = method) -> BaseRetriever:
-            return Agent(method=method, budget=budget, **shared)
-
+        of_method = replace(agent, method=method)
+        at: Any = lambda budget, of=of_method: RunnableLambda(replace(of, budget=budget).answer)  # noqa: E731
         reports[label] = ask_each(folder, label, at)
     return reports
 

@@ -25,7 +25,7 @@ from langchain_rse.tools.search import limit_of
 
 _CITED = re.compile(r"\[(\d{1,6}(?:\s*,\s*\d{1,6})*)\]")
 # When the budget is exceeded, older passages keep this share of what the new ones leave.
-_SHARE_OF_OLD = 0.6
+_SHARE_OF_OLD = 0.7
 
 _TO_INSTALL = "RSEMiddleware is for LangChain's create_agent: pip install 'langchain>=1.0.2'"
 
