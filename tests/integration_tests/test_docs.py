@@ -236,7 +236,10 @@ def new_database(url: str) -> str:
 
 @pytest.fixture
 def others(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The indexes that an example names: of the command line, LangChain, LlamaIndex, dsRAG."""
+    """What an example expects: questions, indexes of LangChain, LlamaIndex, dsRAG and others."""
+    if block.page.name == "evaluation.md":
+        shown = next(each for each in in_language("json") if each.page == block.page)
+        (folder / "questions.jsonl").write_text(shown.text, encoding="utf-8")
     if "my-index" in block.text:
         splitter = RecursiveCharacterTextSplitter(chunk_size=300, add_start_index=True)
         pages = [
