@@ -298,6 +298,16 @@ def read_before(block: Block) -> list[Block]:
     ]
 
 
+def output_below(block: Block) -> str:
+    """The text that directly follows an example, which is what it prints."""
+    lines = block.page.read_text(encoding="utf-8").splitlines()
+    end = block.line + block.text.count("\n")  # the line of the closing fence
+    below = [each for each in BLOCKS if each.page == block.page and each.line == end + 3]
+    if not below or below[0].language != "text" or lines[end]:
+        return ""
+    return below[0].text
+
+
 @pytest.mark.usefixtures("folder", "services", "servers", "others")
 @pytest.mark.filterwarnings("ignore:.*langchain-community:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")
@@ -311,7 +321,9 @@ def test_an_example_runs_as_it_stands(block: Block, capsys: pytest.CaptureFixtur
         capsys.readouterr()
         lines = "\n" * (each.line - 1) + each.text  # so that errors name the page's line
         exec(compile(lines, str(each.page), "exec"), names)  # noqa: S102
-    assert bool(capsys.readouterr().out.strip()) == ("print(" in block.text)
+    printed = capsys.readouterr().out
+    assert bool(printed.strip()) == ("print(" in block.text)
+    assert output_below(block).rstrip() in printed
 
 
 @pytest.mark.usefixtures("folder")
