@@ -21,11 +21,11 @@ STORES = (
     *("metadata_rules", "namespace"),
 )
 EVERYDAY = (
-    *("k", "max_context_length", "irrelevant_chunk_penalty", "reranker"),
+    *("k", "max_context_length", "irrelevant_chunk_penalty", "score_floor", "reranker"),
     "search_kwargs",
 )
 OCCASIONAL = (
-    *("fetch_k", "length_function", "include_header", "hybrid", "score_floor", "queries"),
+    *("fetch_k", "length_function", "include_header", "hybrid", "queries"),
     *("query_generator", "order", "on_missing", "duplicates", "candidates_only"),
 )
 EXPERT = ("config",)
