@@ -51,11 +51,17 @@ from langchain_rse.text.ranges import format_range
 
 
 class StoredDocument(NamedTuple):
-    """A document in the docstore."""
+    """A document in the docstore.
+
+    Attributes:
+        doc_id: The id of the document.
+        length: The number of characters of its text.
+        metadata: The metadata fields that are the same throughout the document.
+    """
 
     doc_id: str
-    length: int  # in characters
-    metadata: dict[str, Any]  # fields that are the same throughout the document
+    length: int
+    metadata: dict[str, Any]
 
 
 class DocumentPage(NamedTuple):

@@ -209,18 +209,18 @@ class RSEConfig(_Frozen):
     """Rank at which relevance has fallen to 1/e, for ``rank_fusion="decay"``. Ranks begin at 0."""
     vector_weight: _Share = 0.55
     """Relevance of the candidate that the vector search scores best, from 0 to 1, before the words
-    of the query count. If the query names documents (`name_weight`), the mean of this value and 1
-    is used, because other documents then contain the same words. Has no effect on the scores of a
+    of the query count. If the query names a document (`name_weight`), vectors count more (0.78 by
+    default), because words no longer tell documents apart. Has no effect on the scores of a
     reranker."""
     lexical_weight: _Share = 0.7
-    """Relevance of the candidate that matches the words of the query best, from 0 to 1: BM25 among
-    the candidates, at half this weight if the full-text index was searched (``hybrid``). Fused with
-    the relevance r from scores as ``1 - (1 - r)(1 - words)``. With a reranker, words count only in
-    the search's share of the relevance. Function words such as "how" and "the" never count."""
+    """How much the best word match among the candidates counts, from 0 to 1; half of that if the
+    full-text index was searched (``hybrid``). With a reranker, words count only in the search's
+    share of the relevance. Function words such as "how" and "the" never count."""
     name_weight: _NotNegative = 0.2
     """Preference for documents that the query names by their ``title`` or by the file name in
-    ``source``. The relevance of other documents is multiplied by ``exp(-name_weight * gap)``, see
-    `langchain_rse.text.names`. A reranker gets the query without these words. 0 ignores names."""
+    ``source``. The relevance of other documents is multiplied by ``exp(-name_weight * gap)``: the
+    fewer of these words their names contain, the greater the gap. A reranker gets the query without
+    these words. 0 ignores names."""
     document_weight: _NotNegative = 0.5
     """Influence of the whole document on each of its chunks. Relevance is multiplied by
     ``(mean / highest) ** document_weight``: ``mean`` is the mean relevance of the document's five
@@ -398,8 +398,7 @@ class QuerySettings(BaseModel):
     ``max_context_length`` counts both; ``start_index`` and ``end_index`` do not."""
     hybrid: Hybrid = "auto"
     """Weight of full-text search, from 0 to 1: the relevance of the chunk that the docstore's
-    full-text index ranks first. The index adds up to ``fetch_k`` candidates, and relevance r from
-    vectors becomes ``1 - (1 - r)(1 - hybrid * full_text)``. ``"auto"`` uses
+    full-text index ranks first. The index adds up to ``fetch_k`` candidates. ``"auto"`` uses
     `RSEConfig.lexical_weight` if the docstore has an index (`SQLDocStore`) that can apply
     ``search_kwargs``: a ``filter`` must be a dict of fields and values. Otherwise only the words of
     the candidates count. 0 disables the index."""
@@ -431,7 +430,7 @@ class QuerySettings(BaseModel):
     """What to do with text that occurs in several documents. ``"drop"`` returns it only once, from
     the document with the better best candidate: a candidate is excluded if its whole text (at least
     150 characters, not counting white space) occurs word for word in candidates of a better
-    document. It stays if the query names its document by words that do not name the better one.
+    document. It stays if the query names its document but not the better one.
     ``"drop_near"`` excludes a candidate if at least 80 % of its sequences of five words occur in
     candidates of better documents; avoid it for texts that are similar on purpose, such as
     contracts. ``"keep"`` keeps all candidates."""

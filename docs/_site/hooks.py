@@ -128,7 +128,8 @@ def pages_of_notebook(path: Path) -> Iterator[tuple[str, str | bytes]]:
             if "image/png" in data:
                 image = f"{path.stem}-{number}.png"
                 yield f"notebooks/{image}", base64.b64decode("".join(data["image/png"]))
-                parts.append(f"![]({image})")
+                alt = output.get("metadata", {}).get("image/png", {}).get("alt", "")
+                parts.append(f"![{alt}]({image}){{ .plot }}")
             elif "text/html" in data:
                 shown = "".join(data["text/html"]).rstrip()
                 parts.append(f'<div class="shown">\n{shown}\n</div>')

@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import griffe
 from mkdocs.plugins import get_plugin_logger
 from reference_pages import REFERENCE, expanded
 
+DOCS = Path(__file__).parents[1]
 LOG = get_plugin_logger("reference")
 PACKAGE = "langchain_rse"
 
 # Public only for the rooms of the package.
 HIDDEN = {"document_access", "make", "model_config", "sources", "sync_steps"}
+# Classes whose objects only the package makes: nobody calls their constructors.
+RESULTS = {
+    *("RSETrace", "Trace", "Candidate", "Chunk", "DocumentTrace", "Exclusion", "Hit", "Piece"),
+    *("SideBySide", "FittedFloor", "ScoreFloor", "Comparison", "Report", "Trial", "Tuning"),
+    *("StoredDocument", "SyncResult", "CheckReport", "Adoption", "Gap", "ModelCitation", "Quote"),
+}
+# What comes first among the methods of a class.
+FIRST = [
+    f"{prefix}from_{suffix}"
+    for suffix in ("documents", "texts", "existing_index")
+    for prefix in ("", "a")
+]
+# A name in a docstring, in single backticks; a path of a page, in double ones.
+NAME = re.compile(r"(?<![`\[])`([A-Za-z]\w*(?:\.\w+)*)`(?![`\]])")
+PAGE_PATH = re.compile(r"``docs/([\w-]+)\.md(#[\w-]+)?``")
 # What a reader knows them as.
 SHOWN_AS = {
     "langchain_rse.ingest.source_documents.HeaderMaker": "langchain_rse.headers.DocumentHeaders",
@@ -38,11 +56,15 @@ class Public(griffe.Extension):
         for one in shown:
             if one.is_class:
                 self.take_members_of_bases(one)
+                arrange(one)
+        by_name = {one.name: one for one in shown}
         for one in shown:
             members = one.members.values() if one.is_class else ()
             for part in (one, *map(final, members)):
                 if part.name == "__init__" or not part.name.startswith("_"):
                     self.show_public_names(part)
+                    if part.docstring:
+                        part.docstring.value = with_links(part.docstring.value, one, by_name)
 
     def take_members_of_bases(self, cls: griffe.Class) -> None:
         """Give a class what it inherits from undocumented classes of the package.
@@ -121,6 +143,48 @@ class Public(griffe.Extension):
             return final(self.package[path.removeprefix(f"{PACKAGE}.")])
         except KeyError:
             return None
+
+
+def arrange(cls: griffe.Class) -> None:
+    """Hide the constructor that nobody calls, and put the methods that one starts with first."""
+    if cls.name in RESULTS:
+        cls.decorators = []  # for a class that is no dataclass, Griffe makes no constructor
+    for number, name in enumerate(FIRST):
+        if name in cls.members:
+            final(cls.members[name]).lineno = number
+
+
+def with_links(text: str, shown: griffe.Object, by_name: dict[str, griffe.Object]) -> str:
+    """A docstring whose names and pages are links.
+
+    Args:
+        text: The docstring.
+        shown: The class that it is in, whose members need no prefix.
+        by_name: The classes and functions of the reference.
+    """
+
+    def link_to_name(match: re.Match[str]) -> str:
+        first, _, member = match[1].rpartition(".")
+        found = by_name.get(match[1]) or by_name.get(first.rpartition(".")[2])
+        if found is None and (named := by_name.get(member)) and named.path == match[1]:
+            found = named
+        if found is None and not first and shown.is_class:
+            found = shown
+        if found is None:
+            return match[0]
+        if found.name != match[1].rpartition(".")[2]:
+            target = found.members.get(member) if found.is_class else None
+            if target is None or target.is_alias or not target.has_docstring:
+                return match[0]
+            return f"[`{match[1]}`][{found.path}.{member}]"
+        return f"[`{match[1]}`][{found.path}]"
+
+    def link_to_page(match: re.Match[str]) -> str:
+        page = DOCS / f"{match[1]}.md"
+        title = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        return f"[{title}](../{match[1]}.html{match[2] or ''})"
+
+    return PAGE_PATH.sub(link_to_page, NAME.sub(link_to_name, text))
 
 
 def public_value(value: Any) -> Any:  # noqa: ANN401

@@ -17,6 +17,7 @@ REFERENCE = {
         "ingest.syncing.SyncResult",
         "ingest.checking.CheckReport",
         "ingest.splitting.Splitter",
+        "ingest.splitting.Span",
         "embeddings.",
     ],
     "Docstores": [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from langchain_rse import RSERetriever
 from langchain_rse.config import PRESETS, RSEConfig
 
 PAGE = Path(__file__).parents[1] / "settings.md"
+PATH = re.compile(r"`docs/([\w-]+\.md)(#[\w-]+)?`")
 BEGIN, END = "<!-- settings:begin -->", "<!-- settings:end -->"
 
 STORES = (
@@ -19,11 +21,11 @@ STORES = (
     *("metadata_rules", "namespace"),
 )
 EVERYDAY = (
-    *("k", "max_context_length", "irrelevant_chunk_penalty", "reranker"),
+    *("k", "max_context_length", "irrelevant_chunk_penalty", "score_floor", "reranker"),
     "search_kwargs",
 )
 OCCASIONAL = (
-    *("fetch_k", "length_function", "include_header", "hybrid", "score_floor", "queries"),
+    *("fetch_k", "length_function", "include_header", "hybrid", "queries"),
     *("query_generator", "order", "on_missing", "duplicates", "candidates_only"),
 )
 EXPERT = ("config",)
@@ -107,7 +109,15 @@ def default_of(field: FieldInfo) -> str:
 def meaning_of(field: FieldInfo) -> str:
     """The description of a field in Markdown, in one line."""
     description = " ".join((field.description or "").split())
-    return description.replace("``", "`").replace("|", r"\|")
+    linked = PATH.sub(link_to_page, description.replace("``", "`"))
+    return linked.replace("|", r"\|")
+
+
+def link_to_page(path: re.Match[str]) -> str:
+    """A link to a page, by the title of the page."""
+    page = PAGE.with_name(path[1])
+    title = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+    return f"[{title}]({page.name}{path[2] or ''})"
 
 
 def main() -> None:

@@ -93,12 +93,19 @@ class ExistingIndex(BaseModel):
 
 
 class Gap(NamedTuple):
-    """A place in a document where the vector store has no text."""
+    """A place in a document where the vector store has no text.
+
+    Attributes:
+        doc_id: The id of the document.
+        after: The id of the vector before the gap; None at the beginning of the document.
+        before: The id of the vector after the gap.
+        length: The number of missing characters; None if unknown.
+    """
 
     doc_id: str
-    after: str | None  # id of the vector before the gap; None at the beginning of the document
-    before: str  # id of the vector after the gap
-    length: int | None  # number of missing characters; None if unknown
+    after: str | None
+    before: str
+    length: int | None
 
     def __str__(self) -> str:
         missing = "text" if self.length is None else f"{self.length} characters"

@@ -46,9 +46,14 @@ _FOLDS = 5
 
 
 class Trial(NamedTuple):
-    """A set of parameters, and the mean of the metric over questions and budgets."""
+    """A set of parameters and its score.
 
-    changes: Changes  # from the retriever's parameters
+    Attributes:
+        changes: The parameters that differ from the retriever's.
+        score: The mean of the metric over questions and budgets.
+    """
+
+    changes: Changes
     score: float
 
 

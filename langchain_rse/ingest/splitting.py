@@ -46,13 +46,21 @@ class Splitter(Protocol):
 
 
 class Span(NamedTuple):
-    """A chunk's range in its document and the text to embed for it."""
+    """A chunk's range in its document and the text to embed for it.
 
-    start: int  # position of the first character
-    end: int  # position after the last character, where the next span starts
-    embedded_text: str  # the splitter's chunk, including any overlap and `table_header`
-    metadata: Mapping[str, Any] = MappingProxyType({})  # such as the headings above the chunk
-    table_header: str = ""  # header row of a table that began in an earlier chunk
+    Attributes:
+        start: The position of the first character.
+        end: The position after the last character, where the next span starts.
+        embedded_text: The splitter's chunk, including any overlap and the ``table_header``.
+        metadata: Metadata of the chunk, such as the headings above it.
+        table_header: The header row of a table that began in an earlier chunk.
+    """
+
+    start: int
+    end: int
+    embedded_text: str
+    metadata: Mapping[str, Any] = MappingProxyType({})
+    table_header: str = ""
 
 
 def check_splitter(splitter: Any) -> Splitter:  # noqa: ANN401 - checked here

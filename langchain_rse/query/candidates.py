@@ -98,27 +98,49 @@ class Sources(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """The rank and score of a candidate in one search."""
+    """The rank and score of a candidate in one search.
 
-    rank: int  # from 0
+    Attributes:
+        rank: The rank, from 0.
+        score: The score as the store, index or reranker returned it; None without scores.
+    """
+
+    rank: int
     score: float | None
 
 
 class Candidate(NamedTuple):
-    """A chunk that was found for a query."""
+    """A chunk that was found for a query.
 
-    document: Document  # as the store or retriever returned it
+    Attributes:
+        document: The chunk as the store or retriever returned it.
+        doc_id: The id of its document.
+        key: The key of its document in the docstore.
+        version: The name of the document's version.
+        chunk_index: The number of the chunk in its document, from 0.
+        hits: Rank and score by search: ``"vectors"``, ``"full text"``, ``"reranker"``.
+        judgment: What a relevance filter wrote into the metadata, such as
+            ``relevance_explanation``.
+        relevance: The sum of the evidence, from 0 to 1.
+        evidence: The relevance that each search, and ``"words"``, added.
+        name_factor: Factor below 1 if the query names other documents. The evidence includes it.
+        words: The words of the query that were compared: without function words and words that
+            name a document.
+        query: The query that the relevance is for; with several queries, the best match.
+    """
+
+    document: Document
     doc_id: str
-    key: str  # of the document in the docstore
-    version: str  # name of the document's version
-    chunk_index: int  # number in the document
-    hits: dict[str, Hit]  # by the names of the searches that found it
-    judgment: Mapping[str, bool | str | None] = MappingProxyType({})  # see `judgment_of`
-    relevance: float = 0.0  # sum of the evidence
-    evidence: Mapping[str, float] = MappingProxyType({})  # relevance added by each witness
-    name_factor: float = 1.0  # below 1 if the query names other documents; part of all evidence
-    words: str = ""  # words of the query that were compared: content words that name no document
-    query: str = ""  # the query that this relevance is for; of several, the best match
+    key: str
+    version: str
+    chunk_index: int
+    hits: dict[str, Hit]
+    judgment: Mapping[str, bool | str | None] = MappingProxyType({})
+    relevance: float = 0.0
+    evidence: Mapping[str, float] = MappingProxyType({})
+    name_factor: float = 1.0
+    words: str = ""
+    query: str = ""
 
     @property
     def chunk_key(self) -> ChunkKey:
@@ -142,11 +164,17 @@ Candidates = Mapping[str, Sequence[Candidate]]
 
 
 class Exclusion(NamedTuple):
-    """A candidate that does not count, with the reason."""
+    """A candidate that does not count, with the reason.
+
+    Attributes:
+        candidate: The excluded candidate.
+        reason: Why it was excluded.
+        duplicate_of: For a duplicate, the id of the document with the same text.
+    """
 
     candidate: Candidate
     reason: Reason
-    duplicate_of: str | None = None  # id of the document with the same text
+    duplicate_of: str | None = None
 
 
 def all_candidates(candidates: Candidates) -> list[Candidate]:

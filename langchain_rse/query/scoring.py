@@ -43,18 +43,32 @@ class ScoredChunks(NamedTuple):
 
 @dataclass(frozen=True)
 class Chunk:
-    """A chunk with its scores and its outcome."""
+    """A chunk with its scores and its outcome.
 
-    layout: Layout | None  # of its document; None if it was not read
-    index: int  # number in the document
-    candidate: Candidate | None = None  # None if the search did not find this chunk
-    relevance: float = 0.0  # in [0, 1], with the document's weight; 0 if it is not a candidate
-    credited: float = 0.0  # relevance with neighbor credit, as used by the solver
+    Attributes:
+        layout: The chunks of its document; None if the query did not read them.
+        index: The number of the chunk in its document, from 0.
+        candidate: The candidate; None if the search did not find this chunk.
+        relevance: The relevance, from 0 to 1, with the document's weight; 0 for other chunks than
+            candidates.
+        credited: The relevance including neighbors, as used by the solver.
+        weight: The length of the chunk compared with the average chunk.
+        value: The contribution to its segment: weight * (credited - penalty).
+        record: The text, once read; None if it is missing from the docstore.
+        outcome: Whether it was returned, and why not.
+        duplicate_of: For a duplicate, the id of the document with the same text.
+    """
+
+    layout: Layout | None
+    index: int
+    candidate: Candidate | None = None
+    relevance: float = 0.0
+    credited: float = 0.0
     weight: float = 0.0
-    value: float = 0.0  # contribution to its segment: weight * (credited - penalty)
-    record: Document | None = None  # the text, once read; None if missing from the docstore
+    value: float = 0.0
+    record: Document | None = None
     outcome: Reason = Reason.NO_CANDIDATE
-    duplicate_of: str | None = None  # id of the document with the same text
+    duplicate_of: str | None = None
 
     @property
     def span(self) -> tuple[int, int] | None:

@@ -238,7 +238,10 @@ def new_database(url: str) -> str:
 
 @pytest.fixture
 def others(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The indexes that an example names: of the command line, LangChain, LlamaIndex, dsRAG."""
+    """What an example expects: questions, indexes of LangChain, LlamaIndex, dsRAG and others."""
+    if block.page.name == "evaluation.md":
+        shown = next(each for each in in_language("json") if each.page == block.page)
+        (folder / "questions.jsonl").write_text(shown.text, encoding="utf-8")
     if "my-index" in block.text:
         splitter = RecursiveCharacterTextSplitter(chunk_size=300, add_start_index=True)
         pages = [
@@ -297,6 +300,16 @@ def read_before(block: Block) -> list[Block]:
     ]
 
 
+def output_below(block: Block) -> str:
+    """The text that directly follows an example, which is what it prints."""
+    lines = block.page.read_text(encoding="utf-8").splitlines()
+    end = block.line + block.text.count("\n")  # the line of the closing fence
+    below = [each for each in BLOCKS if each.page == block.page and each.line == end + 3]
+    if not below or below[0].language != "text" or lines[end]:
+        return ""
+    return below[0].text
+
+
 @pytest.mark.usefixtures("folder", "services", "servers", "others")
 @pytest.mark.filterwarnings("ignore:.*langchain-community:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")
@@ -310,7 +323,9 @@ def test_an_example_runs_as_it_stands(block: Block, capsys: pytest.CaptureFixtur
         capsys.readouterr()
         lines = "\n" * (each.line - 1) + each.text  # so that errors name the page's line
         exec(compile(lines, str(each.page), "exec"), names)  # noqa: S102
-    assert bool(capsys.readouterr().out.strip()) == ("print(" in block.text)
+    printed = capsys.readouterr().out
+    assert bool(printed.strip()) == ("print(" in block.text)
+    assert output_below(block).rstrip() in printed
 
 
 @pytest.mark.usefixtures("folder")
