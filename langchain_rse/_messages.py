@@ -32,6 +32,13 @@ def problems_of(error: ValidationError, name: Callable[[int | str], str] = repr)
     return first_few(problems)
 
 
+def type_name(value: object) -> str:
+    """Name the type of a wrong value; for a class, say that an object of it is needed."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}: pass an object, {value.__name__}(...)"
+    return type(value).__name__
+
+
 # Collects the warnings of the function in this thread if its caller will issue them.
 _held: ContextVar[HeldWarnings | None] = ContextVar("held", default=None)
 

@@ -42,6 +42,7 @@ class ChunkBar:
             if self._bar is not None:
                 # The last documents may have had no chunks, and no document is being written.
                 self._bar.total = self._bar.n
+                self._bar.bar_format = _BAR
                 self._bar.set_postfix_str("", refresh=False)
 
     def expect(self, chunks: int, length: int) -> None:

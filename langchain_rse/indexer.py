@@ -16,6 +16,7 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 
+from langchain_rse._messages import type_name
 from langchain_rse._sync import Steps, arun, in_thread, run
 from langchain_rse.adopting import Adoption, ExistingIndex, adopt
 from langchain_rse.ingest.adding import AddOperation
@@ -91,7 +92,7 @@ class RSEIndexer:
     ) -> None:
         if not isinstance(vectorstore, VectorStore):
             raise TypeError(
-                f"vectorstore must be a LangChain VectorStore; got {type(vectorstore).__name__}"
+                f"vectorstore must be a LangChain VectorStore; got {type_name(vectorstore)}"
             )
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1; got {batch_size!r}")

@@ -22,7 +22,7 @@ from langchain_core.vectorstores import VectorStore
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 from typing_extensions import Self, override
 
-from langchain_rse._messages import warn
+from langchain_rse._messages import type_name, warn
 from langchain_rse._sync import Steps, arun, in_thread, run
 from langchain_rse.access import DocumentAccess, StoredDocument, document_access
 from langchain_rse.config import QuerySettings, RSEConfig, settings_of_call
@@ -157,11 +157,15 @@ class RSERetriever(QuerySettings, BaseRetriever):
 
     @model_validator(mode="before")
     @classmethod
-    def _check_docstore(cls, fields: Any) -> Any:  # noqa: ANN401 - anything may be given
-        """Explain what a missing docstore is for; other validators explain unknown names."""
+    def _check_stores(cls, fields: Any) -> Any:  # noqa: ANN401 - anything may be given
+        """Explain a missing docstore, unless another name is unknown, and a class as a store."""
         known = {*cls.model_fields, "rse_config", "filter"}
         if isinstance(fields, dict) and "docstore" not in fields and fields.keys() <= known:
             raise ValueError(_NO_DOCSTORE)
+        store = fields.get("vectorstore") if isinstance(fields, dict) else None
+        if isinstance(store, type):
+            message = f"vectorstore must be a LangChain VectorStore; got {type_name(store)}"
+            raise ValueError(message)  # noqa: TRY004 - pydantic reports no TypeError
         return fields
 
     @model_validator(mode="after")
@@ -295,7 +299,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
     ) -> Steps[SideBySide]:
         if other is not None and not isinstance(other, Runnable):
             raise TypeError(
-                f"other must be a retriever or another Runnable; got {type(other).__name__}"
+                f"other must be a retriever or another Runnable; got {type_name(other)}"
             )
         callbacks = (_check_run_config(config) or {}).get("callbacks")
         settings = settings_of_call(self, arguments)
@@ -677,14 +681,9 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 )
                 retriever.invoke("What drove the change in gross margin?")
         """
-        if isinstance(embedding, type):
-            name = embedding.__name__
-            raise TypeError(
-                f"embedding must be an object, but is the class {name}: pass {name}(...)"
-            )
         if not isinstance(embedding, Embeddings):
             raise TypeError(
-                f"embedding must be a LangChain Embeddings object; got {type(embedding).__name__}"
+                f"embedding must be a LangChain Embeddings object; got {type_name(embedding)}"
             )
         for name in ("vectorstore", "base_retriever", "docstore"):
             if name in settings:

@@ -1,5 +1,6 @@
 """``langchain-rse demo``: passages next to top-k chunks, on Python's language reference."""
 
+import shlex
 import sys
 import textwrap
 from collections.abc import Iterable
@@ -48,12 +49,13 @@ def demo(kb: Folder = Path("demo-kb")) -> None:
     _print_outline(f"Passages: {passages.answered:.0%} of the answer", passages)
 
     program = command_line()
+    folder = shlex.quote(str(kb))
     print_text("")
     print_text("Read both in full, or ask about something that the reference does not cover:")
     print_command(
-        f'{program} compare "{QUESTION}" --kb {kb} --max-context-length {MAX_CONTEXT_LENGTH}'
+        f'{program} compare "{QUESTION}" --kb {folder} --max-context-length {MAX_CONTEXT_LENGTH}'
     )
-    print_command(f'{program} query "{_OFF_TOPIC}" --kb {kb}')
+    print_command(f'{program} query "{_OFF_TOPIC}" --kb {folder}')
     print_text("Then use your own files:")
     print_command(f"{program} index PATH... --kb my-kb")
     print_command(f'{program} query "YOUR QUESTION" --kb my-kb')

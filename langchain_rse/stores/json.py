@@ -18,6 +18,7 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from typing_extensions import override
 
+from langchain_rse._messages import type_name
 from langchain_rse.errors import CorruptRecordError, FormatError, MetadataError
 from langchain_rse.stores.compare_and_set import DocStore, is_as_expected
 from langchain_rse.stores.file_errors import explained_file_errors
@@ -252,7 +253,7 @@ def as_docstore(store: DocStore | BaseStore[str, bytes]) -> DocStore:
     if not isinstance(store, BaseStore):
         raise TypeError(
             "docstore must be a LangChain BaseStore, for example "
-            f"SQLDocStore('sqlite:///chunks.db'); got {type(store).__name__}"
+            f"SQLDocStore('sqlite:///chunks.db'); got {type_name(store)}"
         )
     if _keeps_bytes(type(store)):
         return JSONDocStore(cast("BaseStore[str, bytes]", store))

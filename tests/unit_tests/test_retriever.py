@@ -196,6 +196,11 @@ def test_a_missing_docstore_is_explained() -> None:
     retriever: Any = RSERetriever
     with pytest.raises(ValueError, match=r"from_documents.*from_existing_index.*docstore="):
         retriever(vectorstore=InMemoryVectorStore(Angles()))
+    for store in ("vectorstore", "docstore"):
+        stores = {"vectorstore": InMemoryVectorStore(Angles()), "docstore": InMemoryStore()}
+        stores[store] = type(stores[store])
+        with pytest.raises(ValueError, match=f"{store} must be .* got the class InMemory"):
+            retriever(**stores)
     with pytest.raises(ValueError, match="did you mean docstore"):
         retriever(vectorstore=InMemoryVectorStore(Angles()), doc_store=InMemoryStore())
 

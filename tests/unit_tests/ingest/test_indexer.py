@@ -652,8 +652,9 @@ def shown(capsys: pytest.CaptureFixture[str]) -> list[Shown]:
     """What the bar showed so far, from the first document on."""
     captured = capsys.readouterr()
     assert captured.out == ""
-    states = re.findall(r"(\d+)(?:/(\d+) | chunks )\[[^\]]*chunks/s(?:, ([^\]]*))?\]", captured.err)
-    return [Shown(int(done), int(total) if total else None, name) for done, total, name in states]
+    states = re.findall(r"(\d+)(?:/(\d+) | chunks )\[[\d:<?]+(?:, ([^\]]*))?\]", captured.err)
+    seen = [Shown(int(done), int(total) if total else None, name) for done, total, name in states]
+    return list(itertools.dropwhile(lambda state: not state.name, seen))
 
 
 def test_progress_is_shown_by_chunk(stores: Stores, capsys: pytest.CaptureFixture[str]) -> None:
