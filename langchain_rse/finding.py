@@ -91,7 +91,7 @@ class Finder:
         self._lock = threading.Lock()
         self._docstore: DocStore | None = None
         self._texts: dict[str, _Text] = {}  # by names of versions: "{document}/{version}"
-        self._manifests: dict[str, Manifest] = {}  # by keys of documents, as read last
+        self._manifests: dict[str, Manifest] = {}  # in which these versions are current
 
     def find(
         self,
@@ -154,8 +154,8 @@ class Finder:
                 self._docstore, self._texts, self._manifests = docstore, {}, {}
             for name in self._texts.keys() - names:
                 del self._texts[name]
-            for key in self._manifests.keys() - set(map(_document_of, names)):
-                del self._manifests[key]
+            for name in self._manifests.keys() - names:
+                del self._manifests[name]
 
             missing: dict[str, list[str]] = {name: [] for name in names - self._texts.keys()}
             for key in keys if missing else ():
@@ -179,22 +179,21 @@ class Finder:
 
         ``stored`` has the names of all versions.
         """
-        known = {key: _name_of(manifest) for key, manifest in self._manifests.items()}
-        versions = Counter(map(_document_of, stored))
-        unknown: dict[str, None] = {}  # keys of documents
-        for name in names:
-            key = _document_of(name)
-            if len(names) <= _MOST_CHECKED or known.get(key) != name or versions[key] > 1:
-                unknown[key] = None
-        manifests = {**self._manifests, **dict.fromkeys(unknown)}
+        known: dict[str, Manifest] = {}
+        if len(names) > _MOST_CHECKED:
+            versions = Counter(map(_document_of, stored))
+            for name in names:
+                if name in self._manifests and versions[_document_of(name)] == 1:
+                    known[name] = self._manifests[name]
+        unknown = dict.fromkeys(_document_of(name) for name in names if name not in known)
         for manifest in manifests_at(access.docstore, list(map(manifest_key, unknown))):
-            manifests[manifest.key] = self._manifests[manifest.key] = manifest
-        current: dict[str, Manifest] = {}
-        for name in names:
-            manifest = manifests[_document_of(name)]
-            if manifest is not None and _name_of(manifest) == name and access.may_read(manifest):
-                current[name] = manifest
-        return current
+            if manifest.current is not None:
+                known[f"{manifest.key}/{manifest.current.name}"] = manifest
+        with self._lock:
+            self._manifests |= known
+        return {
+            name: known[name] for name in names if name in known and access.may_read(known[name])
+        }
 
 
 def read_section(access: DocumentAccess, manifest: Manifest, title: str) -> Section:
@@ -241,11 +240,6 @@ def _listed(sections: Sequence[Section]) -> str:
 def _document_of(name: str) -> str:
     """The key of the document that a version is of."""
     return name.partition("/")[0]
-
-
-def _name_of(manifest: Manifest) -> str:
-    """The name of a document's current version, as keys begin with it; empty if it has none."""
-    return f"{manifest.key}/{manifest.current.name}" if manifest.current else ""
 
 
 def _read(docstore: DocStore, chunks: Mapping[str, Iterable[str]]) -> Iterator[tuple[str, _Text]]:

@@ -21,6 +21,7 @@ _MOST_INSTRUCTIONS = 4_000
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LAST_WITH_CASE = 0x20000
 _SPACES = [code for code in range(0x3001) if chr(code).isspace()]
+_TO_SPACES = dict.fromkeys(_SPACES, " ")
 
 
 class Pattern:
@@ -128,6 +129,11 @@ def _simple_foldings() -> dict[str, str]:
 
 def _collapse(text: str) -> str:
     """The text with a space in place of each run of white space."""
+    if text.isascii():  # several times faster
+        text = text.translate(_TO_SPACES)
+        while "  " in text:
+            text = text.replace("  ", " ")
+        return text
     words = text.split()
     if text[:1].isspace():
         words.insert(0, "")
