@@ -398,9 +398,7 @@ class ReadOnly(InMemoryByteStore):
 @fakes.both_ways
 def test_a_read_only_folder(way: Way) -> None:
     index = Index(ReadOnly(), way)
-    advice = (
-        r"denied \(docstore cannot be read or written to; allow this user .*/kb/chunks/manifest"
-    )
+    advice = r"denied \(docstore cannot be read or written; give this user .*/kb/chunks/manifest"
     with pytest.raises(PermissionError, match=advice):
         index.add("otters")
     store = as_docstore(ReadOnly())

@@ -749,7 +749,7 @@ def test_a_vector_store_that_ignores_ids_is_refused(
 
     vectorstore = Headstrong(fakes.BagOfWords())
     docstore = SQLDocStore("sqlite://")
-    with pytest.raises(ValueError, match="Headstrong did not keep the ids"):
+    with pytest.raises(ValueError, match="Headstrong did not keep the given ids"):
         way.add(RSEIndexer(vectorstore, docstore), [Document("some text", id="a")])
     retriever = RSERetriever(vectorstore=vectorstore, docstore=docstore, config=EVERYTHING)
     assert way.invoke(retriever, "text") == []
