@@ -174,6 +174,7 @@ def _compile(expression: str, *, match_case: bool) -> Any:  # noqa: ANN401 - of 
     except re2.error as error:
         [problem] = error.args
         reason = problem.decode(errors="replace") if isinstance(problem, bytes) else problem
+        reason = reason.replace("(?m)", "", 1)
         raise ValueError(f"the regular expression {expression!r} is wrong: {reason}") from error
     if compiled.programsize > _MOST_INSTRUCTIONS:
         raise ValueError(

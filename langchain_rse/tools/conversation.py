@@ -11,7 +11,7 @@ from langchain_core.stores import BaseStore
 from langchain_rse.access import read_passage
 from langchain_rse.stores.records import DOC_ID, RELEVANCE_SCORE, SEGMENT
 from langchain_rse.tools.passages import format_passages, search_result_blocks, text_of_blocks
-from langchain_rse.tools.places import NUMBER
+from langchain_rse.tools.places import LINE, NUMBER
 
 # Identify the artifacts of this package; other tools have other artifacts.
 _FIELDS_OF_PASSAGES = {NUMBER, "version", "chunk_start", "chunk_end"}
@@ -70,6 +70,8 @@ def passages_in(message: object) -> Iterator[VisiblePassage]:
             [part] = search_result_blocks([segment])
             text = text_of_blocks([part])
         indexes = range(rse["chunk_start"], rse["chunk_end"])
+        if LINE in rse:
+            indexes = range(0)  # of its chunk, the model has seen a line
         chunks = [VisibleChunk(metadata[DOC_ID], rse["version"], index) for index in indexes]
         yield VisiblePassage(
             number=rse[NUMBER],
