@@ -35,7 +35,7 @@ from langchain_rse.text.ranges import format_range
 
 _MOST_CACHED = 100_000_000  # characters
 _BATCH = 500
-# Up to so many documents with matches, their manifests are read anew in each call.
+# The most matching documents whose manifests are read again in each call.
 _MOST_CHECKED = 1_000
 _AROUND = 300  # the most characters of its lines on each side of a match
 _MOST_TITLES = 5  # in a message
@@ -45,14 +45,15 @@ _SPANS = spans_key("", "", 0)[1:]  # the end of a key that each version with tex
 class Match(NamedTuple):
     """A place where a pattern occurs.
 
-    ``access.passage(match.manifest, *match.around, match.version)`` reads the lines around it.
+    ``access.passage(match.manifest, *match.around, match.version)`` reads the lines around it, or
+    raises a MissingRecordError if the document was replaced, or its adopted index changed.
     """
 
     manifest: Manifest  # of its document
     start: int  # its first character in the document's text
     end: int  # the character after its last one
-    line: int  # the number of its first line, from 1; of an adopted document, of known lines
-    around: tuple[int, int]  # the characters of its lines, those far from it excluded
+    line: int  # the number of its first line, from 1; lines that are not stored do not count
+    around: tuple[int, int]  # the characters of its lines; of long lines, those near it
 
     @property
     def doc_id(self) -> str:
@@ -61,12 +62,12 @@ class Match(NamedTuple):
 
     @property
     def version(self) -> str:
-        """The version of the document in which characters are counted."""
+        """The version of the document that has these characters."""
         return self.manifest.current.name if self.manifest.current else ""
 
 
 class MatchPage(NamedTuple):
-    """Some of the matches: by the ids of their documents, then by their places."""
+    """Some of the matches, in the order of their documents' ids, then of the text."""
 
     total: int  # of all pages
     documents: int  # with a match, on all pages
@@ -79,8 +80,8 @@ class Finder:
     Keep one for all calls: texts are read once, and kept in memory up to 100 million characters.
     A version of a document never changes, so the keys of the docstore tell which texts are new.
 
-    Documents that are only white space are not searched. A match never contains text that is not
-    stored. If more than 1,000 documents match, one may count whose deletion has only begun.
+    Documents that are only white space are not searched, and matches do not cross gaps of adopted
+    documents. If more than 1,000 documents match, documents that are just being deleted may count.
 
     Args:
         get_access: Gives access to the documents, such as `RSERetriever.document_access`.
@@ -91,7 +92,7 @@ class Finder:
         self._lock = threading.Lock()
         self._docstore: DocStore | None = None
         self._texts: dict[str, _Text] = {}  # by names of versions: "{document}/{version}"
-        self._manifests: dict[str, Manifest] = {}  # in which these versions are current
+        self._manifests: dict[str, Manifest] = {}  # of these versions, when they were current
 
     def find(
         self,
@@ -111,15 +112,21 @@ class Finder:
             raise ValueError(f"offset and limit must be at least 0; got {offset} and {limit}")
         for condition in filters:
             if fields_of(condition) is None:
-                raise ValueError(f"filter must be a dict of fields and values; got {condition!r}")
+                raise ValueError(
+                    f"filter must be a dict of fields and values; got {condition!r:.200}"
+                )
         access = self._get_access()
         access = replace(access, filters=[*access.filters, *filters])
         texts, others = self._load(access.docstore)
         counts: dict[str, int] = {}  # by names of versions
-        for batch in batches(texts.items(), _BATCH):
+        for batch in batches(
+            itertools.chain(texts.items(), _read(access.docstore, others)), _BATCH
+        ):
             run(pause(0))  # a call in a thread ends here if its caller was cancelled
-            counts |= _count(pattern, batch)
-        counts |= _count(pattern, _read(access.docstore, others))
+            for name, text in batch:
+                count = sum(pattern.count(part) for _, part in text.runs)
+                if count:
+                    counts[name] = count
         manifests = self._current_manifests(access, list(counts), texts.keys() | others.keys())
 
         matches: list[Match] = []
@@ -145,7 +152,7 @@ class Finder:
         return await in_thread(self.find, pattern, filters=filters, offset=offset, limit=limit)
 
     def _load(self, docstore: DocStore) -> tuple[dict[str, _Text], dict[str, list[str]]]:
-        """The texts of all versions, but for some the keys of their chunks: these are not kept."""
+        """The texts that are kept, and the keys of the chunks of all others, by versions."""
         with self._lock:
             keys = list_keys(docstore, "")
             refuse_namespaces(NAMESPACES in keys)
@@ -157,7 +164,9 @@ class Finder:
             for name in self._manifests.keys() - names:
                 del self._manifests[name]
 
-            missing: dict[str, list[str]] = {name: [] for name in names - self._texts.keys()}
+            missing: dict[str, list[str]] = {
+                name: [] for name in sorted(names - self._texts.keys())
+            }
             for key in keys if missing else ():
                 name, _, number = key.rpartition("/")
                 if name in missing and number.isdecimal():
@@ -205,8 +214,9 @@ def read_section(access: DocumentAccess, manifest: Manifest, title: str) -> Sect
         MissingRecordError: If there is no such section, or text of the document is not stored.
         ValueError: If several sections have this title, or this part of a title.
     """
+    text = access.passage(manifest, 0, manifest.length).page_content
     wanted = _comparable(title)
-    titled = [(_comparable(each.title), each) for each in outline(_text_of(access, manifest))]
+    titled = [(_comparable(each.title), each) for each in outline(text)]
     found = [section for name, section in titled if name == wanted]
     if not found and wanted:
         found = [section for name, section in titled if wanted in name]
@@ -219,10 +229,6 @@ def read_section(access: DocumentAccess, manifest: Manifest, title: str) -> Sect
     nearest = [titled[number][1] for _, _, number in near]
     hint = f"; the nearest are {_listed(nearest)}" if nearest else ", and no headings"
     raise MissingRecordError(f"{shown} no section {title!r:.200}{hint}")
-
-
-def _text_of(access: DocumentAccess, manifest: Manifest) -> str:
-    return access.passage(manifest, 0, manifest.length).page_content
 
 
 def _comparable(title: str) -> str:
@@ -251,18 +257,17 @@ def _read(docstore: DocStore, chunks: Mapping[str, Iterable[str]]) -> Iterator[t
 def _read_chunks(
     docstore: DocStore, chunks: Mapping[str, Iterable[str]]
 ) -> Iterator[tuple[str, Record]]:
-    """Read chunks in the order of the text, each with the name of its version."""
-    keys = ((name, key) for name in chunks for key in sorted(chunks[name], key=_number_of))
+    """Read chunks in the order of their numbers, each with the name of its version."""
+    keys = (
+        (name, key)
+        for name in chunks
+        for key in sorted(chunks[name], key=lambda key: (len(key), key))
+    )
     for batch in batches(keys, _BATCH):
-        run(pause(0))  # a call in a thread ends here if its caller was cancelled
+        run(pause(0))  # as in `Finder.find`
         records = read_records(docstore, [key for _, key in batch])
         for name, key in batch:
             yield name, records[key]
-
-
-def _number_of(key: str) -> int:
-    """The number of a chunk, by its key."""
-    return int(key.rpartition("/")[2])
 
 
 class _Text(NamedTuple):
@@ -299,12 +304,6 @@ def _join(records: Iterable[Record]) -> _Text:
         runs[-1][1].append(record.page_content)
         last_end = end
     return _Text([(start, "".join(parts)) for start, parts in runs], is_damaged)
-
-
-def _count(pattern: Pattern, texts: Iterable[tuple[str, _Text]]) -> dict[str, int]:
-    """The number of matches in each text that has one."""
-    counts = {name: sum(pattern.count(part) for _, part in text.runs) for name, text in texts}
-    return {name: count for name, count in counts.items() if count}
 
 
 def _find(pattern: Pattern, text: _Text, manifest: Manifest) -> Iterator[Match]:

@@ -149,7 +149,7 @@ def ids(page: MatchPage) -> list[str]:
 @fakes.both_ways
 def test_what_may_not_be_read_is_not_found(way: Way) -> None:
     retriever = make_retriever({})
-    finder = Finder(lambda: retriever.document_access())
+    finder = Finder(lambda: retriever.document_access())  # noqa: PLW0108 - it is replaced
 
     def find(text: str, **arguments: Any) -> list[str]:
         return ids(way.call(finder.find, finder.afind, Pattern(text), **arguments))

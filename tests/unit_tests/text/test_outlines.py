@@ -13,7 +13,8 @@ from markdown_it import MarkdownIt
 
 from langchain_rse.text.outlines import Section, outline
 
-WORDS = "alpha Beta gamma delta's C# naïve 3D x=1 _under_ **bold** `code` Größe".split()
+WORDS = ["alpha", "Beta", "gamma", "delta's"]
+MORE_WORDS = [*WORDS, "C#", "naïve", "3D", "x=1", "_under_", "**bold**", "`code`", "Größe"]
 
 
 class Expected(NamedTuple):
@@ -32,11 +33,11 @@ def with_ends(expected: list[Expected], length: int) -> list[Section]:
 
 
 def random_title(chance: random.Random) -> str:
-    return " ".join([chance.choice("Some Other Words".split()), *chance.choices(WORDS, k=3)])
+    return " ".join([chance.choice(["Some", "Other", "Words"]), *chance.choices(MORE_WORDS, k=3)])
 
 
 def paragraph(chance: random.Random) -> str:
-    lines = [" ".join(chance.choices(WORDS[:4], k=6)) + "." for _ in range(chance.randint(1, 3))]
+    lines = [" ".join(chance.choices(WORDS, k=6)) + "." for _ in range(chance.randint(1, 3))]
     return "\n".join(lines)
 
 
@@ -81,7 +82,7 @@ def restructured(chance: random.Random) -> str:
     level = 0
     for number in range(chance.randint(2, 12)):
         level = chance.randint(0, min(level + 1, 3)) if number else 0
-        name = f"Topic {number} {' '.join(chance.choices(WORDS[:4], k=2))}"
+        name = f"Topic {number} {' '.join(chance.choices(WORDS, k=2))}"
         line = marks[level] * (len(name) + chance.randint(0, 3))
         over = f"{line}\n" if is_overlined and level == 0 else ""
         blocks += [f"{over}{name}\n{line}", paragraph(chance)]
@@ -115,7 +116,7 @@ def numbered(chance: random.Random) -> tuple[str, list[Expected]]:
         numbers = [*numbers, 0][:depth]
         numbers[-1] += 1
         name = ".".join(map(str, numbers)) + ("." if depth == 1 else "")
-        name += f" Title {' '.join(chance.choices(WORDS[:4], k=2))}"
+        name += f" Title {' '.join(chance.choices(WORDS, k=2))}"
         expected.append(Expected(name, depth, len(text)))
         text += f"{name}\n\n{paragraph(chance)}\n\n"
     return text, expected

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import builtins
 import re
 import sys
 import time
-from typing import Any
 
 import pytest
 from hypothesis import assume, given
@@ -14,7 +12,7 @@ from hypothesis import strategies as st
 
 from langchain_rse.text.patterns import MOST_OF_PATTERN, Pattern, find_matches, fold
 
-ALPHABET = "abAB  \n\t\u2003éÉßẞİſ\u0301\ud800"
+ALPHABET = "abAB  \n\t\u2003éÉßẞİ\u017f\u0301\ud800"
 TEXTS = st.text(alphabet=ALPHABET, max_size=40)
 
 
@@ -52,8 +50,9 @@ PIECES = ["a", "b", "é", ".", "a*", "(?:ab|b)", "[ab]+", "^", "$", "\n", r"\n",
 
 @given(pieces=st.lists(st.sampled_from(PIECES), min_size=1, max_size=4), text=TEXTS)
 def test_an_expression_finds_what_python_finds(pieces: list[str], text: str) -> None:
-    text = text.replace("\ud800", "").replace("ß", "s").replace("ẞ", "s").replace("ſ", "s")
-    expected = [match.span() for match in re.finditer("".join(pieces), text, re.M | re.I)]
+    text = text.replace("\ud800", "").replace("ß", "s").replace("ẞ", "s")
+    python_pattern = re.compile("".join(pieces), re.MULTILINE | re.IGNORECASE)
+    expected = [match.span() for match in python_pattern.finditer(text)]
     assume(all(start < end for start, end in expected))  # empty ones do not count
     assert spans(Pattern("".join(pieces), regex=True), text) == expected
 
@@ -132,12 +131,6 @@ def test_what_cannot_be_a_pattern(text: str, regex: bool, message: str) -> None:
 
 
 def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    load = builtins.__import__
-
-    def without_re2(name: str, *args: Any) -> Any:
-        return load(name, *args)
-
-    monkeypatch.setattr(builtins, "__import__", without_re2)
     monkeypatch.setitem(sys.modules, "re2", None)
     with pytest.raises(ImportError, match=r"needs google-re2: pip install 'langchain-rse\[regex\]"):
         Pattern("a", regex=True)
