@@ -1,4 +1,4 @@
-"""Find: where a pattern occurs in all documents that may be read, and sections by their titles."""
+"""Find: where a pattern occurs in all documents that may be read; and documents by name."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from langchain_rse.access import DocumentAccess
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.query.filters import fields_of
 from langchain_rse.stores.compare_and_set import DocStore, Record, list_keys, read_records
+from langchain_rse.stores.document_names import find_document, names_of
 from langchain_rse.stores.layouts import manifests_at
 from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.records import (
@@ -117,7 +119,9 @@ class Finder:
                 )
         access = self._get_access()
         access = replace(access, filters=[*access.filters, *filters])
-        texts, others = self._load(access.docstore)
+        with self._lock:
+            keys, names = self._list(access.docstore)
+            texts, others = self._load(access.docstore, keys, names)
         counts: dict[str, int] = {}  # by names of versions
         for batch in batches(
             itertools.chain(texts.items(), _read(access.docstore, others)), _BATCH
@@ -127,7 +131,7 @@ class Finder:
                 count = sum(pattern.count(part) for _, part in text.runs)
                 if count:
                     counts[name] = count
-        manifests = self._current_manifests(access, list(counts), texts.keys() | others.keys())
+        manifests = self._current_manifests(access, list(counts), names)
 
         matches: list[Match] = []
         first = 0  # the number of a document's first match
@@ -151,35 +155,58 @@ class Finder:
         """Like `find`, async."""
         return await in_thread(self.find, pattern, filters=filters, offset=offset, limit=limit)
 
-    def _load(self, docstore: DocStore) -> tuple[dict[str, _Text], dict[str, list[str]]]:
-        """The texts that are kept, and the keys of the chunks of all others, by versions."""
+    def manifests(self) -> list[Manifest]:
+        """The manifests of all documents that may be read, ordered by id; each is read once."""
+        access = self._get_access()
         with self._lock:
-            keys = list_keys(docstore, "")
-            refuse_namespaces(NAMESPACES in keys)
-            names = {key.removesuffix(_SPANS) for key in keys if key.endswith(_SPANS)}
-            if docstore is not self._docstore:
-                self._docstore, self._texts, self._manifests = docstore, {}, {}
-            for name in self._texts.keys() - names:
-                del self._texts[name]
-            for name in self._manifests.keys() - names:
-                del self._manifests[name]
+            keys, names = self._list(access.docstore)
+        known = self._known_manifests(names, names)
+        keys_known = {manifest_key(manifest.key) for manifest in known.values()}
+        prefix = manifest_key("")
+        unknown = [key for key in keys if key.startswith(prefix) and key not in keys_known]
+        read = [each for each in manifests_at(access.docstore, unknown) if each.current is not None]
+        self._remember(read)
+        readable = [each for each in [*known.values(), *read] if access.may_read(each)]
+        return sorted(readable, key=lambda manifest: manifest.doc_id)
 
-            missing: dict[str, list[str]] = {
-                name: [] for name in sorted(names - self._texts.keys())
-            }
-            for key in keys if missing else ():
-                name, _, number = key.rpartition("/")
-                if name in missing and number.isdecimal():
-                    missing[name].append(key)
-            room = _MOST_CACHED - sum(text.length for text in self._texts.values())
-            for name, text in _read(docstore, missing):
-                room -= text.length
-                if room < 0:
-                    break
-                if not text.is_damaged:  # else it may be repaired
-                    self._texts[name] = text
-            others = {name: missing[name] for name in missing.keys() - self._texts.keys()}
-            return dict(self._texts), others
+    def document(self, name: str) -> Manifest:
+        """The manifest of a document by its id, source or file name, see `DocumentAccess.find`."""
+        access = self._get_access()
+        with suppress(MissingRecordError):
+            return access.manifest(name)
+        return access.manifest(find_document(name, names_of(self.manifests())))
+
+    def _list(self, docstore: DocStore) -> tuple[list[str], set[str]]:
+        """List all keys and the names of versions with text, and forget other versions."""
+        keys = list_keys(docstore, "")
+        refuse_namespaces(NAMESPACES in keys)
+        names = {key.removesuffix(_SPANS) for key in keys if key.endswith(_SPANS)}
+        if docstore is not self._docstore:
+            self._docstore, self._texts, self._manifests = docstore, {}, {}
+        for name in self._texts.keys() - names:
+            del self._texts[name]
+        for name in self._manifests.keys() - names:
+            del self._manifests[name]
+        return keys, names
+
+    def _load(
+        self, docstore: DocStore, keys: Sequence[str], names: AbstractSet[str]
+    ) -> tuple[dict[str, _Text], dict[str, list[str]]]:
+        """The texts that are kept, and the keys of the chunks of all others, by versions."""
+        missing: dict[str, list[str]] = {name: [] for name in sorted(names - self._texts.keys())}
+        for key in keys if missing else ():
+            name, _, number = key.rpartition("/")
+            if name in missing and number.isdecimal():
+                missing[name].append(key)
+        room = _MOST_CACHED - sum(text.length for text in self._texts.values())
+        for name, text in _read(docstore, missing):
+            room -= text.length
+            if room < 0:
+                break
+            if not text.is_damaged:  # else it may be repaired
+                self._texts[name] = text
+        others = {name: missing[name] for name in missing.keys() - self._texts.keys()}
+        return dict(self._texts), others
 
     def _current_manifests(
         self, access: DocumentAccess, names: Sequence[str], stored: AbstractSet[str]
@@ -188,21 +215,35 @@ class Finder:
 
         ``stored`` has the names of all versions.
         """
-        known: dict[str, Manifest] = {}
-        if len(names) > _MOST_CHECKED:
-            versions = Counter(map(_document_of, stored))
-            for name in names:
-                if name in self._manifests and versions[_document_of(name)] == 1:
-                    known[name] = self._manifests[name]
+        known = self._known_manifests(names, stored) if len(names) > _MOST_CHECKED else {}
         unknown = dict.fromkeys(_document_of(name) for name in names if name not in known)
-        for manifest in manifests_at(access.docstore, list(map(manifest_key, unknown))):
-            if manifest.current is not None:
-                known[f"{manifest.key}/{manifest.current.name}"] = manifest
-        with self._lock:
-            self._manifests |= known
+        known |= self._remember(manifests_at(access.docstore, list(map(manifest_key, unknown))))
         return {
             name: known[name] for name in names if name in known and access.may_read(known[name])
         }
+
+    def _known_manifests(
+        self, names: Iterable[str], stored: AbstractSet[str]
+    ) -> dict[str, Manifest]:
+        """The manifests that were read before, of documents with one version, by its name."""
+        versions = Counter(map(_document_of, stored))
+        with self._lock:
+            return {
+                name: self._manifests[name]
+                for name in names
+                if name in self._manifests and versions[_document_of(name)] == 1
+            }
+
+    def _remember(self, manifests: Iterable[Manifest]) -> dict[str, Manifest]:
+        """Keep manifests, and return them by the names of their current versions."""
+        by_name = {
+            f"{manifest.key}/{manifest.current.name}": manifest
+            for manifest in manifests
+            if manifest.current is not None
+        }
+        with self._lock:
+            self._manifests |= by_name
+        return by_name
 
 
 def read_section(access: DocumentAccess, manifest: Manifest, title: str) -> Section:

@@ -170,7 +170,7 @@ def test_what_may_not_be_read_is_not_found(way: Way) -> None:
         with pytest.raises(ValueError, match="offset and limit must be at least 0"):
             find("word", **bad)
     retriever = retriever.model_copy(update={"search_kwargs": {"filter": lambda _: True}})
-    with pytest.raises(ValueError, match="cannot be applied to a document as a whole"):
+    with pytest.raises(ValueError, match="cannot be applied to a whole document"):
         find("word")
 
 
@@ -243,8 +243,32 @@ def test_unreadable_documents_are_excluded_with_a_warning() -> None:
     docstore.store[key] = record  # it was repaired
     assert finder.find(Pattern("word")).total == 3
     docstore.store[f"manifest/{b.key}"] = b"{}"
-    with pytest.warns(UserWarning, match="1 document of the docstore cannot be read"):
+    with pytest.warns(UserWarning, match="excluded 1 document of the docstore"):
         assert ids(finder.find(Pattern("word"))) == ["a"]
+
+
+def test_manifests_are_read_once_until_a_document_changes() -> None:
+    watched = fakes.WatchedDocStore(InMemoryByteStore(), fakes.Writes())
+    retriever = make_retriever(
+        {f"/docs/{n}.md": f"word{n} 0\n" for n in range(9)}, docstore=watched
+    )
+    with pytest.warns(UserWarning, match="white space"):
+        retriever.add_documents([Document(" ", id="/docs/blank.md")])
+    finder = Finder(retriever.document_access)
+
+    def reads(name: str) -> set[str]:
+        watched.reads.clear()
+        assert finder.document(name).doc_id == f"/docs/{name}"
+        keys = [key for keys in watched.reads for key in keys if key.startswith("manifest/")]
+        return set(keys)
+
+    assert len(reads("3.md")) == 11  # all, and the key of a document with the id "3.md"
+    assert len(reads("4.md")) == 3  # also the document without text
+    retriever.add_documents([Document("new 0\n", id="/docs/4.md")])
+    assert len(reads("5.md")) == 4
+    retriever.indexer.delete(["/docs/5.md"])
+    assert [each.doc_id for each in finder.manifests()] == [each.doc_id for each in retriever.documents()]
+    assert finder.document("blank.md").length == 1
 
 
 def test_matches_never_cross_a_gap() -> None:
