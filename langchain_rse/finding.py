@@ -126,7 +126,9 @@ class Finder:
         for batch in batches(
             itertools.chain(texts.items(), _read(access.docstore, others)), _BATCH
         ):
-            run(pause(0))  # a call in a thread ends here if its caller was cancelled
+            # A call in a thread ends here if its caller was cancelled. It waits for the event loop,
+            # so it may not hold the lock.
+            run(pause(0))
             for name, text in batch:
                 count = sum(pattern.count(part) for _, part in text.runs)
                 if count:
@@ -305,7 +307,6 @@ def _read_chunks(
         for key in sorted(chunks[name], key=lambda key: (len(key), key))
     )
     for batch in batches(keys, _BATCH):
-        run(pause(0))  # as in `Finder.find`
         records = read_records(docstore, [key for _, key in batch])
         for name, key in batch:
             yield name, records[key]
