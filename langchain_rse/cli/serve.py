@@ -75,7 +75,7 @@ def serve_mcp(
     tools: Annotated[
         Tools,
         typer.Option(
-            help="passages: search, read_around, list_documents. connector: search and fetch, as "
+            help="passages: search, find, outline and read. connector: search and fetch, as "
             "ChatGPT and deep research require."
         ),
     ] = Tools.PASSAGES,

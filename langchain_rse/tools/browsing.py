@@ -1,6 +1,8 @@
 """Tools with which an agent finds words, looks at outlines, and reads on."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +13,10 @@ from pydantic import BaseModel, create_model
 from langchain_rse._sync import in_thread
 from langchain_rse.access import DocumentAccess
 from langchain_rse.errors import MissingRecordError, RSEError
-from langchain_rse.finding import Finder, read_section
+from langchain_rse.finding import Finder, Match, read_section
 from langchain_rse.retriever import RSERetriever
-from langchain_rse.stores.records import END_INDEX, SEGMENT, Manifest
+from langchain_rse.stores.document_names import source_of
+from langchain_rse.stores.records import DOC_ID, END_INDEX, SEGMENT, Manifest
 from langchain_rse.text.outlines import outline
 from langchain_rse.text.pages import pages_of
 from langchain_rse.text.patterns import Pattern
@@ -27,10 +30,11 @@ from langchain_rse.tools.asked_filters import (
     conditions_of,
     filter_argument,
 )
-from langchain_rse.tools.catalog import BROWSING_TOOLS, MAX_READ_LENGTH
+from langchain_rse.tools.catalog import BROWSING_TOOLS, DEFAULT_K, MAX_READ_LENGTH
 from langchain_rse.tools.passages import format_passages, name_shown, number_passages, quote_lines
-from langchain_rse.tools.places import LINE
+from langchain_rse.tools.places import LINE, name_in
 from langchain_rse.tools.search import (
+    MIN_DISTANCE,
     ToolLimit,
     answer_limit,
     create_rse_tool,
@@ -39,7 +43,7 @@ from langchain_rse.tools.search import (
     runtime_type,
 )
 
-_MAX_MATCHES = 20  # of an answer; also the passage numbers that a parallel call may use
+_MAX_MATCHES = MIN_DISTANCE  # of an answer: a passage for each, or fewer
 _MAX_LISTED = 200
 
 Answer = tuple[str, list[Document]]
@@ -75,6 +79,8 @@ def create_rse_tools(
         ValueError: See `create_rse_tool`.
         TypeError: If ``filter_fields`` is a string.
     """
+    if k is None:
+        k = retriever.k or DEFAULT_K
     search = create_rse_tool(
         retriever,
         name="search",
@@ -87,17 +93,19 @@ def create_rse_tools(
     browser = Browser(retriever, answer_limit(retriever, max_context_length, length_function))
     tools: list[BaseTool] = [search]
     for name in BROWSING_TOOLS:
-        tools.append(_make_tool(name, browser, filter_fields if name == "find" else ()))
+        tools.append(_make_tool(name, browser, k, filter_fields if name == "find" else ()))
     return tools
 
 
-def _make_tool(name: str, browser: "Browser", filter_fields: FilterFields) -> StructuredTool:
+def _make_tool(
+    name: str, browser: "Browser", k: int, filter_fields: FilterFields
+) -> StructuredTool:
     entry = BROWSING_TOOLS[name]
     arguments: dict[str, Any] = {**entry.arguments, "runtime": (runtime_type(), None)}
     if filter_fields:
         arguments["filter"] = filter_argument(filter_fields)
     schema: type[BaseModel] = create_model(name.title(), __config__=STRICT, **arguments)
-    tool = _BrowsingTool(getattr(browser, name), browser.limit)
+    tool = _BrowsingTool(getattr(browser, name), browser.limit, k)
     return StructuredTool(
         name=name,
         description=entry.description,
@@ -116,10 +124,11 @@ class _BrowsingTool:
 
     function: Callable[..., Answer]
     limit: ToolLimit
+    k: int  # of the tool that searches
 
     def invoke(self, runtime: Any = None, **arguments: Any) -> Answer:  # noqa: ANN401 - of LangGraph
         try:
-            return self.function(first=first_number(runtime), **arguments)
+            return self.function(first=first_number(runtime, self.k), **arguments)
         except (ImportError, RSEError, ValueError) as error:
             raise ToolException(str(error)) from error
 
@@ -127,18 +136,16 @@ class _BrowsingTool:
         return await in_thread(self.invoke, runtime, **arguments)
 
 
-@dataclass
 class Browser:
     """Finds words, lists sections and reads on, for a model.
 
     ``first`` is the number of the first passage.
     """
 
-    retriever: RSERetriever
-    limit: ToolLimit
-
-    def __post_init__(self) -> None:
-        self._finder = Finder(self.retriever.document_access)
+    def __init__(self, retriever: RSERetriever, limit: ToolLimit) -> None:
+        self.limit = limit
+        self._get_access = retriever.document_access
+        self._finder = Finder(retriever.document_access)
 
     def find(
         self,
@@ -158,46 +165,54 @@ class Browser:
             limit=_MAX_MATCHES,
         )
         if not page.matches:
-            found = f"{page.total:,} matches" if page.total else "Nothing"
-            return f"{found} for {pattern!r:.200}, none to show after {offset:,}.", []
-        access = self.retriever.document_access()
-        lines: dict[tuple[str, int], Document] = {}
-        ends: list[int] = []  # of the matches that are shown with the first lines
-        for number, match in enumerate(page.matches, offset + 1):
-            place = match.doc_id, match.around[0]
-            if place not in lines:
-                passage = access.passage(match.manifest, *match.around, match.version)
-                passage.metadata[SEGMENT][LINE] = match.line
-                lines[place] = passage
-                ends.append(number)
-            ends[-1] = number
-        passages = list(lines.values())
+            found = f"There are only {page.total:,} matches" if page.total else "Nothing was found"
+            return f"{found} for {pattern!r:.200}.", []
+        passages, before = self._read_lines(page.matches)
+        problem = "too long to show" if passages else "in documents that changed or are corrupt"
         documents = counted(page.documents, "document")
+        end = offset + len(page.matches)
         while passages:
-            shown = ends[len(passages) - 1]
-            head = f"Matches {format_range(offset + 1, shown)} of {page.total:,} in {documents}"
-            if shown < page.total:
-                head += f". Continue with offset={shown}"
+            head = f"Matches {format_range(offset + 1, end)} of {page.total:,} in {documents}"
+            if end < page.total:
+                head += f". Continue with offset={end}"
             numbered = number_passages(passages, first)
             content = f"{head}:\n\n{format_passages(numbered)}"
             if self._fits(content):
                 return content, numbered
             passages.pop()
-        return f"{head}, too long to show. Read at the characters from search.", []
+            end = offset + before.pop()
+        return f"Matches found, but {problem}.", []
+
+    def _read_lines(self, matches: Sequence[Match]) -> tuple[list[Document], list[int]]:
+        """Read the lines of matches, each once, with the number of matches before them.
+
+        Lines of documents that changed or are corrupt are skipped.
+        """
+        access = self._get_access()
+        passages: list[Document] = []
+        before: list[int] = []
+        last: Match | None = None  # the match whose lines were read last
+        for number, match in enumerate(matches):
+            if last and match.doc_id == last.doc_id and match.end <= last.around[1]:
+                continue
+            last = match
+            with suppress(RSEError):
+                passage = access.passage(match.manifest, *match.around, match.version)
+                passage.metadata[SEGMENT][LINE] = match.line
+                passages.append(passage)
+                before.append(number)
+        return passages, before
 
     def outline(self, document: str | None = None, *, offset: int = 0, first: int = 1) -> Answer:  # noqa: ARG002
         """List the sections of a document, or all documents."""
-        access = self.retriever.document_access()
         if document is None:
-            return self._list_documents(access, offset), []
-        manifest = access.find(document)
-        name = name_shown(short_names([manifest.doc_id])[manifest.doc_id])
-        text = access.passage(manifest, 0, manifest.length).page_content
+            return self._list_documents(offset), []
+        manifest = self._finder.document(document)
+        name = name_shown(name_in({**manifest.metadata, DOC_ID: manifest.doc_id}))
+        text = self._get_access().passage(manifest, 0, manifest.length).page_content
         sections = outline(text)
         if not sections:
-            length = (
-                f"{manifest.length:,} characters in {counted(len(access.parts(manifest)), 'part')}"
-            )
+            length = f"{manifest.length:,} characters"
             return f"{name} has no headings, but {length}: read it by start or page.", []
         highest = min(section.level for section in sections)
         lines = []
@@ -207,30 +222,34 @@ class Browser:
             lines.append(quote_lines(f"{indent}{section.title} ({place})"))
         return self._listed(f"Sections {{}} of {name}", lines, offset, len(sections)), []
 
-    def _list_documents(self, access: DocumentAccess, offset: int) -> str:
-        page = access.page(offset, _MAX_LISTED)
-        names = short_names(manifest.doc_id for manifest in page.manifests if manifest is not None)
+    def _list_documents(self, offset: int) -> str:
+        """List documents by source, or by id if several have the same source."""
+        manifests = self._finder.manifests()
+        count_of = Counter(map(source_of, manifests))
+        listed = manifests[offset : offset + _MAX_LISTED]
+        paths = []
+        for manifest in listed:
+            source = source_of(manifest)
+            paths.append(source if count_of[source] == 1 else manifest.doc_id)
+        names = short_names(paths)
         lines = []
-        for manifest in page.manifests:
-            line = "(this document cannot be read)"
-            if manifest is not None:
-                line = f"{name_shown(names[manifest.doc_id])}, {manifest.length:,} characters"
-            lines.append(line)
-        return self._listed("Documents {}", lines, offset, page.total)
+        for path, manifest in zip(paths, listed, strict=True):
+            lines.append(f"{name_shown(names[path])}, {manifest.length:,} characters")
+        return self._listed("Documents {}", lines, offset, len(manifests))
 
     def _listed(self, head: str, lines: Sequence[str], offset: int, total: int) -> str:
         """Show as many lines as fit, with the number to continue from."""
         count = len(lines)
         while count:
             end = offset + count
-            content = f"{head.format(f'{format_range(offset + 1, end)} of {total:,}')}"
+            content = head.format(f"{format_range(offset + 1, end)} of {total:,}")
             if end < total:
                 content += f". Continue with offset={end}"
             content += ":\n" + "\n".join(lines[:count])
             if len(content) <= MAX_READ_LENGTH and self._fits(content):
                 return content
             count = count * 3 // 4
-        return f"{head.format(f'0 of {total:,}')}: none to list after {offset:,}."
+        return head.format(f"0 of {total:,}") + f": nothing to show from offset={offset}."
 
     def read(
         self,
@@ -245,14 +264,14 @@ class Browser:
         """Read a section, a page, or a range of characters."""
         if [section, page, start].count(None) < 2:  # noqa: PLR2004
             raise ValueError("give at most one of section, page and start")
-        access = self.retriever.document_access()
-        manifest = access.find(document)
+        access = self._get_access()
+        manifest = self._finder.document(document)
         if section is not None:
             _, _, start, end = read_section(access, manifest, section)
         elif page is not None:
             start, end = _page_range(access, manifest, str(page))
         start = start or 0
-        wanted_end = min(manifest.length if end is None else end, manifest.length)
+        wanted_end = manifest.length if end is None else min(end, manifest.length)
         length = min(wanted_end - start, MAX_READ_LENGTH)
         while True:
             passage = access.passage(manifest, start, start + length)
@@ -261,23 +280,30 @@ class Browser:
             next_start = passage.metadata[END_INDEX]
             if next_start < wanted_end:
                 content += f"\n\nContinue with start={next_start}, end={wanted_end}."
-            if self._fits(content) or length <= 1:
+            if self._fits(content):
                 return content, numbered
             length = length * 3 // 4
+            if not length:
+                raise ValueError("max_context_length is too small to show any text")
 
     def _fits(self, content: str) -> bool:
         return self.limit.length_function(content) <= self.limit.max_context_length
 
 
 def _page_range(access: DocumentAccess, manifest: Manifest, page: str) -> tuple[int, int]:
-    """The characters of a page, by its printed label or its number from 1."""
-    wanted = {f"page {page}", f"page {page.removeprefix('page ').strip()}"}
-    places = []
+    """Find the characters of a page, by its printed label or its number from 1."""
+    wanted = f"page {page.removeprefix('page ').strip()}"
+    pages: list[str] = []
+    bounds: list[int] = []
     for start, length, metadata in access.parts(manifest):
-        if pages_of({**manifest.metadata, **metadata}) in wanted:
-            places += [start, start + length]
-    if not places:
-        raise MissingRecordError(
-            f"{manifest.doc_id!r:.200} has no page {page!r:.50}; outline shows what it has"
-        )
-    return min(places), max(places)
+        name = (pages_of({**manifest.metadata, **metadata}) or "").replace(",", "")
+        if name == wanted:
+            bounds += [start, start + length]
+        elif bounds:
+            break  # another page may have the same label
+        elif name:
+            pages.append(name)
+    if not bounds:
+        has = f"; it has {pages[0]} to {pages[-1]}" if pages else ", and no pages"
+        raise MissingRecordError(f"{manifest.doc_id!r:.200} has no page {page!r:.50}{has}")
+    return bounds[0], bounds[-1]

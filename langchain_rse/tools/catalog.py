@@ -104,8 +104,8 @@ BROWSING_TOOLS: Mapping[str, ToolEntry] = {
     ),
     "read": ToolEntry(
         "reads a part of a document",
-        f"Give section, page or start, or nothing for its beginning. Returns at most {MAX_READ_LENGTH:,} characters, and says "
-        "how to read on.",
+        "Give section, page or start, or none of them for its beginning. Returns at most "
+        f"{MAX_READ_LENGTH:,} characters, and the start of the rest.",
         {
             "document": required(_NAME, "The name from search, find or outline."),
             "section": optional(_NAME | None, "The title of a section.", None),

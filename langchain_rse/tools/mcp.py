@@ -98,7 +98,7 @@ def _make_tool(
             return await asyncio.wait_for(function(**kwargs), timeout)
         except asyncio.TimeoutError:
             raise ToolError(f"no answer within {timeout:g} seconds") from None
-        except (RSEError, ValueError) as error:
+        except (ImportError, RSEError, ValueError) as error:
             raise ToolError(str(error)) from error
 
     parameters = []

@@ -52,7 +52,7 @@ from langchain_rse.tools.places import name_in
 
 _OTHER_WORDS = "Other words may find more."
 _EXCERPT = 120  # characters of the nearest passage, shown if it is too far
-# Passage numbers reserved for each of several parallel calls, which do not see each other.
+# Least passage numbers reserved for each of several parallel calls, which do not see each other.
 MIN_DISTANCE = 20
 # A typical heading. The retriever's budget reserves its length for each passage.
 _HEADING = "[10] a/file/of/some/folder.pdf, pages 10-11, characters 100,000-110,000\n\n\n"
@@ -247,7 +247,7 @@ class _Search:
             return _explain_nothing(query, conditions, note, trace), []
         if trace.closeness:
             note = f"{note} {trace.closeness}.".strip()
-        return self._show(passages, k, first_number(runtime, max(k, MIN_DISTANCE)), note)
+        return self._show(passages, k, first_number(runtime, self.k), note)
 
     def _find_new(
         self, query: str, k: int, shown: VisibleChunks, arguments: Mapping[str, Any]
@@ -336,10 +336,11 @@ def _explain_nothing(query: str, conditions: Mapping[str, Any], note: str, trace
     )
 
 
-def first_number(runtime: Any, most: int = MIN_DISTANCE) -> int:  # noqa: ANN401
-    """Return the number of a call's first passage; ``most`` is reserved for each parallel call."""
+def first_number(runtime: Any, k: int) -> int:  # noqa: ANN401
+    """Return the number of a call's first passage; ``k`` is the most of a search."""
     messages = messages_in(runtime)
-    return 1 + last_number(messages) + _calls_before(runtime, messages) * most
+    reserved = max(k, MIN_DISTANCE)
+    return 1 + last_number(messages) + _calls_before(runtime, messages) * reserved
 
 
 def _calls_before(runtime: Any, messages: Sequence[object]) -> int:  # noqa: ANN401

@@ -179,7 +179,7 @@ def test_a_docstore_with_namespaces_needs_one() -> None:
     make_retriever({"a": "word 0\n"}, docstore=docstore, namespace="x")
     retriever = make_retriever({}, docstore=InMemoryByteStore())
     retriever = retriever.model_copy(update={"docstore": docstore})
-    with pytest.raises(StoreMismatchError, match="these stores have namespaces"):
+    with pytest.raises(StoreMismatchError, match="these stores contain namespaces"):
         Finder(retriever.document_access).find(Pattern("word"))
 
 
@@ -252,7 +252,7 @@ def test_manifests_are_read_once_until_a_document_changes() -> None:
     retriever = make_retriever(
         {f"/docs/{n}.md": f"word{n} 0\n" for n in range(9)}, docstore=watched
     )
-    with pytest.warns(UserWarning, match="white space"):
+    with pytest.warns(UserWarning, match="have no text"):
         retriever.add_documents([Document(" ", id="/docs/blank.md")])
     finder = Finder(retriever.document_access)
 
