@@ -220,7 +220,7 @@ class Browser:
             indent = "  " * (section.level - highest)
             place = format_range(section.start, section.end)
             lines.append(quote_lines(f"{indent}{section.title} ({place})"))
-        return self._listed(f"Sections {{}} of {name}", lines, offset, len(sections)), []
+        return self._listed("Sections", f" of {name}", lines, offset, len(sections)), []
 
     def _list_documents(self, offset: int) -> str:
         """List documents by source, or by id if several have the same source."""
@@ -235,21 +235,21 @@ class Browser:
         lines = []
         for path, manifest in zip(paths, listed, strict=True):
             lines.append(f"{name_shown(names[path])}, {manifest.length:,} characters")
-        return self._listed("Documents {}", lines, offset, len(manifests))
+        return self._listed("Documents", "", lines, offset, len(manifests))
 
-    def _listed(self, head: str, lines: Sequence[str], offset: int, total: int) -> str:
+    def _listed(self, noun: str, owner: str, lines: Sequence[str], offset: int, total: int) -> str:
         """Show as many lines as fit, with the number to continue from."""
         count = len(lines)
         while count:
             end = offset + count
-            content = head.format(f"{format_range(offset + 1, end)} of {total:,}")
+            head = f"{noun} {format_range(offset + 1, end)} of {total:,}{owner}"
             if end < total:
-                content += f". Continue with offset={end}"
-            content += ":\n" + "\n".join(lines[:count])
+                head += f". Continue with offset={end}"
+            content = "\n".join([f"{head}:", *lines[:count]])
             if len(content) <= MAX_READ_LENGTH and self._fits(content):
                 return content
             count = count * 3 // 4
-        return head.format(f"0 of {total:,}") + f": nothing to show from offset={offset}."
+        return f"{noun} 0 of {total:,}{owner}: nothing to show from offset={offset}."
 
     def read(
         self,
@@ -272,8 +272,10 @@ class Browser:
             start, end = _page_range(access, manifest, str(page))
         start = start or 0
         wanted_end = manifest.length if end is None else min(end, manifest.length)
-        length = min(wanted_end - start, MAX_READ_LENGTH)
-        while True:
+        if start >= wanted_end > 0:
+            raise ValueError(f"start must be below end, and below the length, {manifest.length:,}")
+        length = max(min(wanted_end - start, MAX_READ_LENGTH), 1)
+        while length:
             passage = access.passage(manifest, start, start + length)
             numbered = number_passages([passage], first)
             content = format_passages(numbered)
@@ -283,8 +285,7 @@ class Browser:
             if self._fits(content):
                 return content, numbered
             length = length * 3 // 4
-            if not length:
-                raise ValueError("max_context_length is too small to show any text")
+        return "Found, but too long to show.", []
 
     def _fits(self, content: str) -> bool:
         return self.limit.length_function(content) <= self.limit.max_context_length

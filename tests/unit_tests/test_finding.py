@@ -267,7 +267,9 @@ def test_manifests_are_read_once_until_a_document_changes() -> None:
     retriever.add_documents([Document("new 0\n", id="/docs/4.md")])
     assert len(reads("5.md")) == 4
     retriever.indexer.delete(["/docs/5.md"])
-    assert [each.doc_id for each in finder.manifests()] == [each.doc_id for each in retriever.documents()]
+    assert [each.doc_id for each in finder.manifests()] == [
+        each.doc_id for each in retriever.documents()
+    ]
     assert finder.document("blank.md").length == 1
 
 
