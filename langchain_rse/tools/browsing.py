@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.documents import Document
-from langchain_core.tools import BaseTool, StructuredTool, ToolException
-from pydantic import BaseModel, create_model
+from langchain_core.tools import BaseTool, ToolException
+from pydantic import BaseModel
 
 from langchain_rse._sync import in_thread
 from langchain_rse.access import DocumentAccess
@@ -23,13 +23,7 @@ from langchain_rse.text.patterns import Pattern
 from langchain_rse.text.quoting import counted
 from langchain_rse.text.ranges import format_range
 from langchain_rse.text.titles import short_names
-from langchain_rse.tools.asked_filters import (
-    STRICT,
-    FilterFields,
-    MakeFilter,
-    conditions_of,
-    filter_argument,
-)
+from langchain_rse.tools.asked_filters import FilterFields, MakeFilter, conditions_of
 from langchain_rse.tools.catalog import BROWSING_TOOLS, DEFAULT_K, MAX_READ_LENGTH
 from langchain_rse.tools.passages import format_passages, name_shown, number_passages, quote_lines
 from langchain_rse.tools.places import LINE, name_in
@@ -38,9 +32,8 @@ from langchain_rse.tools.search import (
     ToolLimit,
     answer_limit,
     create_rse_tool,
-    explain_arguments,
     first_number,
-    runtime_type,
+    make_tool,
 )
 
 _MAX_MATCHES = MIN_DISTANCE  # of an answer: a passage for each, or fewer
@@ -92,30 +85,11 @@ def create_rse_tools(
     )
     browser = Browser(retriever, answer_limit(retriever, max_context_length, length_function))
     tools: list[BaseTool] = [search]
-    for name in BROWSING_TOOLS:
-        tools.append(_make_tool(name, browser, k, filter_fields if name == "find" else ()))
+    for name, entry in BROWSING_TOOLS.items():
+        fields = filter_fields if name == "find" else ()
+        tool = _BrowsingTool(getattr(browser, name), browser.limit, k)
+        tools.append(make_tool(name, entry.description, entry.arguments, fields, tool))
     return tools
-
-
-def _make_tool(
-    name: str, browser: "Browser", k: int, filter_fields: FilterFields
-) -> StructuredTool:
-    entry = BROWSING_TOOLS[name]
-    arguments: dict[str, Any] = {**entry.arguments, "runtime": (runtime_type(), None)}
-    if filter_fields:
-        arguments["filter"] = filter_argument(filter_fields)
-    schema: type[BaseModel] = create_model(name.title(), __config__=STRICT, **arguments)
-    tool = _BrowsingTool(getattr(browser, name), browser.limit, k)
-    return StructuredTool(
-        name=name,
-        description=entry.description,
-        args_schema=schema,
-        func=tool.invoke,
-        coroutine=tool.ainvoke,
-        response_format="content_and_artifact",
-        handle_tool_error=True,
-        handle_validation_error=explain_arguments(name, filter_fields),
-    )
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from langchain_rse.tools.asked_filters import (
 from langchain_rse.tools.catalog import (
     DEFAULT_K,
     MAX_ANSWER_LENGTH,
+    Argument,
     ContentType,
     search_tool,
 )
@@ -111,10 +112,6 @@ def create_rse_tool(
         )
     check_fields(retriever, filter_fields, make_filter)
     entry = search_tool(content, k)
-    arguments: dict[str, Any] = {**entry.arguments, "runtime": (runtime_type(), None)}
-    if filter_fields:
-        arguments["filter"] = filter_argument(filter_fields)
-    schema: type[BaseModel] = create_model("Search", __config__=STRICT, **arguments)
     search = _Search(
         retriever=retriever,
         has_blocks=content == "search_results",
@@ -122,14 +119,32 @@ def create_rse_tool(
         limit=limit,
         make_filter=make_filter or join_filters,
     )
+    if description is None:
+        description = entry.description
+    return make_tool(name, description, entry.arguments, filter_fields, search)
+
+
+def make_tool(
+    name: str,
+    description: str,
+    arguments: Mapping[str, Argument],
+    filter_fields: FilterFields,
+    function: Any,  # noqa: ANN401 - with invoke and ainvoke
+) -> StructuredTool:
+    """Make a tool of a function, with LangGraph's runtime and a filter as further arguments."""
+    fields: dict[str, Any] = {**arguments, "runtime": (_runtime_type(), None)}
+    if filter_fields:
+        fields["filter"] = filter_argument(filter_fields)
+    schema: type[BaseModel] = create_model("Arguments", __config__=STRICT, **fields)
     return StructuredTool(
         name=name,
-        description=entry.description if description is None else description,
+        description=description,
         args_schema=schema,
-        func=search.invoke,
-        coroutine=search.ainvoke,
+        func=function.invoke,
+        coroutine=function.ainvoke,
         response_format="content_and_artifact",
-        handle_validation_error=explain_arguments(name, filter_fields),
+        handle_tool_error=True,
+        handle_validation_error=_explain_arguments(name, filter_fields),
     )
 
 
@@ -171,7 +186,7 @@ def answer_limit(
     return ToolLimit(retriever.max_context_length, measure)
 
 
-def runtime_type() -> Any:  # noqa: ANN401 - an annotation
+def _runtime_type() -> Any:  # noqa: ANN401 - an annotation
     """Return the type of the argument that receives LangGraph's state, if it is installed."""
     marker: object = None
     with contextlib.suppress(ImportError, AttributeError):
@@ -182,7 +197,7 @@ def runtime_type() -> Any:  # noqa: ANN401 - an annotation
     return Annotated[Any, InjectedToolArg(), marker, unread]
 
 
-def explain_arguments(name: str, filter_fields: FilterFields) -> Callable[[Any], str]:
+def _explain_arguments(name: str, filter_fields: FilterFields) -> Callable[[Any], str]:
     """Make the function that explains wrong arguments to the model."""
     allowed = ""
     if filter_fields:
