@@ -170,7 +170,7 @@ async def exercise(session: ClientSession) -> None:
         quoted += "".join(line[2:] for line in read.splitlines() if line.startswith("> "))
         rest = re.search(r"Continue with start=(\d+), end=(\d+)\.$", read)
         arguments = {"start": int(rest[1]), "end": int(rest[2])} if rest else {}
-    assert quoted.split() == TEXT[7:].split()
+    assert "".join(quoted.split()) == "".join(TEXT[7:].split())
     for arguments, message in [
         ({"document": "birds", "start": 50_000}, f"which has {len(TEXT):,}"),
         ({"document": "birds", "section": "Cranes"}, "has no section 'Cranes', and no headings"),
