@@ -95,6 +95,8 @@ class Finder:
         self._docstore: DocStore | None = None
         self._texts: dict[str, _Text] = {}  # by names of versions: "{document}/{version}"
         self._manifests: dict[str, Manifest] = {}  # of these versions, when they were current
+        self._named: list[Manifest] = []  # the documents of `_names`
+        self._names: dict[str, list[str]] = {}
 
     def find(
         self,
@@ -163,7 +165,7 @@ class Finder:
         with self._lock:
             keys, names = self._list(access.docstore)
         known = self._known_manifests(names, names)
-        keys_known = {manifest_key(manifest.key) for manifest in known.values()}
+        keys_known = {manifest_key(_document_of(name)) for name in known}
         prefix = manifest_key("")
         unknown = [key for key in keys if key.startswith(prefix) and key not in keys_known]
         read = [each for each in manifests_at(access.docstore, unknown) if each.current is not None]
@@ -176,13 +178,18 @@ class Finder:
         access = self._get_access()
         with suppress(MissingRecordError):
             return access.manifest(name)
-        return access.manifest(find_document(name, names_of(self.manifests())))
+        manifests = self.manifests()
+        with self._lock:
+            if manifests != self._named:
+                self._named, self._names = manifests, names_of(manifests)
+            names = self._names
+        return access.manifest(find_document(name, names))
 
     def _list(self, docstore: DocStore) -> tuple[list[str], set[str]]:
         """List all keys and the names of versions with text, and forget other versions."""
         keys = list_keys(docstore, "")
         refuse_namespaces(NAMESPACES in keys)
-        names = {key.removesuffix(_SPANS) for key in keys if key.endswith(_SPANS)}
+        names = {key[: -len(_SPANS)] for key in keys if key.endswith(_SPANS)}
         if docstore is not self._docstore:
             self._docstore, self._texts, self._manifests = docstore, {}, {}
         for name in self._texts.keys() - names:
