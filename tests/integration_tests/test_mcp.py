@@ -172,7 +172,7 @@ async def exercise(session: ClientSession) -> None:
         arguments = {"start": int(rest[1]), "end": int(rest[2])} if rest else {}
     assert "".join(quoted.split()) == "".join(TEXT[7:].split())
     for arguments, message in [
-        ({"document": "birds", "start": 50_000}, f"which has {len(TEXT):,}"),
+        ({"document": "birds", "start": 50_000}, f"below the length, {len(TEXT):,}"),
         ({"document": "birds", "section": "Cranes"}, "has no section 'Cranes', and no headings"),
         ({"document": "/etc/passwd"}, "there is no document"),
     ]:
