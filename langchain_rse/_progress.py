@@ -6,10 +6,15 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, cast
 
 from langchain_rse._messages import load
-from langchain_rse.text.quoting import visible
+from langchain_rse.text.quoting import shortened, visible
 
 Advance = Callable[[int], object]
 """Advances a progress bar by a number of items."""
+
+# Without the rate of tqdm's own format, a line of 80 columns has place for a name.
+_BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
+_COUNT = "{desc}: {n_fmt}{unit} [{elapsed}{postfix}]"
+_NAME = 20  # characters of a document's name
 
 
 @contextmanager
@@ -32,7 +37,7 @@ class ChunkBar:
     @contextmanager
     def shown(self, *, show: bool) -> Iterator[None]:
         """Show the bar if ``show`` is True; an ImportError if tqdm is missing."""
-        with _tqdm(show, unit=" chunks", desc="Indexing") as self._bar:
+        with _tqdm(show, unit=" chunks", desc="Indexing", bar_format=_COUNT) as self._bar:
             yield
             if self._bar is not None:
                 # The last documents may have had no chunks, and no document is being written.
@@ -47,6 +52,7 @@ class ChunkBar:
             left = self.length and max(1, self.length - self._split)
             more = left and 1 + self._chunks * left // max(1, self._split)
             self._bar.total = None if more is None else self._chunks + more
+            self._bar.bar_format = _COUNT if more is None else _BAR
 
     def advance(self, chunks: int, doc_id: str = "") -> None:
         """Count chunks; show the last part of the document's id, such as its file name."""
@@ -54,7 +60,7 @@ class ChunkBar:
             self._bar.update(chunks)
             if doc_id:
                 name = re.split(r"[/\\]", doc_id.rstrip("/\\"))[-1]
-                self._bar.set_postfix_str(visible(name))
+                self._bar.set_postfix_str(shortened(visible(name), _NAME))
 
 
 def _tqdm(show: bool, **settings: Any) -> AbstractContextManager[Any]:  # noqa: ANN401, FBT001

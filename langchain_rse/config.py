@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -34,13 +35,41 @@ __all__ = [
 LengthFunction = Callable[[str], float]
 """Returns the length of a text: ``len`` counts characters."""
 
-Hybrid = Literal["auto"] | Annotated[float, Field(strict=True, ge=0, le=1)]
+
+# One check before the types of a union: each of them would report an error of its own.
+def _check_hybrid(hybrid: Any) -> Any:  # noqa: ANN401 - anything may be given
+    is_weight = _is_number(hybrid) and 0 <= hybrid <= 1
+    if not is_weight and not (isinstance(hybrid, str) and hybrid == "auto"):
+        raise ValueError('hybrid must be a number from 0 to 1, or "auto"')
+    return hybrid
+
+
+def _check_score_floor(floor: Any) -> Any:  # noqa: ANN401 - anything may be given
+    is_score = _is_number(floor) and math.isfinite(floor)
+    if floor is not None and not is_score and not (isinstance(floor, str) and floor == "fitted"):
+        raise ValueError('score_floor must be a number, None, or "fitted"')
+    return floor
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+Hybrid = Annotated[
+    Literal["auto"] | Annotated[float, Field(strict=True, ge=0, le=1)],
+    BeforeValidator(_check_hybrid),
+]
 """Weight of the full-text index; ``"auto"`` uses ``lexical_weight`` if there is an index."""
 
+_OTHER_SEARCH = (
+    "for a search other than by similarity, pass base_retriever=vectorstore.as_retriever("
+    "search_type=..., search_kwargs={'k': 200})"
+)
 # Arguments of other retrievers, with what to write here instead.
 _FOREIGN = {
-    "search_type": "for a search other than by similarity, pass base_retriever="
-    "vectorstore.as_retriever(search_type=..., search_kwargs={'k': 200})",
+    "search_type": _OTHER_SEARCH,
+    "mmr": _OTHER_SEARCH,
+    "lambda_mult": _OTHER_SEARCH,
     "score_threshold": "use score_floor, the score that the best candidate must reach; "
     "fit_score_floor() finds one",
     "top_k": "use k for the number of segments, fetch_k for the number of candidates",
@@ -55,7 +84,7 @@ def _check_calibration(calibration: Any) -> Calibration:  # noqa: ANN401 - anyth
 
 
 def _check_search_kwargs(search_kwargs: dict[str, Any]) -> dict[str, Any]:
-    for name in ("k", "search_type", "score_threshold"):
+    for name in ("k", "search_type", "score_threshold", "lambda_mult"):
         if name in search_kwargs:
             instead = _FOREIGN.get(name, _FOREIGN["top_k"])
             raise ValueError(f"search_kwargs must not contain {name!r}: {instead}")
@@ -83,6 +112,16 @@ _LengthWeighting = Literal["none", "published"]
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_names(cls, fields: Any) -> Any:  # noqa: ANN401 - anything may be given
+        """Raise a ValueError that suggests names for unknown ones."""
+        if isinstance(fields, dict):
+            unknown = [name for name in fields if name not in cls.model_fields]
+            if unknown:
+                raise ValueError(_explain_unknown(unknown, cls.model_fields))
+        return fields
 
 
 class Greedy(_Frozen):
@@ -364,7 +403,9 @@ class QuerySettings(BaseModel):
     `RSEConfig.lexical_weight` if the docstore has an index (`SQLDocStore`) that can apply
     ``search_kwargs``: a ``filter`` must be a dict of fields and values. Otherwise only the words of
     the candidates count. 0 disables the index."""
-    score_floor: Literal["fitted"] | _Number | None = "fitted"
+    score_floor: Annotated[
+        Literal["fitted"] | _Number | None, BeforeValidator(_check_score_floor)
+    ] = "fitted"
     """Score that the best candidate of a query must reach. If it does not, the query returns
     nothing, and a log line gives both numbers. ``"fitted"`` uses the floor that
     `RSERetriever.fit_score_floor` found for this vector store, model and reranker; before that,
@@ -437,11 +478,16 @@ _CALL_ARGUMENTS = frozenset(QuerySettings.model_fields) - {"config"} | {_CONFIG,
 def _explain_unknown(unknown: Sequence[str], allowed: Iterable[str]) -> str:
     """Name the unknown arguments, each with what to write instead if that is known."""
     names = list(allowed)
+    config = _CONFIG if _CONFIG in names else "config"  # in a call, or in the constructor
     lines = []
     for name in unknown:
-        instead = _FOREIGN.get(name, "")
-        if name in RSEConfig.model_fields:
-            instead = f"pass it in an RSEConfig: rse_config=RSEConfig({name}=...)"
+        instead = ""
+        if config in names:
+            instead = _FOREIGN.get(name, "")
+            if name in RSEConfig.model_fields:
+                instead = f"pass it in an RSEConfig: {config}=RSEConfig({name}=...)"
+        elif name in QuerySettings.model_fields:
+            instead = f"a field of the retriever: RSERetriever({name}=...)"
         near = difflib.get_close_matches(name, names, n=2)
         near = near or [known for known in names if name in known.split("_")]
         if not instead and near:

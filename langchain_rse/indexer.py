@@ -109,6 +109,11 @@ class RSEIndexer:
             vectorstore.embeddings, max_embedded_length, embedded_length_function
         )
 
+    def __repr__(self) -> str:
+        namespace = f", namespace={self.namespace!r}" if self.namespace else ""
+        stores = f"{type(self.vectorstore).__name__}, {self.docstore!r}"
+        return f"{type(self).__name__}({stores}{namespace})"
+
     def add_documents(
         self,
         documents: Iterable[Document],

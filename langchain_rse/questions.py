@@ -99,6 +99,19 @@ class Question:
         return not self.evidence and not self.answer.strip()
 
 
+def check_questions(questions: Iterable[Any]) -> list[Question]:
+    """List the questions; raise a TypeError if one is not a `Question`."""
+    listed: list[Any] = [questions] if isinstance(questions, str) else list(questions)
+    for question in listed:
+        if not isinstance(question, Question):
+            raise TypeError(
+                f"questions must be of type Question; got {question!r:.80}. Each needs evidence: "
+                "Question('How do herons fish?', [Evidence('birds.txt', text='a quotation')]). To "
+                "read questions from a file, use load_questions"
+            )
+    return listed
+
+
 def locate_evidence(
     questions: Iterable[Question],
     lengths: Mapping[str, int],

@@ -15,7 +15,7 @@ from langchain_core.callbacks import (
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams, RetrieverLike
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import merge_configs
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
@@ -40,8 +40,9 @@ from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.ingest.syncing import SyncResult
 from langchain_rse.query.candidates import Sources
 from langchain_rse.query.pipeline import answer
+from langchain_rse.query.printing import printed_fields
 from langchain_rse.query.searching import check_search
-from langchain_rse.questions import Question
+from langchain_rse.questions import Question, check_questions
 from langchain_rse.stores.embedded import open_stores
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.layouts import read_manifests
@@ -66,6 +67,13 @@ def _as_value_error(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     return validate
 
+
+_NO_DOCSTORE = (
+    "docstore is missing: it stores the text of the documents. To create both stores and add "
+    "documents, use RSERetriever.from_documents(documents, embedding). For a vector store that "
+    "other code has filled, use RSERetriever.from_existing_index(vectorstore, docstore). For your "
+    "own stores, pass docstore=SQLDocStore('sqlite:///chunks.db')"
+)
 
 # Fields that the indexer has as well.
 _SHARED = ("vectorstore", "docstore", "text_splitter", "headers", "metadata_rules", "namespace")
@@ -146,6 +154,15 @@ class RSERetriever(QuerySettings, BaseRetriever):
     # Reset when a field is set.
     _indexer: RSEIndexer | None = PrivateAttr(default=None)
     _sources: Sources | None = PrivateAttr(default=None)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_docstore(cls, fields: Any) -> Any:  # noqa: ANN401 - anything may be given
+        """Explain what a missing docstore is for; other validators explain unknown names."""
+        known = {*cls.model_fields, "rse_config", "filter"}
+        if isinstance(fields, dict) and "docstore" not in fields and fields.keys() <= known:
+            raise ValueError(_NO_DOCSTORE)
+        return fields
 
     @model_validator(mode="after")
     def _check_sources(self) -> Self:
@@ -276,6 +293,10 @@ class RSERetriever(QuerySettings, BaseRetriever):
         config: RunnableConfig | None,
         arguments: Mapping[str, Any],
     ) -> Steps[SideBySide]:
+        if other is not None and not isinstance(other, Runnable):
+            raise TypeError(
+                f"other must be a retriever or another Runnable; got {type(other).__name__}"
+            )
         callbacks = (_check_run_config(config) or {}).get("callbacks")
         settings = settings_of_call(self, arguments)
         return compare_answers(self.sources, query, settings, other, callbacks)
@@ -289,6 +310,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
         show_progress: bool = False,
     ) -> FittedFloor:
         """Find the score below which a query counts as unanswerable, and store it.
+
+        For distances, it is the score above which a query counts as unanswerable.
 
         The method asks general questions, which are unrelated to most documents, and answered
         questions, with the search and reranker of this retriever. It stores the floor in the
@@ -326,6 +349,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
             CalibrationError: If candidates have no scores or equal scores; if there are too few
                 questions for ``lost``, too few chunks or sentences; or if scores do not separate
                 answered from general questions. After an error, no floor is stored.
+            TypeError: If ``questions`` are not of type `Question`.
             ValueError: If an argument is out of range, or evidence is not in its document.
 
         Warns:
@@ -333,6 +357,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         """
         if not 0 < lost < 1:
             raise ValueError(f"lost must be between 0 and 1; got {lost!r}")
+        listed = None if questions is None else check_questions(questions)
         settings = settings_of_call(self, {"score_floor": None})
         sources = self.sources
         model = Model()
@@ -346,7 +371,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
             settings=settings,
             manifests=[each for each in manifests if each.current and may_read(each)],
             model=model,
-            questions=None if questions is None else list(questions),
+            questions=listed,
             lost=lost,
             seed=seed,
             show_progress=show_progress,
@@ -410,6 +435,10 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 if isinstance(model, str):
                     params["ls_embedding_model"] = model
         return params
+
+    @override
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        return printed_fields(self)
 
     @override
     def __copy__(self) -> Self:
@@ -648,6 +677,11 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 )
                 retriever.invoke("What drove the change in gross margin?")
         """
+        if isinstance(embedding, type):
+            name = embedding.__name__
+            raise TypeError(
+                f"embedding must be an object, but is the class {name}: pass {name}(...)"
+            )
         if not isinstance(embedding, Embeddings):
             raise TypeError(
                 f"embedding must be a LangChain Embeddings object; got {type(embedding).__name__}"
@@ -720,7 +754,11 @@ class RSERetriever(QuerySettings, BaseRetriever):
         """
         if isinstance(texts, str):
             raise TypeError("texts must be a list of texts; got one text: give [text]")
-        listed = list(texts)
+        listed: list[Any] = list(texts)
+        for text in listed:
+            if not isinstance(text, str):
+                advice = "; use from_documents" if isinstance(text, Document) else ""
+                raise TypeError(f"texts must be strings; got {type(text).__name__}{advice}")
         metadata_of_texts = [{} for _ in listed] if metadatas is None else list(metadatas)
         if len(metadata_of_texts) != len(listed):
             raise ValueError(
@@ -796,11 +834,13 @@ class RSERetriever(QuerySettings, BaseRetriever):
         Raises:
             AdoptionError: If chunks cannot be joined; or if ``index`` is None and no usual field
                 identifies the documents or gives the order of their chunks.
-            TypeError: If the store cannot list its chunks and ``documents`` is not given.
+            TypeError: If the store cannot list its chunks and ``documents`` is not given; or if
+                ``fields`` has fields of `ExistingIndex`, which belong in ``index``.
 
         Warns:
             UserWarning: If text is missing between chunks, or documents were skipped.
         """
+        _refuse_index_fields(fields)
         retriever = cls(vectorstore=vectorstore, docstore=docstore, **fields)
         adopt = retriever.indexer.adopt
         return retriever._after(adopt(index, documents=documents, show_progress=show_progress))
@@ -817,6 +857,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         **fields: Any,  # noqa: ANN401 - of any type
     ) -> Self:
         """Like `from_existing_index`, async."""
+        _refuse_index_fields(fields)
         retriever = cls(vectorstore=vectorstore, docstore=docstore, **fields)
         adopt = retriever.indexer.aadopt
         adoption = await adopt(index, documents=documents, show_progress=show_progress)
@@ -831,6 +872,25 @@ class RSERetriever(QuerySettings, BaseRetriever):
 def _collecting(collector: TraceCollector, config: RunnableConfig | None) -> RunnableConfig:
     # Never None: that would drop the callbacks of a chain around this call.
     return merge_configs(_check_run_config(config) or {}, {"callbacks": [collector]})
+
+
+def _refuse_index_fields(fields: Mapping[str, Any]) -> None:
+    """Raise a TypeError for fields of an `ExistingIndex`, with the ExistingIndex to pass."""
+    from langchain_rse.adopting import ExistingIndex
+
+    given = {name: value for name, value in fields.items() if name in ExistingIndex.model_fields}
+    if not given:
+        return
+    index = dict(given)
+    if not index.keys() & {"doc_id_key", "doc_id"}:
+        index = {"doc_id_key": "source", **index}
+    if not index.keys() & {"chunk_index_key", "start_index_key", "page_key", "texts"}:
+        index.setdefault("in_store_order", True)
+    arguments = ", ".join(f"{name}={value!r:.100}" for name, value in index.items())
+    raise TypeError(
+        f"from_existing_index takes {' and '.join(given)} as part of index: "
+        f"index=ExistingIndex({arguments}). See docs/adopting.md for all fields"
+    )
 
 
 def _check_run_config(config: RunnableConfig | None) -> RunnableConfig | None:

@@ -84,7 +84,7 @@ def draw(recalls: dict[str, Recall], colors: Colors) -> str:
             f'<text x="{x:g}" y="{y + 13:g}" font-size="{size:g}"{weight}>{escape(content)}</text>'
         )
 
-    text(MARGIN, "Evidence found in the same amount of text", 15, bold=True)
+    text(MARGIN, "Share of the evidence found in the same amount of text", 13, bold=True)
     y += 26
     room = WIDTH - 2 * MARGIN - NAME_WIDTH - FIGURE_WIDTH
     for model, each in recalls.items():
@@ -117,10 +117,7 @@ def draw(recalls: dict[str, Recall], colors: Colors) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
         f'viewBox="0 0 {WIDTH} {height}" fill="{colors.ink}" '
         'font-family="system-ui, Segoe UI, Roboto, Noto Sans, sans-serif" role="img">'
-        f"<title>{escape(title)}</title>\n"
-        f'<rect width="{WIDTH}" height="{height}" fill="{colors.background}"/>\n'
-        + "\n".join(elements)
-        + "\n</svg>\n"
+        f"<title>{escape(title)}</title>\n" + "\n".join(elements) + "\n</svg>\n"
     )
 
 

@@ -146,10 +146,7 @@ class Drawing:
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height:g}" '
             f'viewBox="0 0 {WIDTH} {height:g}" fill="{self.colors.ink}" '
             'font-family="system-ui, Segoe UI, Roboto, Noto Sans, sans-serif" '
-            f'role="img"><title>{escape(title)}</title>\n'
-            f'<rect width="{WIDTH}" height="{height:g}" fill="{self.colors.background}"/>\n'
-            + "\n".join(self.elements)
-            + "\n</svg>\n"
+            f'role="img"><title>{escape(title)}</title>\n' + "\n".join(self.elements) + "\n</svg>\n"
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from langchain_core.documents import Document
+from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._progress import progress_bar
 from langchain_rse._sync import batches, during, run
@@ -18,7 +19,7 @@ from langchain_rse.errors import AdoptionError
 from langchain_rse.ingest.joining import EXCERPT
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.namespaces import namespace_of
-from langchain_rse.stores.pairing import check_pair
+from langchain_rse.stores.pairing import PROBE, check_pair
 from langchain_rse.stores.records import (
     DOC_ID,
     NAMESPACE,
@@ -64,6 +65,7 @@ def adopt(
     is_recognized = index is None
     if index is None:
         index = recognize(chunks, are_in_order=are_in_order)
+    _check_search(writer.vectors.vectorstore)
     adopter = _Adopter(writer, index, rules, is_recognized, Adoption(index))
     by_document = adopter.group(chunks)
     total = len(by_document)
@@ -91,6 +93,21 @@ def _check_listing(adapter: VectorStoreAdapter, *, in_order: bool) -> None:
             f"not list chunks in insertion order (supported: {IN_ORDER}). Set chunk_index_key, "
             "start_index_key, page_key or texts instead"
         )
+
+
+def _check_search(vectorstore: VectorStore) -> None:
+    """Search once, because a store opened with another embedding model fails only then."""
+    if vectorstore.embeddings is None:
+        return
+    try:
+        vectorstore.similarity_search(PROBE, k=1)
+    except Exception as error:
+        name = type(vectorstore).__name__
+        raise AdoptionError(
+            f"a search of {name} with {type(vectorstore.embeddings).__name__} fails "
+            f"({type(error).__name__}: {error}). Open {name} with the embedding model that its "
+            "chunks were embedded with"
+        ) from error
 
 
 def _chunks_to_adopt(chunks: Iterable[Document], namespace: str) -> list[Document]:

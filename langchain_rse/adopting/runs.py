@@ -137,15 +137,15 @@ def _check_position(last: StoredChunk, chunk: StoredChunk, index: ExistingIndex)
     if index.start_index_key is not None or chunk.page != last.page:
         return
     if chunk.position == last.position:
-        problem = f"two chunks have the same position: {_describe(last)} and {_describe(chunk)}"
-        raise AdoptionError(f"{problem}. {_CONTRADICTION}")
+        both = f"{_describe(last, index)} and {_describe(chunk, index)}"
+        raise AdoptionError(f"two chunks have the same position: {both}. {_CONTRADICTION}")
 
 
 # Text
 
 
 def _join_texts(doc_id: str, chunks: Sequence[StoredChunk], index: ExistingIndex) -> JoinedText:
-    to_join = [ChunkToJoin(chunk.text, chunk.position, _describe(chunk)) for chunk in chunks]
+    to_join = [ChunkToJoin(chunk.text, chunk.position, _describe(chunk, index)) for chunk in chunks]
     if index.start_index_key is not None:
         try:
             return join_by_start(to_join)
@@ -182,22 +182,23 @@ def _unstated_overlap(
 ) -> UnstatedOverlapError:
     """Make the error for chunks without positions, with an estimate of the overlap."""
     longest = 0
-    found = "neighbors share no text"
+    found = "Neighbors share no text here, so it is probably 0"
     for number, (before, chunk) in enumerate(pairwise(chunks[: _COMPARED + 1])):
         shared = likely_overlap(before.text, chunk.text)
         if shared > longest:
             longest = shared
-            found = f"chunks {number} and {number + 1} of {doc_id!r} share {shared} characters"
-    fields = index.model_copy(update={"chunk_overlap": longest}).model_dump(exclude_defaults=True)
-    arguments = ", ".join(f"{name}={value!r}" for name, value in fields.items())
+            pair = f"chunks {number} and {number + 1} of {doc_id!r}"
+            found = f"It is probably at least {shared}: {pair} share {shared} characters"
+    fields = index.model_dump(exclude_defaults=True)
+    arguments = "".join(f"{name}={value!r}, " for name, value in fields.items())
     return UnstatedOverlapError(
-        "the overlap of neighboring chunks is unknown. Set chunk_overlap to the splitter's value, "
-        f"0 for none. Here, {found}, which suggests ExistingIndex({arguments}). {_POSITIONS}"
+        "the overlap of neighboring chunks is unknown. Pass the chunk_overlap of the splitter that "
+        f"made them, 0 for none: ExistingIndex({arguments}chunk_overlap=...). {found}. {_POSITIONS}"
     )
 
 
-def _describe(chunk: StoredChunk) -> str:
+def _describe(chunk: StoredChunk, index: ExistingIndex) -> str:
+    page = "" if index.page_key is None else f"page {chunk.page}, "
     return (
-        f"{chunk.vectors[0]!r} (page {chunk.page}, position {chunk.position}, begins "
-        f"{chunk.text[:EXCERPT]!r})"
+        f"{chunk.vectors[0]!r} ({page}position {chunk.position}, begins {chunk.text[:EXCERPT]!r})"
     )

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from langchain_rse.cli.command import Command
 from langchain_rse.cli.compare import compare
 from langchain_rse.cli.demo import demo
 from langchain_rse.cli.evaluate import evaluate
@@ -63,5 +64,5 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "evaluate": evaluate,
 }
 for name, command in _COMMANDS.items():
-    app.command(name)(exit_on_error(command))
-app.command("serve-mcp")(exit_on_error(serve_mcp, extra="cli,mcp"))
+    app.command(name, cls=Command)(exit_on_error(command))
+app.command("serve-mcp", cls=Command)(exit_on_error(serve_mcp, extra="cli,mcp"))

@@ -11,6 +11,7 @@ import typer
 
 from langchain_rse.cli.knowledge_base import KnowledgeBase
 from langchain_rse.cli.options import (
+    FILE,
     Budget,
     Config,
     Folder,
@@ -49,20 +50,21 @@ def compare(
     config: Config = None,
     score_floor: ScoreFloor = None,
     html: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="Also write both sides as an HTML page.")
+        Path | None,
+        typer.Option(metavar=FILE, dir_okay=False, help="Also write both sides as an HTML page."),
     ] = None,
 ) -> None:
-    """Compare passages with the top-k chunks, side by side.
+    """Compare passages with the top-k chunks.
 
     Both answers have the same length. Each document has two strips that show where its chunks and
-    its passages (segments) are. Below them, + marks text that only the passages have, and - text
-    that only the chunks have.
+    its passages (segments) are. Below them are the passages, then the chunks, both in full: + marks
+    text that only the passages have, and - text that only the chunks have.
 
     Example: langchain-rse compare "What drove gross margin?" --kb library --html both.html
     """
     fields = settings(config, preset, irrelevant_chunk_penalty, hybrid, score_floor)
     comparison = compared(KnowledgeBase.existing(kb, **fields), question, max_context_length)
-    print_lines(list(comparison.lines(width_of_lines())))
+    print_lines(list(comparison.lines(width_of_lines(), in_full=True)))
     if html:
         comparison.to_html(html)
         print_text(f"Written to {html}")

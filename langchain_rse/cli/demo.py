@@ -16,7 +16,7 @@ from langchain_rse.cli.example import (
 )
 from langchain_rse.cli.knowledge_base import KnowledgeBase, only_writer
 from langchain_rse.cli.options import Folder
-from langchain_rse.cli.output import command_line, print_text, width_of_lines
+from langchain_rse.cli.output import command_line, print_command, print_text, width_of_lines
 
 _OFF_TOPIC = "How do I bake lasagna?"
 _ANSWER = "bold green"
@@ -50,13 +50,13 @@ def demo(kb: Folder = Path("demo-kb")) -> None:
     program = command_line()
     print_text("")
     print_text("Read both in full, or ask about something that the reference does not cover:")
-    print_text(
+    print_command(
         f'{program} compare "{QUESTION}" --kb {kb} --max-context-length {MAX_CONTEXT_LENGTH}'
     )
-    print_text(f'{program} query "{_OFF_TOPIC}" --kb {kb}')
+    print_command(f'{program} query "{_OFF_TOPIC}" --kb {kb}')
     print_text("Then use your own files:")
-    print_text(f"{program} index PATH... --kb my-kb")
-    print_text(f'{program} query "YOUR QUESTION" --kb my-kb')
+    print_command(f"{program} index PATH... --kb my-kb")
+    print_command(f'{program} query "YOUR QUESTION" --kb my-kb')
 
 
 def _index(folder: Path) -> KnowledgeBase:

@@ -11,6 +11,8 @@ import typer
 
 from langchain_rse.cli.knowledge_base import KnowledgeBase
 from langchain_rse.cli.options import (
+    FILE,
+    NUMBER,
     AsJson,
     Config,
     Folder,
@@ -31,6 +33,7 @@ def evaluate(
     questions: Annotated[
         Path,
         typer.Option(
+            metavar=FILE,
             help='JSON Lines, {"question": ..., "evidence": [{"doc_id": ..., "text": ...}]}, or '
             "CSV with these columns. The file name is enough as doc_id. In JSON, an empty evidence "
             "list marks a question that no document answers.",
@@ -43,16 +46,24 @@ def evaluate(
         list[int] | None,
         typer.Option(
             "--budget",
+            metavar=NUMBER,
             min=1,
             help="Budget in characters; repeatable. Default: 4000, 8000 and 16000.",
         ),
     ] = None,
     trials: Annotated[
-        int, typer.Option("--tune", min=0, help="Also try this many parameter sets; 0 for none.")
+        int,
+        typer.Option(
+            "--tune",
+            metavar=NUMBER,
+            min=0,
+            help="Also try this many parameter sets; 0 for none.",
+        ),
     ] = 0,
     save_config: Annotated[
         Path | None,
         typer.Option(
+            metavar=FILE,
             dir_okay=False,
             writable=True,
             help="Write the parameters that --tune finds to a file for --config.",

@@ -67,11 +67,17 @@ class Files:
     skipped: Counter[str] = field(default_factory=Counter)  # counts by suffix or reason
 
     def find(self, paths: Iterable[Path], without: Path) -> list[Path]:
-        """List files, and the files in folders except in the folder ``without``, each once."""
+        """List files, and the files in folders, each once.
+
+        The knowledge base in the folder ``without``, and others, are skipped.
+        """
         files: list[Path] = []
         for path in paths:
             if not path.is_dir():
                 files.append(path)
+                continue
+            if _is_knowledge_base(path):
+                self.failures[path] = "a knowledge base, not a folder of documents"
                 continue
             files_in_folder = self._files_in(path.resolve(), without.resolve())
             files += sorted(files_in_folder)
@@ -117,6 +123,8 @@ class Files:
             reason = "node_modules"
         elif _is_virtual_environment(folder):
             reason = "virtual environment"
+        elif _is_knowledge_base(folder):
+            reason = "knowledge base"
         elif ignored.has(folder, is_folder=True):
             reason = "ignored by .gitignore"
         else:
@@ -209,6 +217,12 @@ def _is_text_without_suffix(path: Path) -> bool:
 def _is_virtual_environment(folder: Path) -> bool:
     # Unlike Path.exists, this is False in folders without access rights.
     return any(os.path.exists(folder / name) for name in ("pyvenv.cfg", "conda-meta"))  # noqa: PTH110
+
+
+def _is_knowledge_base(folder: Path) -> bool:
+    from langchain_rse.stores.embedded import CHROMA_FOLDER, DOCSTORE_FILE
+
+    return all(os.path.exists(folder / name) for name in (CHROMA_FOLDER, DOCSTORE_FILE))  # noqa: PTH110
 
 
 def _guess_encoding(content: bytes) -> str:

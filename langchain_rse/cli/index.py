@@ -6,14 +6,14 @@ import codecs
 import os
 import sys
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from langchain_rse.cli.knowledge_base import KnowledgeBase, only_writer
-from langchain_rse.cli.options import Folder
+from langchain_rse.cli.options import NAME, Folder
 from langchain_rse.cli.output import command_line, print_error, print_text, shown_path
 from langchain_rse.text.quoting import counted, first_few
 
@@ -41,16 +41,18 @@ def index(
     encoding: Annotated[
         str | None,
         typer.Option(
+            metavar=NAME,
             help="Encoding of text and HTML files, such as cp1252. Default: detected, and printed "
-            "if it is a guess."
+            "if it is a guess.",
         ),
     ] = None,
     embeddings: Annotated[
         str | None,
         typer.Option(
+            metavar=NAME,
             help="Embedding model of a new knowledge base: a LangChain Embeddings class as "
             "module:Class, or provider:model such as openai:text-embedding-3-small. It cannot be "
-            "changed later. Default: wordllama's word vectors, which work offline."
+            "changed later. Default: wordllama's word vectors, which work offline.",
         ),
     ] = None,
     *,
@@ -70,8 +72,8 @@ def index(
     fit_floor: Annotated[
         bool,
         typer.Option(
-            help="After indexing, learn the score beyond which a question counts as unanswerable. "
-            "Repeated when the knowledge base has doubled or halved."
+            help="After indexing, learn the distance above which a question counts as "
+            "unanswerable. Repeated when the knowledge base has doubled or halved."
         ),
     ] = True,
 ) -> None:
@@ -100,6 +102,7 @@ def _add(paths: Sequence[Path], files: Files, opened: KnowledgeBase) -> list[str
     """Read files, add them to a knowledge base, print a summary, and return their ids."""
     from tqdm import tqdm
 
+    before = _versions_of(opened)
     bar = tqdm(paths, "Reading", unit=" files", leave=False, disable=None)  # in terminals only
     documents: Iterable[Document] = files.read(bar)
     if sum(path.stat().st_size for path in paths if os.access(path, os.R_OK)) <= _READ_AHEAD:
@@ -110,9 +113,37 @@ def _add(paths: Sequence[Path], files: Files, opened: KnowledgeBase) -> list[str
         # A file may be rewritten from scratch.
         warnings.filterwarnings("ignore", ".*no sentence in common")
         ids = opened.retriever.add_documents(documents, show_progress=sys.stderr.isatty())
-    chunks = counted(opened.embeddings.texts_embedded, "new chunk")
-    print_text(f"Indexed {counted(len(ids), 'document')} into {opened.folder}, embedded {chunks}")
+    counts = _changes_of(ids, before, _versions_of(opened))
+    changes = ", ".join(f"{count:,} {change}" for change, count in counts.items() if count)
+    embedded = counted(opened.embeddings.texts_embedded, "chunk")
+    print_text(
+        f"Indexed {counted(len(ids), 'document')} into {opened.folder}"
+        f"{f': {changes}' if changes else ''} (embedded {embedded})"
+    )
     return ids
+
+
+def _versions_of(opened: KnowledgeBase) -> dict[str, str]:
+    """Return the current version of each document, by id."""
+    from langchain_rse.stores.layouts import read_manifests
+
+    manifests = read_manifests(opened.docstore)
+    return {each.doc_id: each.current.name for each in manifests if each.current}
+
+
+def _changes_of(
+    ids: Iterable[str], before: Mapping[str, str], after: Mapping[str, str]
+) -> dict[str, int]:
+    """Count the added, updated and unchanged documents."""
+    counts = {"added": 0, "updated": 0, "unchanged": 0}
+    for doc_id in ids:
+        if doc_id not in before:
+            counts["added"] += 1
+        elif before[doc_id] != after.get(doc_id):
+            counts["updated"] += 1
+        else:
+            counts["unchanged"] += 1
+    return counts
 
 
 def _handle_missing(

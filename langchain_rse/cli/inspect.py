@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from langchain_rse.cli.knowledge_base import KnowledgeBase
-from langchain_rse.cli.options import AsJson, Folder
+from langchain_rse.cli.options import NUMBER, AsJson, Folder
 from langchain_rse.cli.output import console, print_json, print_text, visible_lines
 from langchain_rse.text.quoting import counted, one_line
 from langchain_rse.text.ranges import format_range
@@ -21,7 +21,8 @@ def inspect(
     ],
     kb: Folder,
     chunk: Annotated[
-        int | None, typer.Option(min=0, help="Show this chunk in full. Chunks count from 0.")
+        int | None,
+        typer.Option(metavar=NUMBER, min=0, help="Show this chunk in full. Chunks count from 0."),
     ] = None,
     *,
     as_json: AsJson = False,

@@ -10,8 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from langchain_rse.cli.output import errors, print_text
+from langchain_rse.cli.output import command_line, errors, print_text
 from langchain_rse.stores.document_names import find_document, names_of
+from langchain_rse.text.quoting import first_few
 from langchain_rse.text.titles import short_names
 
 if TYPE_CHECKING:
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from langchain_rse.retriever import RSERetriever
     from langchain_rse.stores.records import Manifest
     from langchain_rse.stores.sql import SQLDocStore
+
+
+# Names in the folder of a knowledge base before its settings are written.
+_UNFINISHED = ("lock", "chroma", "settings.json")
 
 
 @dataclass
@@ -124,7 +129,10 @@ class KnowledgeBase:
     def find(self, name: str) -> str:
         """Find a document's id by its name, path or id; a ValueError if none matches."""
         path = str(Path(name).resolve())
-        return path if path in self.manifests else find_document(name, self._all_names)
+        if path in self.manifests:
+            return path
+        hint = f"To list the documents: {command_line()} list --kb {self.folder}"
+        return find_document(name, self._all_names, hint)
 
     @cached_property
     def _all_names(self) -> dict[str, list[str]]:
@@ -162,17 +170,37 @@ class KnowledgeBase:
                 asked = fitted.unrelated_count
                 refused = round(asked * fitted.refused(fitted.unrelated))
                 print_text(
-                    "Score floor fitted: off-topic questions return nothing "
-                    f"({refused} of {asked} unrelated test questions were refused)"
+                    f"Score floor fitted: {refused} of {asked} unrelated test questions now "
+                    "return nothing"
                 )
                 return
         write_floor(self.docstore, floor_name(searcher, None), None)
         print_text(f"No score floor, so off-topic questions return passages too: {reason}")
 
 
+def _check_is_new(folder: Path) -> None:
+    """Refuse a folder with other files, which would be mixed with those of the knowledge base."""
+    from langchain_rse.cli.stored_settings import exists
+
+    if exists(folder) or not folder.is_dir():
+        return
+    others = [path.name for path in folder.iterdir() if not path.name.startswith(".")]
+    others = sorted(name for name in others if not name.startswith(_UNFINISHED))
+    if others:
+        raise ValueError(
+            f"--kb {folder} has other files ({first_few(others)}). Choose an empty or a new folder "
+            "for the knowledge base"
+        )
+
+
 @contextlib.contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Lock the folder, because Chroma supports one writer at a time; other commands wait."""
+    """Lock the folder, because Chroma supports one writer at a time; other commands wait.
+
+    Raises:
+        ValueError: If the folder is not a knowledge base and has files.
+    """
+    _check_is_new(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("ab") as file:
         if sys.platform != "win32":  # there is no lock on Windows

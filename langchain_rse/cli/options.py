@@ -32,25 +32,35 @@ def _completion(values: Sequence[str]) -> Callable[[str], list[str]]:
     return complete
 
 
+# How help names values.
+NUMBER, NAME, FILE, FOLDER = "NUMBER", "NAME", "FILE", "FOLDER"
+
 Folder = Annotated[
-    Path, typer.Option("--kb", help="Folder of the knowledge base.", file_okay=False)
+    Path,
+    typer.Option("--kb", metavar=FOLDER, help="Folder of the knowledge base.", file_okay=False),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Question = Annotated[str, typer.Argument(metavar="QUESTION", help="The question.")]
 
 K = Annotated[
-    int, typer.Option("--k", help="Maximum number of passages. The most valuable are kept.")
+    int,
+    typer.Option(
+        "--k", metavar=NUMBER, help="Maximum number of passages. The most valuable are kept."
+    ),
 ]
 Budget = Annotated[
     int,
     typer.Option(
-        "--max-context-length", help="Maximum length of all passages together, in characters."
+        "--max-context-length",
+        metavar=NUMBER,
+        help="Maximum length of all passages together, in characters.",
     ),
 ]
 Order = Annotated[
     str,
     typer.Option(
         "--order",
+        metavar="|".join(ORDERS),
         help="Order of the passages: document (as in their documents) or relevance (best first).",
         autocompletion=_completion(ORDERS),
     ),
@@ -60,6 +70,7 @@ Penalty = Annotated[
     typer.Option(
         "--irrelevant-chunk-penalty",
         "--penalty",
+        metavar=NUMBER,
         help="Minimum relevance, 0 to 1. Lower values return more text. Default: the preset's "
         f"({PENALTY} for {PRESET_NAMES[0]}).",
     ),
@@ -68,6 +79,7 @@ Hybrid = Annotated[
     float | None,
     typer.Option(
         "--hybrid",
+        metavar=NUMBER,
         help="Weight of keyword search, 0 to 1. The keyword index is built on first use. Default: "
         f"the preset's ({LEXICAL_WEIGHT} for {PRESET_NAMES[0]}).",
     ),
@@ -76,7 +88,7 @@ ScoreFloor = Annotated[
     str | None,
     typer.Option(
         "--score-floor",
-        metavar="NUMBER",
+        metavar=NUMBER,
         help="Return nothing if the best match is farther than this distance; none disables it. "
         "Default: set by `index`.",
     ),
@@ -85,6 +97,7 @@ Preset = Annotated[
     str | None,
     typer.Option(
         "--preset",
+        metavar=NAME,
         help=f"Named settings: {', '.join(PRESET_NAMES)}. Default: {PRESET_NAMES[0]}.",
         autocompletion=_completion(PRESET_NAMES),
     ),
@@ -93,6 +106,7 @@ Config = Annotated[
     Path | None,
     typer.Option(
         "--config",
+        metavar=FILE,
         help="Settings file written by `evaluate --save-config`. Options on the command line "
         "override it.",
         exists=True,

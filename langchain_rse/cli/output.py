@@ -1,21 +1,26 @@
 """Prints text and messages. In a terminal, with colors and with lines that break between words."""
 
+from __future__ import annotations
+
 import functools
 import json
 import logging
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from langchain_rse.text.quoting import visible
+from langchain_rse.text.quoting import first_few, visible
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 Command = Callable[..., None]
 
@@ -24,6 +29,7 @@ errors = Console(stderr=True, highlight=False)
 
 # This logger reports why an answer is empty. The commands print that themselves.
 _EMPTY_ANSWERS = "langchain_rse.query.pipeline"
+_SHORT = {"irrelevant_chunk_penalty": "--penalty"}
 _MAX_WIDTH = 80  # of strips and bars; also the width outside terminals
 
 
@@ -52,22 +58,33 @@ def exit_on_error(command: Command, *, extra: str = "cli") -> Command:
             )
             raise typer.Exit(2) from error
         except Exception as error:
-            print_error(_message_of(error))
+            print_error(_message_of(error, options))
             raise typer.Exit(2) from error
 
     return wrapped
 
 
-def _message_of(error: Exception) -> str:
+def _message_of(error: Exception, options: Mapping[str, Any]) -> str:
     """Return an error's message and notes; name the class of an unexpected error."""
     from pydantic import ValidationError
 
-    from langchain_rse._messages import problems_of
-
-    text = problems_of(error, str) if isinstance(error, ValidationError) else str(error)
+    text = _problems_of(error, options) if isinstance(error, ValidationError) else str(error)
     if not isinstance(error, (ImportError, LookupError, OSError, ValueError)):
         text = f"{type(error).__name__}: {text}"
     return "\n".join([text, *getattr(error, "__notes__", ())])
+
+
+def _problems_of(error: ValidationError, options: Mapping[str, Any]) -> str:
+    """List the problems of settings, each with the option that sets it, and the given value."""
+    problems = []
+    for problem in error.errors():
+        name = ".".join(map(str, problem["loc"]))
+        text = problem["msg"].removeprefix("Value error, ")
+        text = text.removeprefix(f"{name} ").replace("Input should be", "must be", 1)
+        if options.get(name) is not None:
+            name = f"{_SHORT.get(name) or '--' + name.replace('_', '-')} {options[name]}"
+        problems.append(f"{name}: {text}" if name else text)
+    return first_few(dict.fromkeys(problems))
 
 
 @contextmanager
@@ -117,9 +134,14 @@ def print_text(text: str | Text, style: str = "") -> None:
     _print(Text(visible(text), style) if isinstance(text, str) else text, console)
 
 
-def _print(text: Text, stream: Console) -> None:
+def print_command(command: str) -> None:
+    """Print a command without line breaks, so that it can be copied."""
+    _print(Text(visible(command)), console, soft_wrap=True)
+
+
+def _print(text: Text, stream: Console, *, soft_wrap: bool = False) -> None:
     if stream.is_terminal:
-        stream.print(text)
+        stream.print(text, soft_wrap=soft_wrap)
     else:
         stream.file.write(f"{text}\n")
 

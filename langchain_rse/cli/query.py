@@ -11,6 +11,7 @@ import typer
 from langchain_rse.cli.knowledge_base import KnowledgeBase
 from langchain_rse.cli.options import (
     BUDGET,
+    FILE,
     AsJson,
     Budget,
     Config,
@@ -75,9 +76,10 @@ def query(
     report: Annotated[
         Path | None,
         typer.Option(
+            metavar=FILE,
             dir_okay=False,
             help="Write an HTML report: every chunk considered, its scores, and sliders to try "
-            "other settings.",
+            "other settings. Needs: pip install 'langchain-rse[report]'",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -93,10 +95,10 @@ def query(
     Example: langchain-rse query "What drove gross margin?" --kb library --k 3
     """
     from langchain_rse import TraceCollector
-    from langchain_rse.explaining import load_report
+    from langchain_rse._messages import load
 
     if report:
-        load_report()  # before the query, in case a package is missing
+        load("langchain_rse.explaining.report", "report", "--report")  # before the query
     fields = settings(config, preset, irrelevant_chunk_penalty, hybrid, score_floor)
     opened = KnowledgeBase.existing(kb, **fields)
     collector = TraceCollector()
@@ -134,16 +136,20 @@ def print_answer(trace: RSETrace, segments: Sequence[Document], names: Mapping[s
     limit = trace.settings.max_context_length
     passages = counted(len(segments), "passage")
     print_text(f"{passages}, {trace.spent:,.0f} of at most {limit:,.0f} characters")
+    if trace.closeness:
+        print_text(f"{trace.closeness}.")
     words = query_words(trace.queries)
     documents = {document.doc_id: document for document in trace.documents}
-    printed = None
+    shown = None
     for segment in segments:
         doc_id = segment.metadata["doc_id"]
         print_text("")
-        if doc_id != printed:
+        if doc_id != shown:
             print_text(names[doc_id], "bold")
             _print_strips(documents[doc_id])
-            printed = doc_id
+            if shown is None:
+                print_text(_LEGEND, "dim")
+            shown = doc_id
         place = place_of(segment.metadata)
         value = f"value {segment.metadata['relevance_score']:.2f}"
         print_text(f"--- {place}, {value}" if place else f"--- {value}", "bold")
@@ -151,10 +157,6 @@ def print_answer(trace: RSETrace, segments: Sequence[Document], names: Mapping[s
         if words:
             text.highlight_regex(words, "bold cyan")
         print_text(text)
-    print_text("")
-    print_text(_LEGEND, "dim")
-    if trace.closeness:
-        print_text(f"{trace.closeness}.")
 
 
 def _print_strips(document: DocumentTrace) -> None:

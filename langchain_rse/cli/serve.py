@@ -12,6 +12,9 @@ import typer
 
 from langchain_rse.cli.knowledge_base import KnowledgeBase
 from langchain_rse.cli.options import (
+    FILE,
+    NAME,
+    NUMBER,
     Budget,
     Config,
     Folder,
@@ -46,27 +49,40 @@ class Tools(str, Enum):
     CONNECTOR = "connector"
 
 
+def _choice(values: type[Enum]) -> str:
+    return "|".join(str(each.value) for each in values)
+
+
 def serve_mcp(
     kb: Folder,
     *,
     transport: Annotated[
         Transport,
-        typer.Option(help="stdio if the client starts this command, or HTTP for many clients."),
+        typer.Option(
+            metavar=_choice(Transport),
+            help="stdio if the client starts this command, or HTTP for many clients.",
+        ),
     ] = Transport.STDIO,
     host: Annotated[
         str,
         typer.Option(
-            help="Address for HTTP. For other machines, --allow-host or --token-file is required."
+            metavar="ADDRESS",
+            help="Address for HTTP. For other machines, --allow-host or --token-file is required.",
         ),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port for HTTP.")] = 8000,
+    port: Annotated[
+        int, typer.Option(metavar=NUMBER, min=1, max=65535, help="Port for HTTP.")
+    ] = 8000,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(help="Host name that clients may use for this server; repeatable."),
+        typer.Option(
+            metavar=NAME, help="Host name that clients may use for this server; repeatable."
+        ),
     ] = None,
     token_file: Annotated[
         Path | None,
         typer.Option(
+            metavar=FILE,
             help="File with a token that clients must send as Authorization: Bearer TOKEN.",
             exists=True,
             dir_okay=False,
@@ -75,8 +91,9 @@ def serve_mcp(
     tools: Annotated[
         Tools,
         typer.Option(
+            metavar=_choice(Tools),
             help="passages: search, find, outline and read. connector: search and fetch, as "
-            "ChatGPT and deep research require."
+            "ChatGPT and deep research require.",
         ),
     ] = Tools.PASSAGES,
     k: K = 5,

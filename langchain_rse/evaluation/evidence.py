@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from langchain_rse.access import DocumentAccess
-from langchain_rse.questions import Evidence, Question, locate_evidence
+from langchain_rse.questions import Evidence, Question, check_questions, locate_evidence
 from langchain_rse.retriever import RSERetriever
 
 
@@ -53,15 +53,10 @@ def access_of(retriever: object) -> DocumentAccess | None:
 
 def _checked(questions: Iterable[Question]) -> tuple[Question, ...]:
     """Return the questions; a ValueError if a question has an answer but no evidence."""
-    checked = tuple(questions)
+    checked = tuple(check_questions(questions))
     if not checked:
         raise ValueError("questions is empty; pass at least one Question")
     for number, question in enumerate(checked, 1):
-        if not isinstance(question, Question):
-            raise TypeError(
-                f"questions must be of type Question; got {question!r:.80}. To read questions from "
-                "a file, use load_questions"
-            )
         if not question.evidence and not question.is_unanswerable:
             raise ValueError(
                 f"question {number} has an answer but no evidence. If the documents do not answer "

@@ -19,6 +19,7 @@ from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
 from langchain_rse.text.titles import name_of
 
 _LENGTH_WITHOUT_SEGMENTS = 2_000  # characters of the other side if there are no segments
+_SHORTEST_REST = 40  # characters of a piece that is cut
 
 
 def compare_answers(
@@ -90,14 +91,16 @@ def _piece_of(document: Document) -> Piece:
 
 
 def _cut(pieces: Sequence[Piece], length: int) -> list[Piece]:
-    """The first pieces up to a total length; the last one is cut."""
+    """The first pieces up to a total length; the last one is cut, or dropped if little remains."""
     kept: list[Piece] = []
     for piece in pieces:
-        if length <= 0:
+        if len(piece.text) > length:
+            if length >= _SHORTEST_REST or not kept:
+                kept.append(piece._replace(text=piece.text[:length], is_cut=True))
             break
-        kept.append(piece._replace(text=piece.text[:length]))
+        kept.append(piece)
         length -= len(piece.text)
-    return kept
+    return [piece for piece in kept if piece.text]
 
 
 def _lengths_of(trace: Trace) -> dict[str, int]:

@@ -37,9 +37,9 @@ def as_html(trace: RSETrace) -> str:
     """Explain an answer as HTML for a notebook."""
     rows = [f'<p dir="auto"><strong>{text_as_html(trace.query)}</strong></p>']
     rows += [f"<p>{text_as_html(line)}</p>" for line in answer_lines(trace)]
-    rows += [_strip(document) for document in trace.answered[:_MOST_STRIPS]]
+    rows += [_strip(trace, document) for document in trace.answered[:_MOST_STRIPS]]
     for number, segment in enumerate(trace.returned, start=1):
-        title = text_as_html(f"{number}. {describe_segment(segment)}")
+        title = text_as_html(f"{number}. {describe_segment(trace, segment)}")
         relevance = text_as_html(describe_relevance(trace, segment))
         text = text_as_html(segment.text, "\t\n")
         rows.append(f"<details><summary>{title}</summary><p>{relevance}</p>")
@@ -51,7 +51,7 @@ def as_html(trace: RSETrace) -> str:
     return f'<style>{_STYLE}</style><div class="rse-trace">{"".join(rows)}</div>'
 
 
-def _strip(document: DocumentTrace) -> str:
+def _strip(trace: RSETrace, document: DocumentTrace) -> str:
     """A document as a strip, with its returned passages and the best chunks of the search."""
     length = document.length or 1
     bars = [bar_as_html("b", *segment.span, length) for _, segment in document.returned]
@@ -59,6 +59,6 @@ def _strip(document: DocumentTrace) -> str:
         hit = None if chunk.candidate is None else chunk.candidate.hit
         if hit is not None and hit.rank < _BEST and chunk.span is not None:
             bars.append(bar_as_html("i", *chunk.span, length))
-    name = text_as_html(document.name)
+    name = text_as_html(trace.short_names[document.name])
     title = f"<div>{name}: returned (blue), among the {_BEST} best chunks (orange)</div>"
     return f'{title}<div class="strip">{"".join(bars)}</div>'

@@ -39,6 +39,7 @@ STYLE: Any = {
     "text.parse_math": False,
 }
 THOUSANDS = "{x:,.0f}"
+_NEAR = 0.5  # of the penalty: the relevance of a document that is shown
 _LONGEST_TITLE = 400  # characters
 _LETTERS_PER_INCH = 11  # of titles
 _LINE_HEIGHT = 0.18  # of a title, in inches
@@ -131,9 +132,12 @@ def plot_trace(
 
 
 def _find_documents(trace: RSETrace, documents: int | str | Sequence[str]) -> list[DocumentTrace]:
-    """The first documents, or the documents with these ids."""
+    """Documents of the answer and others near the penalty; or the documents with these ids."""
     if isinstance(documents, int):
-        return trace.documents[:documents]
+        near = [document for document in trace.documents if _is_near(trace, document)]
+        answered = [document for document in trace.documents if document.returned]
+        shown = {document.doc_id: document for document in [*answered, *near]}
+        return list(shown.values() or trace.documents[:1])[:documents]
     doc_ids = [documents] if isinstance(documents, str) else documents
     by_id = {document.doc_id: document for document in trace.documents}
     for doc_id in doc_ids:
@@ -143,6 +147,12 @@ def _find_documents(trace: RSETrace, documents: int | str | Sequence[str]) -> li
                 f"documents: {doc_id!r} has no candidates. Documents with candidates: {examples}"
             )
     return [by_id[doc_id] for doc_id in doc_ids]
+
+
+def _is_near(trace: RSETrace, document: DocumentTrace) -> bool:
+    """True if the relevance of a chunk that the solver considered is near the penalty."""
+    highest = max((chunk.credited for chunk in document.chunks if chunk.weight), default=-1.0)
+    return highest >= _NEAR * trace.settings.penalty
 
 
 def _new_figure(
@@ -171,7 +181,8 @@ def _describe(trace: RSETrace, documents: Sequence[DocumentTrace]) -> str:
     for document in documents:
         ranges = [format_range(segment.start, segment.end - 1) for _, segment in document.returned]
         returned = first_few(ranges, _MOST_DESCRIBED) or "none"
-        lines.append(f"{_in_one_line(document.name)}: returned chunks: {returned}.")
+        name = _in_one_line(trace.short_names[document.name])
+        lines.append(f"{name}: returned chunks: {returned}.")
     lines.append(f"Penalty: {trace.settings.penalty:g}.")
     return " ".join(lines)
 
@@ -225,7 +236,7 @@ def _draw_document(
     ax.set(xlabel=_CHUNKS, ylabel="relevance (0 to 1)")
     ax.xaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
     ax.xaxis.set_major_formatter(THOUSANDS)
-    title = document.name
+    title = trace.short_names[document.name]
     if document.reason:
         title += f": {document.reason}"
     ax.set_title(wrapped(title, _WIDTH - 1))

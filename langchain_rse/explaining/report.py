@@ -14,8 +14,8 @@ from markupsafe import Markup
 
 from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.explaining.alternatives import find_alternatives, find_obstacle
-from langchain_rse.explaining.blocks import blocks_of
-from langchain_rse.explaining.text import name_of_function, relevance_parts, words_in
+from langchain_rse.explaining.blocks import DROPPED, blocks_of, unwrap
+from langchain_rse.explaining.text import name_of_function, rank_of, relevance_parts, words_in
 from langchain_rse.explaining.traces import RSETrace
 from langchain_rse.explaining.values import NOT_SHOWN, chunk_as_values, settings_as_values
 from langchain_rse.query.candidates import Reason
@@ -27,6 +27,7 @@ from langchain_rse.text.ranges import format_range
 
 # Characters that could end a script element or a line of JavaScript.
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+_EDGES = re.compile(r"\A(?:[^\S\n]*\n)+|\s+\Z")  # empty lines around a text
 _WITH_SLIDER = ("irrelevant_chunk_penalty", "max_context_length")
 _SCRIPTS = ("data.js", "strips.js", "passages.js", "chunk.js", "controls.js", "page.js")
 # The style sheet shows controls only where scripts run.
@@ -34,6 +35,9 @@ _START = 'document.documentElement.className = "scripted";'
 
 Columns = Mapping[tuple[str, int], int]
 """The positions of chunks on the page, by document key and chunk number."""
+
+Blocks = Sequence[tuple[str, bool]]
+"""The blocks of a text, with True for code; see `blocks_of`."""
 
 
 def render_report(trace: RSETrace) -> str:
@@ -53,7 +57,7 @@ def render_report(trace: RSETrace) -> str:
         obstacle=obstacle,
         settings=settings_as_values(trace.settings),
         format_range=format_range,
-        blocks_of=blocks_of,
+        blocks_of=lambda text: _unwrapped(blocks_of(text)),
         data=Markup(data.translate(_ESCAPES)),  # noqa: S704 - escaped for a script
         # Files of this package.
         inline={name: Markup(code) for name, code in inline.items()},  # noqa: S704
@@ -77,15 +81,19 @@ def _page_data(trace: RSETrace, *, has_sliders: bool) -> dict[str, Any]:
     settings = trace.settings
     highlighted = query_words([trace.query, *trace.queries])
     columns: dict[tuple[str, int], int] = {}
+    blocks_by_segment = {id(segment): blocks_of(segment.text) for segment in trace.segments}
     documents = []
     for document in trace.documents:
         chunks = []
         for chunk in document.chunks:
             if chunk.layout is not None and chunk.weight:
                 columns[chunk.layout.manifest.key, chunk.index] = len(columns)
-            chunks.append(_chunk_data(trace, chunk, highlighted))
+            blocks = _blocks_in_segment(trace, chunk, blocks_by_segment)
+            chunks.append(_chunk_data(trace, chunk, blocks, highlighted))
+        name = trace.short_names[document.name]
         fields = {
-            "name": document.name,
+            "name": name,
+            "path": None if name == document.name else document.name,
             "reason": document.reason,
             "chunk_count": document.chunk_count,
             "chunks": chunks,
@@ -152,19 +160,18 @@ def _arguments(settings: QuerySettings | RSEConfig) -> list[str]:
 
 
 def _chunk_data(
-    trace: RSETrace, chunk: Chunk, highlighted: re.Pattern[str] | None
+    trace: RSETrace, chunk: Chunk, blocks: Blocks | None, highlighted: re.Pattern[str] | None
 ) -> dict[str, Any]:
-    """The data of a chunk, without empty fields."""
+    """The data of a chunk, without empty fields. The blocks are its text in a segment."""
     values = chunk_as_values(trace, chunk)
     candidate = chunk.candidate
     exclusion = None if candidate is None else trace.exclusions.get(candidate.chunk_key)
     why = values["why"]
     if exclusion is not None:  # to the solver, an excluded chunk was not found
         why = trace.why(with_exclusion(chunk, exclusion))
-    hit = None if candidate is None else candidate.hit
-    text = _text_in_segment(trace, chunk)
-    is_embedded = text is None and candidate is not None
-    text = (values["text"] or "" if text is None else text).strip("\r\n")
+    is_embedded = blocks is None and candidate is not None
+    if blocks is None:
+        blocks = blocks_of(_EDGES.sub("", values["text"] or ""))
     hits = values["hits"].items()
     is_found = candidate is not None
     data: dict[str, Any] = {
@@ -178,31 +185,42 @@ def _chunk_data(
         "unseen": not chunk.weight,  # by the solver
         "found": is_found,
         "excluded": None if exclusion is None else exclusion.reason.label,
-        "rank": None if hit is None else hit.rank + 1,
+        "rank": rank_of(chunk) if is_found else None,
         "hits": [[name, each["rank"] + 1, _rounded(each["score"])] for name, each in hits],
         "query": values["query"] if len(trace.queries) > 1 else None,
         "words": words_in(trace, chunk),
         "parts": relevance_parts(chunk),
         "embedded": is_embedded,
-        "text": _text_data(text, highlighted),
+        "text": _text_data(blocks, highlighted),
     }
     return {"index": chunk.index, **{name: value for name, value in data.items() if value}}
 
 
-def _text_data(text: str, highlighted: re.Pattern[str] | None) -> list[list[str | bool]]:
+def _text_data(blocks: Blocks, highlighted: re.Pattern[str] | None) -> list[list[str | bool]]:
     """The blocks of a text: True for code, then parts. Every second part is a query word."""
-    blocks: list[list[str | bool]] = []
-    for block, is_code in blocks_of(text):
+    data: list[list[str | bool]] = []
+    for block, is_code in _unwrapped(blocks):
         parts = highlighted.split(block) if highlighted else [block]
-        blocks.append([is_code, *parts])
-    return blocks
+        data.append([is_code, *parts])
+    return data
+
+
+def _unwrapped(blocks: Blocks) -> Blocks:
+    """Join the lines of wrapped prose."""
+    unwrapped = []
+    for block, is_code in blocks:
+        text = block if is_code else unwrap(block).replace(DROPPED, "")
+        unwrapped.append((text, is_code))
+    return unwrapped
 
 
 def _rounded(number: float | None) -> float | None:
     return None if number is None else float(f"{number:.4g}")
 
 
-def _text_in_segment(trace: RSETrace, chunk: Chunk) -> str | None:
+def _blocks_in_segment(
+    trace: RSETrace, chunk: Chunk, blocks_by_segment: Mapping[int, Blocks]
+) -> Blocks | None:
     """The text of a chunk in a segment, as in the source; None for other chunks."""
     if chunk.layout is None or chunk.span is None:
         return None
@@ -210,7 +228,26 @@ def _text_in_segment(trace: RSETrace, chunk: Chunk) -> str | None:
         is_same_document = segment.layout.manifest.key == chunk.layout.manifest.key
         if is_same_document and segment.start <= chunk.index < segment.end:
             # Segments can begin or end inside a chunk.
-            segment_start, _ = segment.span
+            segment_start, segment_end = segment.span
             start, end = chunk.span
-            return segment.text[max(start - segment_start, 0) : end - segment_start]
+            start, end = max(start, segment_start), min(end, segment_end)
+            return _slice(
+                blocks_by_segment[id(segment)], start - segment_start, end - segment_start
+            )
     return None
+
+
+def _slice(blocks: Blocks, start: int, end: int) -> Blocks:
+    """The blocks of a range of a text, without empty lines around it."""
+    text = "".join(block for block, _ in blocks)[start:end]
+    body = text.rstrip()
+    end = start + len(body)
+    start = end - len(_EDGES.sub("", body))
+    sliced = []
+    position = 0
+    for block, is_code in blocks:
+        part = block[max(start - position, 0) : max(end - position, 0)]
+        if part:
+            sliced.append((part, is_code))
+        position += len(block)
+    return sliced

@@ -11,12 +11,13 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from langchain_rse.engine.copies import Passages
-from langchain_rse.explaining.blocks import blocks_of
+from langchain_rse.explaining.blocks import DROPPED, blocks_of, unwrap
 from langchain_rse.explaining.colors import DARK, LIGHT
 from langchain_rse.text.bars import bar_as_html, strip_of
 from langchain_rse.text.quoting import as_html as text_as_html
-from langchain_rse.text.quoting import counted, one_line, visible
+from langchain_rse.text.quoting import counted, one_line, shortened, visible
 from langchain_rse.text.ranges import format_range
+from langchain_rse.text.titles import short_names
 
 TOP_K = "top-k chunks"
 """The name of the other side if it is the best chunks of the same search."""
@@ -26,7 +27,8 @@ _WIDTH = 80  # characters of a line with a strip
 _MOST_STRIPS = 6
 _MOST_LISTED = 8  # pieces that only the other retriever returned
 _EXCERPT = 60
-_NAME = 16  # characters of a document's name in front of its strip
+_SHORTEST_NAME, _LONGEST_NAME = 16, 24  # column of the names in front of strips
+_CUT = " (cut to equal length)"
 
 Kind = Literal["title", "strip", "place", "only", "both", "other"]
 """The kind of a line. "only": text that the other retriever did not return. "other": text that only
@@ -44,6 +46,7 @@ class Piece(NamedTuple):
     doc_id: str | None
     start: int | None  # the first character in the document; None if unknown
     text: str
+    is_cut: bool = False  # True for the last piece of the other side if it is not whole
 
     @property
     def end(self) -> int | None:
@@ -53,9 +56,14 @@ class Piece(NamedTuple):
     @property
     def place(self) -> str:
         """The document and characters, as people read them."""
+        return self.place_in(self.name)
+
+    def place_in(self, name: str) -> str:
+        """The characters of a document with this name, and whether they are cut."""
+        cut = _CUT if self.is_cut else ""
         if self.start is None or self.end is None:
-            return self.name
-        return f"{self.name}, characters {format_range(self.start, self.end)}"
+            return f"{name}{cut}"
+        return f"{name}, characters {format_range(self.start, self.end)}{cut}"
 
 
 class Part(NamedTuple):
@@ -69,15 +77,16 @@ class Part(NamedTuple):
 class SideBySide:
     """Passages (segments) next to the result of another retriever, in the same amount of text.
 
-    `RSERetriever.compare` makes it. Printed, it shows a strip of each document and the passages,
-    with ``+`` before each line that has text only the passages have, then a list of the text that
-    only the other retriever returned. In a notebook, the two sides are columns, or tabs on a narrow
-    screen, and text that only one side has is highlighted.
+    `RSERetriever.compare` makes it. Printed, it shows strips of the first six documents and the
+    passages, with ``+`` before each line that has text only the passages have, then a list of the
+    text that only the other retriever returned. In a notebook, the two sides are columns, or tabs
+    on a narrow screen, and text that only one side has is highlighted.
 
     Attributes:
         query: The question.
         segments: The passages, in the order of the answer.
-        other: The result of the other retriever, best first, cut to the length of the passages.
+        other: The result of the other retriever, best first, cut to the length of the passages; a
+            rest of under 40 characters is dropped.
         other_name: The name of the other retriever.
         lengths: The lengths of documents in characters, by document id, where known.
         reason: Why there are no passages; None if there are some.
@@ -122,8 +131,12 @@ class SideBySide:
         ours, theirs = self.only_in_segments, self.only_in_other
         if not ours and not theirs:
             return "Both sides have the same text"
+        length = sum(len(piece.text) for piece in self.segments)
+        other_length = sum(len(piece.text) for piece in self.other)
+        if ours == length and theirs == other_length:
+            return "They share no text"
         if ours == theirs:
-            return f"Highlighted: the {ours:,} characters that only one side has"
+            return f"Highlighted: {ours:,} characters on each side that the other does not have"
         if not theirs:
             return f"Highlighted: {ours:,} characters only in the passages"
         if not ours:
@@ -133,47 +146,91 @@ class SideBySide:
             f"{theirs:,} only in {self.other_name}"
         )
 
-    def lines(self, width: int = _WIDTH) -> Iterator[tuple[Kind, str]]:
-        """Yield the comparison as lines with their kinds; strips end at column ``width``."""
+    def lines(self, width: int = _WIDTH, *, in_full: bool = False) -> Iterator[tuple[Kind, str]]:
+        """Yield the comparison as lines with their kinds; strips end at column ``width``.
+
+        With ``in_full``, the other retriever's texts are whole; by default, an excerpt of each.
+        """
         yield "title", self.query
         yield "title", f"{self.summary}."
-        for strip in self._strips(width):
-            yield "strip", strip
-        for number, piece in enumerate(self.segments, start=1):
-            yield "place", f"Passage {number}: {piece.place}"
-            yield from _lines_of(parts_of(piece, self.other))
+        yield from (("strip", strip) for strip in self._strips(width))
+        names = self.shown_names()
+        passages = [parts_of(piece, self.other) for piece in self.segments]
         missed = []
         for rank, piece in enumerate(self.other, start=1):
             if _has_only(parts_of(piece, self.segments)):
                 missed.append((rank, piece))
+        signs = []
+        if any(map(_has_only, passages)):
+            signs.append("+ marks lines with text only in the passages")
+        if missed:
+            signs.append(f"- marks text only in {self.other_name}")
+        if signs and self.segments:
+            yield "place", f"{'; '.join(signs)}."
+        for number, (piece, parts) in enumerate(zip(self.segments, passages, strict=True), start=1):
+            yield "place", f"Passage {number}: {piece.place_in(names[piece.name])}"
+            yield from _lines_of(parts)
+        if in_full:
+            yield from self._other_lines(names)
+        else:
+            yield from self._missed_lines(missed, names)
+
+    def _missed_lines(
+        self, missed: Sequence[tuple[int, Piece]], names: Mapping[str, str]
+    ) -> Iterator[tuple[Kind, str]]:
+        """An excerpt of each text, with its rank, that only the other retriever returned."""
         if missed and self.segments:
             yield "place", f"Only in {self.other_name}:"
         for rank, piece in missed[:_MOST_LISTED]:
-            yield "other", f"rank {rank}: {piece.place}: {one_line(piece.text, _EXCERPT)}"
+            place = piece.place_in(names[piece.name])
+            yield "other", f"rank {rank}: {place}: {one_line(piece.text, _EXCERPT)}"
         if len(missed) > _MOST_LISTED:
             yield "other", f"and {len(missed) - _MOST_LISTED} more"
 
+    def _other_lines(self, names: Mapping[str, str]) -> Iterator[tuple[Kind, str]]:
+        """The texts of the other retriever in full."""
+        for rank, piece in enumerate(self.other, start=1):
+            place = piece.place_in(names[piece.name])
+            yield "place", f"{self.other_name}, rank {rank}: {place}"
+            for kind, line in _lines_of(parts_of(piece, self.segments)):
+                yield "other" if kind == "only" else kind, line
+
     def _strips(self, width: int) -> Iterator[str]:
         """A strip for each document and side that has text of it."""
+        names = self.shown_names()
+        documents = self.strip_documents()
+        longest = max((len(names[name]) for _, name in documents), default=0)
+        name_width = min(max(longest, _SHORTEST_NAME), _LONGEST_NAME)
         label_width = max(len(_PASSAGES), len(self.other_name))
-        cells = width - _NAME - label_width - 2
-        for doc_id, name in self.strip_documents():
+        cells = width - name_width - label_width - 2
+        for doc_id, name in documents:
             length = self.length_of(doc_id)
-            shown_name = name.rpartition("/")[2][:_NAME]
+            shown_name = shortened(names[name], name_width)
             for label, pieces in ((self.other_name, self.other), (_PASSAGES, self.segments)):
                 ranges = _ranges_in(pieces, doc_id)
                 if ranges:
                     strip = strip_of([(*each, 1.0) for each in ranges], length, cells)
-                    yield f"{shown_name:{_NAME}} {label:>{label_width}} {strip}"
+                    yield f"{shown_name:{name_width}} {label:>{label_width}} {strip}"
                     shown_name = ""
+        not_drawn = len(self.placed_documents()) - len(documents)
+        if not_drawn:
+            yield f"and {counted(not_drawn, 'more document')}"
 
-    def strip_documents(self) -> list[tuple[str, str]]:
-        """The ids and names of the documents that have strips."""
+    def shown_names(self) -> dict[str, str]:
+        """The names of all pieces, with paths shortened to what tells them apart."""
+        return short_names(piece.name for piece in [*self.segments, *self.other])
+
+    def placed_documents(self) -> list[tuple[str, str]]:
+        """The ids and names of the documents whose pieces have a place."""
         names: dict[str, str] = {}
         for piece in [*self.segments, *self.other]:
             if piece.doc_id is not None and piece.start is not None:
                 names.setdefault(piece.doc_id, piece.name)
-        return list(names.items())[:_MOST_STRIPS]
+        return list(names.items())
+
+    def strip_documents(self) -> list[tuple[str, str]]:
+        """The ids and names of the documents that have strips."""
+        return self.placed_documents()[:_MOST_STRIPS]
 
     def length_of(self, doc_id: str) -> int:
         """The length of a document; if unknown, the end of its last piece."""
@@ -316,14 +373,15 @@ _STYLE = Template("""
   grid-template-columns: repeat(2, minmax(0, 1fr)); }
 .rse-compare h3 { font-size: 1rem; margin: .8rem 0 .2rem; }
 .rse-compare .place { opacity: .75; font-size: .85em; margin: .8rem 0 .1rem; }
-.rse-compare .text { white-space: pre-wrap; padding: .4rem .6rem;
+.rse-compare .text { white-space: pre-wrap; print-color-adjust: exact; padding: .4rem .6rem;
   border-left: 3px solid $segment; background: color-mix(in srgb, CanvasText 5%, Canvas); }
 .rse-compare code { display: block; white-space: pre; overflow-x: auto; padding: 0; color: inherit;
   background: none; font: .8em/1.5 ui-monospace, monospace; }
 .rse-compare .other .text { border-color: $chunk; }
-.rse-compare mark { background: $segment_mark; color: inherit; }
+.rse-compare mark { background: $segment_mark; color: inherit; print-color-adjust: exact; }
 .rse-compare .other mark { background: $chunk_mark; }
 .rse-compare .strip { position: relative; height: .8rem; margin: .15rem 0;
+  print-color-adjust: exact;
   background: color-mix(in srgb, CanvasText 12%, Canvas); }
 .rse-compare .strip i { position: absolute; top: 0; bottom: 0; background: $segment;
   min-width: 2px; print-color-adjust: exact; }
@@ -336,6 +394,10 @@ _STYLE = Template("""
   .rse-compare h3 { display: none; }
   .rse-compare:has(.to-other:checked) section.segments { display: none; }
   .rse-compare:has(.to-segments:checked) section.other { display: none; }
+}
+@media print {
+  .rse-compare code { white-space: pre-wrap; }
+  .rse-compare .place { break-after: avoid; }
 }
 """).substitute(
     segment=f"light-dark({LIGHT.segment}, {DARK.segment})",
@@ -383,16 +445,22 @@ class _Side(NamedTuple):
     def section(self, comparison: SideBySide) -> str:
         """The column of this side: strips of the documents, then the texts."""
         rows = [f'<section class="{self.css_class}"><h3>{self.title}</h3>']
-        for doc_id, name in comparison.strip_documents():
+        names = comparison.shown_names()
+        placed = [
+            each for each in comparison.placed_documents() if _ranges_in(self.pieces, each[0])
+        ]
+        with_strips = [each for each in comparison.strip_documents() if each in placed]
+        for doc_id, name in with_strips:
             length = comparison.length_of(doc_id)
-            ranges = _ranges_in(self.pieces, doc_id)
-            if ranges:
-                bars = "".join(bar_as_html("i", *each, length) for each in ranges)
-                rows.append(f'<div class="place">{text_as_html(name)}</div>')
-                rows.append(f'<div class="strip">{bars}</div>')
+            bars = (bar_as_html("i", *each, length) for each in _ranges_in(self.pieces, doc_id))
+            rows.append(_place_as_html(name, names[name]))
+            rows.append(f'<div class="strip">{"".join(bars)}</div>')
+        not_drawn = len(placed) - len(with_strips)
+        if not_drawn:
+            rows.append(f'<div class="place">and {counted(not_drawn, "more document")}</div>')
         for number, piece in enumerate(self.pieces, start=1):
-            place = text_as_html(f"{self.noun} {number}: {piece.place}")
-            rows.append(f'<div class="place">{place}</div>')
+            place = piece.place_in(names[piece.name])
+            rows.append(_place_as_html(piece.name, f"{self.noun} {number}: {place}"))
             rows.append(f'<div class="text" dir="auto">{self._text_of(piece)}</div>')
         if not self.pieces:
             rows.append("<p>No text.</p>")
@@ -405,20 +473,28 @@ class _Side(NamedTuple):
         texts = []
         start = 0
         for block, is_code in blocks_of(piece.text.rstrip()):
-            end = start + len(block)
-            marked = "".join(map(_part_as_html, _parts_within(parts, start, end)))
+            shown = block if is_code else unwrap(block)
+            within = _parts_within(parts, start, shown)
+            marked = "".join(map(_part_as_html, within))
             texts.append(f"<code>{marked}</code>" if is_code else marked)
-            start = end
+            start += len(block)
         return "".join(texts)
 
 
-def _parts_within(parts: Iterable[Part], start: int, end: int) -> Iterator[Part]:
-    """The parts of a range of a piece's text."""
+def _place_as_html(name: str, shown: str) -> str:
+    """A line with the place of a piece; pointing at it shows the whole name of the document."""
+    title = "" if name in shown else f' title="{text_as_html(name)}"'
+    return f'<div class="place"{title}>{text_as_html(shown)}</div>'
+
+
+def _parts_within(parts: Iterable[Part], start: int, shown: str) -> Iterator[Part]:
+    """The parts of a block that starts at a position of a piece, with the texts as shown."""
     position = 0
     for part in parts:
-        text = part.text[max(start - position, 0) : max(end - position, 0)]
+        begin, end = position - start, position - start + len(part.text)
+        text = shown[max(begin, 0) : max(end, 0)]
         if text:
-            yield part._replace(text=text)
+            yield part._replace(text=text.replace(DROPPED, ""))
         position += len(part.text)
 
 

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from langchain_rse.query.candidates import Reason
+from langchain_rse.query.candidates import RERANKER, Reason
 from langchain_rse.query.floor import FloorCheck
 from langchain_rse.query.reading import DocumentSegment
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.query.trace import sentence
-from langchain_rse.text.quoting import counted, one_line, visible
+from langchain_rse.text.quoting import counted, middle_shortened, one_line, visible
 from langchain_rse.text.ranges import format_range
 from langchain_rse.text.titles import name_of
 
@@ -37,7 +37,7 @@ def as_text(trace: RSETrace) -> str:
     if trace.full_text:
         lines.append(f"Full-text index not searched: {trace.full_text}")
     for number, segment in enumerate(trace.returned[:_MOST_SHOWN], start=1):
-        lines.append(f"  {number}. {describe_segment(segment)}")
+        lines.append(f"  {number}. {describe_segment(trace, segment)}")
         lines.append(f"     {describe_relevance(trace, segment)}")
         lines.append(f"     {_shorten(segment.text)}")
     if len(trace.returned) > _MOST_SHOWN:
@@ -89,7 +89,7 @@ def headline(trace: RSETrace) -> str:
     segment = max(trace.returned, key=lambda segment: segment.value)
     best = _best_of(segment.chunks)
     is_best = best.relevance >= _best_of(trace.chunks).relevance
-    line = f"Best passage: {_shorten(name_of_segment(segment))}, {_chunks_of(segment)}"
+    line = f"Best passage: {_name_in(trace, segment)}, {_chunks_of(segment)}"
     if len(segment.chunks) == 1:
         return f"{line}, the best match" if is_best else line
     center = "the best match" if is_best else f"chunk {best.index}"
@@ -101,20 +101,21 @@ def headline(trace: RSETrace) -> str:
 
 
 def closeness_of(floor_checks: Sequence[FloorCheck]) -> str:
-    """Compare the best match with the answerable test questions of the floor; empty if unknown."""
+    """Compare the best match with the questions or sentences of the floor; empty if unknown."""
     highest = -1.0
+    compared_with = ""
     for check in floor_checks:
-        if check.closer_than is not None and not check.is_refused:
-            highest = max(highest, check.closer_than)
+        if check.closer_than is not None and not check.is_refused and check.closer_than > highest:
+            highest, compared_with = check.closer_than, check.compared_with
     if highest < 0:
         return ""
     strength = next(word for least, word in _STRENGTHS.items() if highest >= least)
-    return (
-        f"Match strength: stronger than {highest:.0%} of the answerable test questions ({strength})"
-    )
+    # "test questions", or "test sentences from the documents"
+    kind = f"test {compared_with.removeprefix('answered ')}"
+    return f"Match strength: stronger than {highest:.0%} of {kind} ({strength})"
 
 
-def describe_segment(segment: DocumentSegment) -> str:
+def describe_segment(trace: RSETrace, segment: DocumentSegment) -> str:
     """The place and value of a segment."""
     details = ""
     if len(segment.chunks) > 1:
@@ -122,7 +123,7 @@ def describe_segment(segment: DocumentSegment) -> str:
         filled = sum(chunk.candidate is None for chunk in segment.chunks)
         details += f", {filled} filled in)" if filled else ")"
     return (
-        f"{_shorten(name_of_segment(segment))}, {_chunks_of(segment)}{details}, characters "
+        f"{_name_in(trace, segment)}, {_chunks_of(segment)}{details}, characters "
         f"{_range(*segment.span)}, value {segment.value:.3g}"
     )
 
@@ -131,7 +132,7 @@ def describe_relevance(trace: RSETrace, segment: DocumentSegment) -> str:
     """One line: the relevance of a segment's best chunk, and its parts."""
     chunk = _best_of(segment.chunks)
     parts = [f"{name} {number}" for name, number in relevance_parts(chunk)]
-    from_neighbors = chunk.credited - chunk.relevance
+    from_neighbors = _shown(chunk.credited) - _shown(chunk.relevance)
     if from_neighbors >= _LEAST_SHOWN:
         parts.append(f"neighbors {from_neighbors:.2f}")
     line = f"relevance of chunk {chunk.index}: {chunk.credited:.2f} ({', '.join(parts)})"
@@ -142,21 +143,30 @@ def describe_relevance(trace: RSETrace, segment: DocumentSegment) -> str:
 def relevance_parts(chunk: Chunk) -> list[tuple[str, str]]:
     """The parts of a chunk's relevance as names and numbers: first the share of each witness.
 
-    Empty for chunks without relevance.
+    They are rounded so that they add up to the rounded relevance. Empty for chunks without
+    relevance.
     """
     candidate = chunk.candidate
     if candidate is None or not chunk.relevance:
         return []
     parts = []
+    total = 0.0
     for name, relevance in candidate.evidence.items():
-        if relevance >= _LEAST_SHOWN:
-            parts.append((name, f"{relevance:.2f}"))
+        share = _shown(total + relevance) - _shown(total)
+        total += relevance
+        if share >= _LEAST_SHOWN:
+            parts.append((name, f"{share:.2f}"))
     if candidate.name_factor < 1:
         parts.append(("names", f"x {candidate.name_factor:.2f} (another document is named)"))
-    less_for_document = sum(candidate.evidence.values()) - chunk.relevance
+    less_for_document = _shown(total) - _shown(chunk.relevance)
     if less_for_document >= _LEAST_SHOWN:
         parts.append(("document", f"-{less_for_document:.2f}"))
     return parts
+
+
+def _shown(number: float) -> float:
+    """A number with the two digits that are printed."""
+    return float(f"{number:.2f}")
 
 
 def words_in(trace: RSETrace, chunk: Chunk) -> str:
@@ -172,18 +182,35 @@ def left_out_lines(trace: RSETrace) -> Iterator[str]:
         pairs = list(group)
         yield f"Not returned ({outcome.label}): {counted(len(pairs), 'candidate')}"
         for document, chunk in pairs[:_MOST_LEFT_OUT]:
-            hit = None if chunk.candidate is None else chunk.candidate.hit
-            rank = "full-text match" if hit is None else f"rank {hit.rank + 1}"
-            yield (
-                f"  {_shorten(document.name)}, chunk {chunk.index} ({rank}, "
-                f"relevance {chunk.relevance:.2f}): {trace.why(chunk)}"
-            )
+            details = rank_of(chunk)
+            if chunk.outcome is not Reason.BELOW_THE_PENALTY:  # which names the relevance
+                details += f", relevance {chunk.relevance:.2f}"
+            name = _shorten_name(trace.short_names[document.name])
+            yield f"  {name}, chunk {chunk.index} ({details}): {trace.why(chunk)}"
+
+
+def rank_of(chunk: Chunk) -> str:
+    """The rank of a candidate: by the reranker, or else in the search, before scores are fused."""
+    candidate = chunk.candidate
+    if candidate is None or candidate.hit is None:
+        return "full-text match"
+    ranking = "reranker" if RERANKER in candidate.hits else "search"
+    return f"{ranking} rank {candidate.hit.rank + 1}"
 
 
 def name_of_segment(segment: DocumentSegment) -> str:
     """The name of a segment's document, for people."""
     manifest = segment.layout.manifest
     return name_of(manifest.doc_id, manifest.metadata)
+
+
+def _name_in(trace: RSETrace, segment: DocumentSegment) -> str:
+    """The name of a segment's document, as printed."""
+    return _shorten_name(trace.short_names[name_of_segment(segment)])
+
+
+def _shorten_name(name: str) -> str:
+    return middle_shortened(one_line(name), _MOST_CHARACTERS)
 
 
 def name_of_function(function: object) -> str:

@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ from langchain_rse.query.scoring import Chunk
 from langchain_rse.query.trace import Trace
 from langchain_rse.stores.layouts import Layout
 from langchain_rse.text.quoting import visible
-from langchain_rse.text.titles import name_of
+from langchain_rse.text.titles import name_of, short_names
 
 _QUERY = 80  # the most characters of the query in the repr
 _SHOWN = frozenset({Reason.RETURNED, Reason.FILLED})  # outcomes of chunks of the answer
@@ -73,19 +73,24 @@ class RSETrace(Trace):
     @cached_property
     def documents(self) -> list[DocumentTrace]:
         """The documents with candidates, best first."""
-        chunks_of: dict[str, list[Chunk]] = {}  # by the key of the document
-        for chunk in self.chunks:
-            if chunk.layout is not None:
-                chunks_of.setdefault(chunk.layout.manifest.key, []).append(chunk)
-            elif chunk.candidate is not None:
-                chunks_of.setdefault(chunk.candidate.key, []).append(chunk)
         returned_of: dict[str, list[tuple[int, DocumentSegment]]] = {}
         for number, segment in enumerate(self.returned, start=1):
             returned_of.setdefault(segment.layout.manifest.key, []).append((number, segment))
         return [
             self._document(key, sorted(chunks, key=_index), returned_of.get(key, ()))
-            for key, chunks in chunks_of.items()
+            for key, chunks in self._chunks_by_document.items()
         ]
+
+    @cached_property
+    def _chunks_by_document(self) -> dict[str, list[Chunk]]:
+        """The chunks of each document, by its key; the best document first."""
+        chunks_of: dict[str, list[Chunk]] = {}
+        for chunk in self.chunks:
+            if chunk.layout is not None:
+                chunks_of.setdefault(chunk.layout.manifest.key, []).append(chunk)
+            elif chunk.candidate is not None:
+                chunks_of.setdefault(chunk.candidate.key, []).append(chunk)
+        return chunks_of
 
     def _document(
         self, key: str, chunks: Sequence[Chunk], returned: Sequence[tuple[int, DocumentSegment]]
@@ -102,6 +107,26 @@ class RSETrace(Trace):
             chunk_count = None if current is None else current.chunks
         reason = None if is_considered else self.why(chunks[0])
         return DocumentTrace(found.doc_id, metadata, length, chunk_count, reason, chunks, returned)
+
+    @cached_property
+    def short_names(self) -> dict[str, str]:
+        """The printed names of documents, by their names: paths without common folders."""
+        names = []
+        for key, chunks in self._chunks_by_document.items():
+            found = next(chunk.candidate for chunk in chunks if chunk.candidate is not None)
+            layout = None if self.looked_up is None else self.looked_up.layouts.get(key)
+            metadata: Mapping[str, Any] = found.document.metadata
+            if isinstance(layout, Layout):
+                metadata = layout.manifest.metadata
+            names.append(name_of(found.doc_id, metadata))
+        return short_names(names)
+
+    def why(self, chunk: Chunk) -> str:
+        """Explain in a sentence why a chunk was returned or not."""
+        original = chunk.duplicate_of
+        if original is not None:
+            chunk = replace(chunk, duplicate_of=self.short_names.get(original, original))
+        return super().why(chunk)
 
     @property
     def answered(self) -> list[DocumentTrace]:
@@ -233,7 +258,9 @@ class RSETrace(Trace):
         including neighbors, the returned passages (shaded) and the penalty.
 
         Args:
-            documents: How many of the best documents to show, or the ids of documents.
+            documents: The maximum number of documents to show, or the ids of documents. First come
+                the documents of the answer, then others whose relevance reaches half the penalty;
+                if there are none, the best document.
             start: The first chunk number to show. Default: the first in the trace.
             end: The chunk number after the last one to show. Default: that of the trace.
             ax: The matplotlib Axes to draw into; the first of the documents is drawn.

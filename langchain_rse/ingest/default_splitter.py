@@ -44,6 +44,9 @@ class DefaultTextSplitter(TextSplitter):
         super().__init__(chunk_size=chunk_size, chunk_overlap=0)
         self._size = chunk_size
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(chunk_size={self._size})"
+
     @override
     def split_text(self, text: str) -> list[str]:
         """Split a text into chunks, stripped of white space, without repeated header rows."""

@@ -43,11 +43,9 @@ class Reason(Enum):
     MINIMUM_VALUE = "the value of its segment is below minimum_value={minimum_value}"
     SEGMENT_COST = "its value does not cover segment_cost={segment_cost}, the cost of a new segment"
     NOT_THE_BEST = "another segment of its document has a higher value"
-    BELOW_THE_PENALTY = (
-        "relevance {credited:.3g}, with its neighbors, is below irrelevant_chunk_penalty={penalty}"
-    )
+    BELOW_THE_PENALTY = "relevance {relevances} is below irrelevant_chunk_penalty={penalty}"
     MISSING = "it, or a chunk next to it, is missing from the docstore"
-    NOT_CONSIDERED = "its document has none of the {top_k} best candidates"
+    NOT_CONSIDERED = "its document has none of the {top_k} candidates with the highest relevance"
     BELOW_THE_FLOOR = (
         "no candidate reaches the score floor: best {best:.3g}, floor {floor:.3g}{distances}"
     )

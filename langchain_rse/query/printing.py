@@ -1,4 +1,4 @@
-"""The printed form of a returned Document: its place and text first, scores abbreviated."""
+"""The printed forms of a returned Document, with its place first, and of a retriever."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, SupportsIndex
 
 from langchain_core.documents import Document
+from pydantic import BaseModel
 
+from langchain_rse.config import RSEConfig
 from langchain_rse.stores.records import CHUNK_ID, DOC_ID, END_INDEX, SEGMENT, START_INDEX
 from langchain_rse.text.pages import pages_of
 from langchain_rse.text.ranges import format_range
-from langchain_rse.text.titles import name_of
+from langchain_rse.text.titles import name_of, short_names
 
 
 class PrintedDocument(Document):
@@ -31,8 +33,8 @@ class PrintedDocument(Document):
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         return copyreg.__newobj__, (Document,), self.__getstate__()  # type: ignore[attr-defined]
 
-    def __repr_args__(self) -> Iterator[tuple[str, object]]:
-        yield "place", place_of(self.metadata)
+    def __repr_args__(self) -> Iterator[tuple[str | None, object]]:
+        yield None, _Unquoted(f"<{place_of(self.metadata)}>")
         yield "page_content", self.page_content
         yield "metadata", _abbreviated(self.metadata)
         yield "id", self.id
@@ -40,12 +42,15 @@ class PrintedDocument(Document):
     def __str__(self) -> str:
         """The form of LangChain's Document, with the place in front."""
         return (
-            f"place={place_of(self.metadata)!r} page_content='{self.page_content}' "
+            f"<{place_of(self.metadata)}> page_content='{self.page_content}' "
             f"metadata={_abbreviated(self.metadata)}"
         )
 
 
-class _Abbreviation(str):
+_STORES = ("vectorstore", "base_retriever", "docstore")
+
+
+class _Unquoted(str):
     """A text that is printed without quotation marks."""
 
     __slots__ = ()
@@ -55,8 +60,12 @@ class _Abbreviation(str):
 
 
 def place_of(metadata: Mapping[str, Any]) -> str:
-    """The document and pages of a segment, for people; its characters where it has no pages."""
+    """The document and pages of a segment, for people; its characters where it has no pages.
+
+    Of a path, only the name of the file is printed: the metadata has the path.
+    """
     name = name_of(str(metadata.get(DOC_ID, "")), metadata)
+    name = short_names([name])[name]
     pages = pages_of(metadata)
     if pages is not None:
         return f"{name}, {pages}"
@@ -71,6 +80,32 @@ def _abbreviated(metadata: Mapping[str, Any]) -> dict[str, Any]:
     shown = {name: value for name, value in metadata.items() if name != CHUNK_ID}
     described = shown.get(SEGMENT)
     if isinstance(described, dict) and "chunks" in described:
-        shown[SEGMENT] = {**described, "chunks": _Abbreviation("[...]")}
+        shown[SEGMENT] = {**described, "chunks": _Unquoted("[...]")}
         shown[SEGMENT].pop("version", None)
     return shown
+
+
+def printed_fields(model: BaseModel) -> Iterator[tuple[str, object]]:
+    """The fields of a retriever or config that differ from their defaults, as they are printed.
+
+    Of stores and other objects, only the class is printed.
+    """
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        if name in _STORES:
+            if value is not None:
+                yield name, _Unquoted(type(value).__name__)
+            continue
+        default = field.get_default(call_default_factory=True)
+        if value != default and repr(value) != repr(default):
+            yield name, _as_printed(value)
+
+
+def _as_printed(value: object) -> object:
+    if value is None or isinstance(value, (str, int, float, list, tuple, set, dict)):
+        return value
+    name = getattr(value, "__name__", None) or type(value).__name__
+    if isinstance(value, RSEConfig):
+        fields = ", ".join(f"{field}={shown!r}" for field, shown in printed_fields(value))
+        return _Unquoted(f"{name}({fields})")
+    return _Unquoted(name)

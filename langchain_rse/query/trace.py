@@ -194,7 +194,7 @@ class Trace:
     def why(self, chunk: Chunk) -> str:
         """Explain in a sentence why a chunk was returned or not."""
         facts: dict[str, Any] = {
-            "credited": chunk.credited or chunk.relevance,
+            "relevances": _relevances_of(chunk),
             "length": chunk.span[1] - chunk.span[0] if chunk.span else 0,
             "duplicate_of": chunk.duplicate_of,
         }
@@ -202,6 +202,15 @@ class Trace:
             if chunk.candidate is not None and check.query == chunk.candidate.query:
                 facts |= check.facts
         return sentence(chunk.outcome, self.settings, facts)
+
+
+def _relevances_of(chunk: Chunk) -> str:
+    """The relevance of a chunk, also with neighbors if they add to it."""
+    alone = f"{chunk.relevance:.3f}"
+    with_neighbors = f"{chunk.credited or chunk.relevance:.3f}"
+    if alone == with_neighbors:
+        return alone
+    return f"{alone} alone, {with_neighbors} with neighbors,"
 
 
 def sentence(reason: Reason, settings: QuerySettings, facts: Mapping[str, Any]) -> str:

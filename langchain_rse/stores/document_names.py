@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -34,10 +35,16 @@ def names_of(
     return {name: list(with_name) for name, with_name in ids.items()}
 
 
-def find_document(name: str, names: Mapping[str, Sequence[str]]) -> str:
+def find_document(name: str, names: Mapping[str, Sequence[str]], hint: str = "") -> str:
     """Find the id of a document by its id, source, file name or the end of its path.
 
-    ``names`` is the result of `names_of`.
+    Args:
+        name: What to search for.
+        names: The result of `names_of`.
+        hint: Added to the error if no document has the name.
+
+    Raises:
+        ValueError: If no document has the name, or several have it. The message suggests names.
     """
     for doc_id in (name, os.path.normpath(name)):
         if doc_id in names.get(doc_id, ()):
@@ -47,7 +54,15 @@ def find_document(name: str, names: Mapping[str, Sequence[str]]) -> str:
         path for path in names if path.endswith(end) and path in names[path]
     ]
     if not doc_ids:
-        raise ValueError(f"there is no document {name!r:.{_LONGEST_NAME}}")
+        file_names = {Path(doc_id).name for doc_ids in names.values() for doc_id in doc_ids}
+        near = difflib.get_close_matches(name, sorted(file_names), n=2)
+        near = [shortened(each, _LONGEST_NAME) for each in near]
+        problem = f"there is no document {name!r:.{_LONGEST_NAME}}"
+        if near:
+            problem += f"; did you mean {' or '.join(near)}?"
+        if hint:
+            problem += f"{' ' if near else '. '}{hint}"
+        raise ValueError(problem)
     if len(doc_ids) > 1:
         short = short_names(sorted(doc_ids)).values()
         possible = first_few(shortened(doc_id, _LONGEST_NAME) for doc_id in short)

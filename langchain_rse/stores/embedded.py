@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from langchain_chroma import Chroma
 
 DOCSTORE_FILE = "chunks.db"
-_CHROMA_FOLDER = "chroma"
+CHROMA_FOLDER = "chroma"
 _COLLECTION = "chunks"
 
 # With these, a search finds 0.99 of the best 200 of 27,835 chunks; with Chroma's defaults, 0.93.
@@ -47,7 +47,7 @@ def open_chroma(embedding: Embeddings, folder: str | os.PathLike[str]) -> Chroma
     chromadb = load("chromadb", "chroma", user)
     langchain_chroma = load("langchain_chroma", "chroma", user)
 
-    path = Path(folder).resolve() / _CHROMA_FOLDER
+    path = Path(folder).resolve() / CHROMA_FOLDER
     path.mkdir(parents=True, exist_ok=True)
     client_settings = chromadb.config.Settings(anonymized_telemetry=False)
     vectorstore: Chroma = langchain_chroma.Chroma(

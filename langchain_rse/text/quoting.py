@@ -71,6 +71,14 @@ def shortened(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
+def middle_shortened(text: str, length: int) -> str:
+    """Cut the middle of a text: the end of a path or address tells more than its middle."""
+    if len(text) <= length:
+        return text
+    start = (length - 3) // 3
+    return f"{text[:start]}...{text[start + 3 - length :]}"
+
+
 def one_line(value: object, length: int = 500) -> str:
     """Format a value as one line of at most ``length`` characters; None becomes ""."""
     if value is None:

@@ -11,7 +11,7 @@ from langchain_core.stores import BaseStore
 from langchain_rse.access import read_passage
 from langchain_rse.stores.records import DOC_ID, END_INDEX, RELEVANCE_SCORE, SEGMENT, START_INDEX
 from langchain_rse.tools.passages import format_passages, search_result_blocks, text_of_blocks
-from langchain_rse.tools.places import NUMBER
+from langchain_rse.tools.places import NUMBER, Segment
 
 # Identify the artifacts of this package; other tools have other artifacts.
 _FIELDS_OF_PASSAGES = {NUMBER, "version", "chunk_start", "chunk_end"}
@@ -39,6 +39,7 @@ class VisiblePassage(NamedTuple):
     chunks: frozenset[VisibleChunk]
     text: str  # as the model reads it, with its heading
     part: int | None  # index in the message's content; None if it was removed
+    segment: Segment
 
 
 def messages_in(runtime: Any) -> list[object]:  # noqa: ANN401 - of LangGraph, or None
@@ -82,6 +83,7 @@ def passages_in(message: object) -> Iterator[VisiblePassage]:
             chunks=frozenset(chunks),
             text=text,
             part=parts.index(part) if part in parts else None,
+            segment=segment,
         )
 
 

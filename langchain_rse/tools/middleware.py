@@ -1,20 +1,31 @@
 """Keeps the passages of a conversation within one budget."""
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import replace
+import itertools
+import math
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.metadata import version
 from typing import Any, TypeAlias
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
+from langchain_rse.ingest.alignment import fold
+from langchain_rse.tools.citations import locate_citations
 from langchain_rse.tools.conversation import (
     VisibleChunk,
     VisiblePassage,
     passages_in,
     replace_passages,
 )
+from langchain_rse.tools.quotations import find_quotations, split_at_omissions
 from langchain_rse.tools.search import limit_of
+
+_CITED = re.compile(r"\[(\d{1,6}(?:\s*,\s*\d{1,6})*)\]")
+# When the budget is exceeded, older passages keep this share of what the new ones leave.
+_SHARE_OF_OLD = 0.7
 
 _TO_INSTALL = "RSEMiddleware is for LangChain's create_agent: pip install 'langchain>=1.0.2'"
 
@@ -31,12 +42,32 @@ if version("langchain") in {"1.0.0", "1.0.1"}:
 _ToolResult: TypeAlias = ToolMessage | Command[Any]
 
 
+@dataclass(eq=False)
+class _Item:
+    """A passage in a conversation."""
+
+    passage: VisiblePassage
+    position: int  # of its message
+    length: float
+    last_use: int  # position of the last message that shows, cites or quotes it
+    is_used: bool | None = None  # None until the model has answered
+    contained_in: Sequence[int] | None = None  # numbers of other passages; None while it is shown
+
+    @cached_property
+    def letters(self) -> str:
+        return fold(self.passage.text)
+
+
 class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
     """Keep the passages of a whole conversation within one budget, in LangChain's `create_agent`.
 
-    The newest passages stay whole, as far as the budget allows. A line in each older message lists
-    the numbers of its removed passages and tells the model to search again; the tool then shows a
-    removed passage again if it finds it. If parallel calls find the same passage, it is shown once.
+    When the budget is exceeded, the newest passages stay, as far as they fit. Of the older ones,
+    those that the model cited or quoted stay longest, then the newest. More are removed than
+    necessary, so that the next requests begin alike and providers' prompt caches hold.
+
+    A line in place of removed passages lists their numbers and tells the model to search again; the
+    tool then shows a removed passage again if it finds it. A passage that several calls find is
+    shown once.
     Only the model's input changes: the messages and artifacts in the agent's state keep all
     passages, so that quotations and citations can be checked.
 
@@ -103,71 +134,139 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
         return await handler(self._fit_tool_request(request))
 
     def _fit_model_request(self, request: ModelRequest) -> ModelRequest:
-        return request.override(messages=self._fit(request.messages, self._max_context_length))
+        return request.override(messages=self._fit(request.messages))
 
     def _fit_tool_request(self, request: ToolCallRequest) -> ToolCallRequest:
         if request.tool_call["name"] not in self._limit_of:
             return request
         messages = request.state["messages"]
-        # The answers of this call and of parallel calls will displace older passages; the tool must
-        # not refer to displaced passages.
-        room = self._max_context_length
+        # The answers of this call and of parallel calls may displace passages; the tool must not
+        # refer to displaced passages.
         calls = next(each.tool_calls for each in reversed(messages) if isinstance(each, AIMessage))
-        for call in calls:
-            room -= self._limit_of.get(call["name"], 0)
-        state = {**request.state, "messages": self._fit(messages, room)}
+        reserved = sum(self._limit_of.get(call["name"], 0) for call in calls)
+        state = {**request.state, "messages": self._fit(messages, reserved)}
         return replace(request, state=state, runtime=replace(request.runtime, state=state))
 
-    def _fit(self, messages: Sequence[AnyMessage], room: float) -> list[AnyMessage]:
+    def _fit(self, messages: Sequence[AnyMessage], reserved: float = 0) -> list[AnyMessage]:
         """Copy messages, with lines in place of passages beyond the budget.
 
-        Once a passage does not fit, all older ones are removed, so that the beginning of the
-        request changes as little as possible.
+        Repeats the decisions of all earlier requests, so that a request begins as the one before
+        it unless the budget is exceeded again.
+
+        Args:
+            messages: The conversation.
+            reserved: Maximum length of answers that follow.
         """
-        removed: dict[int, list[VisiblePassage]] = {}  # by the position of the message
-        lines: dict[int, dict[int, str]] = {}  # by the position of the message, and the part
-        shown: dict[VisibleChunk, int] = {}
-        for position, part, passage in _newest_first(messages):
-            if passage.chunks <= shown.keys():
-                others = sorted({shown[chunk] for chunk in passage.chunks})
-                line = f"Shown as {_listed(others)}: [{passage.number}]."
-                lines.setdefault(position, {})[part] = line
-                continue
-            if room >= 0:
-                room -= self._length_function(passage.text)
-            if room >= 0:
-                shown.update(dict.fromkeys(passage.chunks, passage.number))
-            else:
-                removed.setdefault(position, []).append(passage)
-                lines.setdefault(position, {})[part] = ""
-        for position, passages in removed.items():
-            # One line per message: one per passage would outgrow a long conversation's budget.
-            first = min(passage.part for passage in passages if passage.part is not None)
-            numbers = _listed(sorted(passage.number for passage in passages))
-            lines[position][first] = f"Removed to make room: {numbers}. Search again to read it."
+        items: list[_Item] = []
+        kept: list[_Item] = []
+        start = 0  # of the items that are new in the next request
+        for position, message in enumerate(messages):
+            if isinstance(message, AIMessage):
+                kept = self._keep(kept, items, start)
+                start = len(items)
+                _note_uses(message, position, kept, items)
+            for passage in passages_in(message):
+                length = self._length_function(passage.text)
+                items.append(_Item(passage, position, length, last_use=position))
+        self._keep(kept, items, start, reserved)
         fitted = list(messages)
-        for position, lines_of_message in lines.items():
-            message = messages[position]
-            content = replace_passages(message.content, lines_of_message)
-            fitted[position] = message.model_copy(update={"content": content})
+        for position, group in itertools.groupby(items, lambda item: item.position):
+            lines = _lines_of(group)
+            if lines:
+                message = messages[position]
+                content = replace_passages(message.content, lines)
+                fitted[position] = message.model_copy(update={"content": content})
         return fitted
 
+    def _keep(
+        self, old: list[_Item], items: list[_Item], start: int, reserved: float = 0
+    ) -> list[_Item]:
+        """Return the passages that stay, and note in the others which passages contain them.
 
-def _listed(numbers: Sequence[int]) -> str:
+        New passages stay as far as possible.
+        """
+        changed = items[start:]
+        new = sorted(changed, key=_order)
+        room = self._max_context_length - reserved
+        kept = _first_that_fit([*old, *new], math.inf)
+        if _length(kept) > room:
+            changed = items
+            kept = _first_that_fit(new, self._max_context_length)
+            # Less than the budget allows, so that the next requests need not change again.
+            length = _length(kept)
+            room = length + max(room - length, 0) * _SHARE_OF_OLD
+            kept = _first_that_fit([*kept, *sorted(old, key=_order)], room)
+        shown = {chunk: item.passage.number for item in kept for chunk in item.passage.chunks}
+        for item in set(changed).difference(kept):
+            numbers = {shown.get(chunk, 0) for chunk in item.passage.chunks}
+            item.contained_in = [] if 0 in numbers else sorted(numbers)
+        return kept
+
+
+def _order(item: _Item) -> tuple[bool, int, float]:
+    """Sort passages: the first stays longest."""
+    return item.is_used is False, -item.last_use, -item.passage.value
+
+
+def _note_uses(
+    answer: AIMessage, position: int, kept: Sequence[_Item], items: Sequence[_Item]
+) -> None:
+    """Note which passages the model cites or quotes."""
+    text = str(answer.text)
+    numbers = {int(number) for listed in _CITED.findall(text) for number in listed.split(",")}
+    citations = locate_citations(answer, [item.passage.segment for item in items])
+    numbers.update(citation.number or 0 for citation in citations)
+    quotations = [
+        [fold(part) for part in split_at_omissions(quotation.text)]
+        for quotation in find_quotations(text)
+        if not quotation.is_too_short
+    ]
+    for item in kept:
+        is_quoted = any(all(part in item.letters for part in each) for each in quotations)
+        if is_quoted or item.passage.number in numbers:
+            item.is_used = True
+            item.last_use = position
+        elif item.is_used is None and not answer.tool_calls:
+            item.is_used = False
+
+
+def _lines_of(items: Iterable[_Item]) -> dict[int, str]:
+    """Return the lines in place of a message's removed passages, by part."""
+    lines: dict[int, str] = {}
+    removed: dict[int, int] = {}
+    for item in items:
+        number, part = item.passage.number, item.passage.part
+        if part is not None and item.contained_in is not None:
+            lines[part] = ""
+            if item.contained_in:
+                lines[part] = f"Shown as {_listed(item.contained_in)}: [{number}]."
+            else:
+                removed[part] = number
+    if removed:
+        # One line per message: one per passage would outgrow a long conversation's budget.
+        listed = _listed(removed.values())
+        lines[min(removed)] = f"Removed to make room: {listed}. Search again to read it."
+    return lines
+
+
+def _length(items: Iterable[_Item]) -> float:
+    return sum(item.length for item in items)
+
+
+def _first_that_fit(items: Iterable[_Item], room: float) -> list[_Item]:
+    """Return the first items that fit, without those whose chunks are in earlier ones."""
+    fitting: list[_Item] = []
+    shown: set[VisibleChunk] = set()
+    for item in items:
+        if item.passage.part is None or item.passage.chunks <= shown:
+            continue
+        room -= item.length
+        if room < 0:
+            break
+        fitting.append(item)
+        shown |= item.passage.chunks
+    return fitting
+
+
+def _listed(numbers: Iterable[int]) -> str:
     return ", ".join(f"[{number}]" for number in numbers)
-
-
-def _newest_first(messages: Sequence[AnyMessage]) -> Iterator[tuple[int, int, VisiblePassage]]:
-    """Yield the passages in a conversation, with the positions of message and part.
-
-    Passages of the same step come in the order of their values.
-    """
-    steps: list[list[tuple[int, int, VisiblePassage]]] = [[]]
-    for position, message in enumerate(messages):
-        if isinstance(message, AIMessage):
-            steps.append([])
-        for passage in passages_in(message):
-            if passage.part is not None:
-                steps[-1].append((position, passage.part, passage))
-    for step in reversed(steps):
-        yield from sorted(step, key=lambda found: -found[2].value)

@@ -141,7 +141,7 @@ def test_the_bar_says_how_much_is_left_from_the_first_file_on(folder: Path) -> N
     assert matches
     assert len(matches) == len(states)
     assert any(0 < int(match[2]) < int(match[3]) for match in matches)
-    assert "embedded 2,632 new chunks" in shown
+    assert "embedded 2,632 chunks" in shown
 
 
 @pytest.mark.nightly

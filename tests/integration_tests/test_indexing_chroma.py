@@ -38,6 +38,6 @@ def test_an_index_that_misses_candidates_is_warned_of_once(way: fakes.Way, ef_se
     said = [str(one.message) for one in caught if "ef_search" in str(one.message)]
     assert len(said) == (1 if ef_search == 100 else 0)
     if said:
-        assert "100 chunks for 150 candidates" in said[0]
+        assert "only 100 chunks (ef_search) to find 150 candidates" in said[0]
         assert "{'hnsw': {'ef_search': 300}}" in said[0]
     store.delete_collection()

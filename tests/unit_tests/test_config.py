@@ -23,6 +23,7 @@ from langchain_rse.config import (
     PRESETS,
     BestSegment,
     Greedy,
+    QuerySettings,
     RSEConfig,
 )
 from langchain_rse.errors import MissingRecordError
@@ -62,7 +63,6 @@ def test_a_bad_number_is_refused_by_name(field: str, value: Any) -> None:
         (RSEConfig, "irrelevant_chunk_penalty", 7),
         (RSEConfig, "neighbor_weight", 1.01),
         (RSEConfig, "decay_rate", 0),
-        (RSEConfig, "penalty", 0.3),
         (Greedy, "max_length", 0),
         (Greedy, "minimum_value", math.nan),
         (BestSegment, "length_weighting", "all"),
@@ -71,6 +71,32 @@ def test_a_bad_number_is_refused_by_name(field: str, value: Any) -> None:
 def test_a_bad_value_is_refused_by_name(make: Any, field: str, value: Any) -> None:
     with pytest.raises(ValueError, match=rf"{field}\n"):
         make(**{field: value})
+
+
+@pytest.mark.parametrize(
+    ("make", "field", "message"),
+    [
+        (RSEConfig, "decay", r"'decay' \(did you mean decay_rate\?\)"),
+        (RSEConfig, "hybrid", r"a field of the retriever: RSERetriever\(hybrid=...\)"),
+        (Greedy, "maximum_length", r"did you mean max_length"),
+        (QuerySettings, "decay_rate", r"config=RSEConfig\(decay_rate=...\)\); allowed: "),
+        (QuerySettings, "lambda_mult", r"base_retriever=vectorstore.as_retriever"),
+    ],
+)
+def test_an_unknown_name_gets_a_suggestion(make: Any, field: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        make(**{field: 3})
+    assert "rse_config" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("hybrid", 1.5), ("hybrid", True), ("score_floor", "7"), ("score_floor", math.nan)],
+)
+def test_a_value_of_several_types_has_one_error(field: str, value: object) -> None:
+    settings: dict[str, Any] = {field: value}
+    with pytest.raises(ValueError, match=f"1 validation error .*\n{field}\n.*{field} must be"):
+        QuerySettings(**settings)
 
 
 def test_a_config_is_a_value() -> None:

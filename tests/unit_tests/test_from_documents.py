@@ -64,6 +64,10 @@ def test_no_documents_are_a_warning(way: fakes.Way) -> None:
 def test_a_wrong_argument_says_what_to_do(way: fakes.Way) -> None:
     with pytest.raises(TypeError, match="embedding must be a LangChain Embeddings object; got str"):
         make(way, [], "text-embedding-3-small")
+    with pytest.raises(TypeError, match=r"is the class BagOfWords: pass BagOfWords\(\.\.\.\)"):
+        make(way, [], fakes.BagOfWords)
+    with pytest.raises(TypeError, match="got Document; use from_documents"):
+        make_of_texts(way, [Document("text")], fakes.BagOfWords())
     store = InMemoryVectorStore(fakes.BagOfWords())
     with pytest.raises(TypeError, match=r"got vectorstore as well.*RSERetriever\(vectorstore="):
         make(way, [], fakes.BagOfWords(), vectorstore=store)

@@ -17,7 +17,7 @@ def read(path: str) -> str:
 
 def test_one_version() -> None:
     (version,) = re.findall(r'^version = "(.+)"$', read("pyproject.toml"), re.MULTILINE)
-    heading = re.search(r"^## \[(.+)\] - (.+)$", read("CHANGELOG.md"), re.MULTILINE)
+    heading = re.search(r"^## (\S+) - (.+)$", read("CHANGELOG.md"), re.MULTILINE)
     assert heading is not None
     assert heading[1] == version == yaml.safe_load(read("CITATION.cff"))["version"]
     assert re.fullmatch(r"Unreleased|\d{4}-\d\d-\d\d", heading[2])

@@ -189,6 +189,26 @@ def test_a_short_document_comes_back(config: str) -> None:
     assert only_report.page_content in report
 
 
+# Wrong arguments
+
+
+def test_a_missing_docstore_is_explained() -> None:
+    retriever: Any = RSERetriever
+    with pytest.raises(ValueError, match=r"from_documents.*from_existing_index.*docstore="):
+        retriever(vectorstore=InMemoryVectorStore(Angles()))
+    with pytest.raises(ValueError, match="did you mean docstore"):
+        retriever(vectorstore=InMemoryVectorStore(Angles()), doc_store=InMemoryStore())
+
+
+def test_arguments_of_wrong_types() -> None:
+    retriever: Any = make_retriever({"a": lines(90)})
+    retriever.k = 3  # an assignment is checked without the docstore
+    with pytest.raises(TypeError, match=r"got 'How do herons fish\?'.*Question\("):
+        retriever.fit_score_floor(["How do herons fish?"])
+    with pytest.raises(TypeError, match=r"other must be a retriever .*; got str"):
+        retriever.compare(QUERY, "x")
+
+
 # Candidates from any store or retriever
 
 

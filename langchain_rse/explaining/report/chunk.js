@@ -10,35 +10,38 @@ function showChunk(chunk) {
   const isRecorded = chunk.now === chunk.outcome || chunk.now === chunk.excluded;
   const segment = numbers.get(chunk.column);
   byId("chunk").replaceChildren(
-    close, element("h2", {}, `Chunk ${chunk.index} of `, element("bdi", {}, nameOf(chunk))),
+    close, element("h2", {}, `Chunk ${chunk.index} of `, element("bdi", { title: pathOf(chunk) }, nameOf(chunk))),
     listOf([
       ["outcome", chunk.now],
       ["why", data.documents[chunk.document].reason || (isRecorded && !segment && chunk.why)],
       ["passage", segment && `${segment.number}`],
+      ["characters", chunk.length && range(chunk.start_index ?? 0, (chunk.start_index ?? 0) + chunk.length)],
     ]),
-    listOf(numbersOf(chunk)),
-    listOf(madeOf(chunk)),
+    ...groupOf("Search", searchOf(chunk)),
+    ...groupOf("Adds to relevance", chunk.parts ?? []),
+    ...groupOf("Relevance", relevanceRows(chunk)),
     textOf(chunk),
   );
 }
 
-function numbersOf(chunk) {
-  const start = chunk.start_index ?? 0;
-  const hits = (chunk.hits ?? []).flatMap(([name, rank, score]) => [
-    [`${name}: rank`, `${rank}`],
-    [`${name}: score`, score !== null && number(score, 3)],
-  ]);
-  return [["characters", chunk.length && range(start, start + chunk.length)], ...hits, ["query", chunk.query]];
+/** A list with a heading; nothing if all values are empty. */
+function groupOf(title, rows) {
+  return rows.some(([, value]) => value) ? [element("h3", {}, title), listOf(rows)] : [];
 }
 
-/** The parts of the relevance, from the search to the value. */
-function madeOf(chunk) {
-  const fromNeighbors = (chunk.credited ?? 0) - (chunk.relevance ?? 0);
+function searchOf(chunk) {
+  const hits = (chunk.hits ?? []).map(([name, rank, score]) => [
+    name, score === null ? `rank ${rank}` : `rank ${rank}, score\u00a0${number(score, 3)}`,
+  ]);
+  return [...hits, ["query", chunk.query], ["query words", chunk.words]];
+}
+
+/** The relevance and the value. Differences are those of the rounded numbers, so they add up. */
+function relevanceRows(chunk) {
+  const fromNeighbors = number(chunk.credited) - number(chunk.relevance);
   return [
-    ...(chunk.parts ?? []),
-    ["query words", chunk.words],
-    ["relevance", number(chunk.relevance)],
-    ["neighbors add", fromNeighbors >= 0.005 && number(fromNeighbors)],
+    ["alone", number(chunk.relevance)],
+    ["neighbors add", fromNeighbors > 0.001 && number(fromNeighbors)],
     ["with neighbors", number(chunk.credited)],
     ["value", isInitial() && number(chunk.value)],
   ];

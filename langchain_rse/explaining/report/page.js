@@ -21,6 +21,7 @@ function update() {
   const shown = columnsOf(segments);
   for (const doc of data.documents) for (const chunk of doc.chunks) chunk.now = outcomeOf(chunk);
   showBars(shown);
+  byId("filled-key").hidden = !chunks.some((chunk) => chunk.now === "filled");
   showSegments(segments, isInitial() ? segmentsOf(data.unreturned) : []);
   foldDocuments(segments);
   showResult(segments, shown);

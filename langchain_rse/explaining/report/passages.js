@@ -6,8 +6,7 @@ const PREVIEW = 120; // characters of a folded segment
 function partOf(chunk) {
   if (chunk.part) return chunk.part;
   const found = isFound(chunk);
-  const rank = chunk.rank === undefined ? "full-text match" : `rank ${chunk.rank}`;
-  const how = found ? `${rank} · relevance ${number(chunk.relevance)}` : "filled in";
+  const how = found ? `${chunk.rank} · relevance ${number(chunk.relevance)}` : "filled in";
   const label = `chunk ${chunk.index} · ${how}${chunk.embedded && found ? " · embedded text" : ""}`;
   chunk.part = element(
     "div", { className: found ? "part" : "part fill" },
@@ -58,7 +57,7 @@ function showSegments(segments, unreturned) {
   const inDocument = data.documents.map(() => []);
   segments.forEach((segment, n) => {
     const some = chunks.slice(segment.start, segment.end);
-    const name = element("bdi", {}, nameOf(some[0]));
+    const name = element("bdi", { title: pathOf(some[0]) }, nameOf(some[0]));
     const link = element("a", { href: `#segment-${n + 1}` }, name, `, ${whichOf(some)}`);
     links.push(element("li", {}, link, ` · value\u00a0${number(segment.value)}`));
     const made = segmentOf(some, strongest.includes(segment));

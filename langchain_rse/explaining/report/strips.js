@@ -11,7 +11,7 @@ function addDocuments() {
     const note = doc.reason ? [element("p", {}, `Not considered: ${doc.reason}`)] : [];
     doc.section = element(
       "section", { className: "document" },
-      element("h3", { dir: "auto" }, doc.name), element("p", {}, `${grouped(found)}${count} found`),
+      element("h3", { dir: "auto", title: doc.path ?? "" }, doc.name), element("p", {}, `${grouped(found)}${count} found`),
       ...note, chartOf(doc), doc.texts,
     );
   }
@@ -75,7 +75,7 @@ function showBar(chunk, shown, segment) {
   chunk.bar.style.setProperty("--credited", Math.min(chunk.credited ?? 0, 1));
   if (first) chunk.bar.dataset.segment = first;
   else delete chunk.bar.dataset.segment;
-  const rank = chunk.rank === undefined ? "" : `, rank ${chunk.rank}`;
+  const rank = chunk.rank === undefined ? "" : `, ${chunk.rank}`;
   const credited = chunk.credited === undefined ? "" : `, with neighbors ${number(chunk.credited)}`;
   const relevance = chunk.found ? `, relevance ${number(chunk.relevance)}` : "";
   chunk.bar.ariaLabel = `Chunk ${chunk.index}: ${now}${place}${rank}${relevance}${credited}`;

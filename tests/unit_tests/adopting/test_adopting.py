@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.stores import InMemoryByteStore, InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
@@ -362,12 +363,39 @@ def test_without_a_stated_overlap_the_error_says_how_to_find_out(
         "by number": ExistingIndex(doc_id_key="source", chunk_index_key="seq"),
         "in order": ExistingIndex(doc_id_key="source", in_store_order=True, on_error="skip"),
     }[existing]
-    message = rf"chunks 1 and 2 of 'a' share {len(shared)} characters, which suggests"
-    with pytest.raises(AdoptionError, match=rf"{message}.*ExistingIndex\(doc_id_key='source', "):
+    arguments = r"ExistingIndex\(doc_id_key='source', .*chunk_overlap=\.\.\.\)"
+    found = rf"at least {len(shared)}: chunks 1 and 2 of 'a' share {len(shared)} characters"
+    with pytest.raises(AdoptionError, match=rf"{arguments}.*{found}"):
         index.adopt(way, given)
     assert fakes.keys_of(index.docstore) in ([], ["vectorstore"])
-    with pytest.raises(AdoptionError, match=r"share no text, .*chunk_overlap=0"):
+    with pytest.raises(AdoptionError, match="share no text here, so it is probably 0"):
         Index(numbered("one", "two")).adopt(way, ExistingIndex(doc_id="a", in_store_order=True))
+
+
+def test_fields_of_the_index_are_not_fields_of_the_retriever(way: Way) -> None:
+    message = r"index=ExistingIndex\(doc_id_key='source', chunk_overlap=100, in_store_order=True\)"
+    with pytest.raises(TypeError, match=message):
+        way.call(
+            RSERetriever.from_existing_index,
+            RSERetriever.afrom_existing_index,
+            InMemoryVectorStore(fakes.BagOfWords()),
+            InMemoryStore(),
+            chunk_overlap=100,
+        )
+
+
+def test_a_store_opened_with_another_model_is_refused(way: Way) -> None:
+    index = Index([at(0, "Once upon a time")])
+    vectorstore = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
+    vectorstore.add_documents([at(0, "Once upon a time")])
+    vectorstore.embedding = DeterministicFakeEmbedding(size=4)
+    with pytest.raises(AdoptionError, match="with the embedding model that its chunks"):
+        way.call(
+            RSERetriever.from_existing_index,
+            RSERetriever.afrom_existing_index,
+            vectorstore,
+            index.docstore,
+        )
 
 
 @fakes.both_ways

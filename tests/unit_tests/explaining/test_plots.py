@@ -115,6 +115,15 @@ def test_documents_that_are_not_shown_are_counted() -> None:
         trace.plot("x")
 
 
+def test_documents_of_the_answer_come_first_and_flat_ones_are_not_shown() -> None:
+    texts = {"flat": lines(85), "a": lines(20, name="a"), "b": lines(0, name="b")}
+    trace = make_retriever(texts, config=PLAIN).explain(QUERY)
+    titles = [panel.get_title(loc="left") for panel in trace.plot().axes]
+    assert titles == ["b", "a"]
+    refused = make_retriever({"flat": lines(85), "low": lines(86, name="a")}, config=PLAIN)
+    assert len(refused.explain(QUERY).plot().axes) == 1
+
+
 def test_zoom_and_axes_of_the_caller() -> None:
     trace = make_retriever({"a": lines(*range(0, 90, 3))}).explain(QUERY)
     (panel,) = trace.plot(start=4, end=9).axes
@@ -128,7 +137,9 @@ def test_nothing_found_and_documents_not_considered() -> None:
     draw(make_retriever({}).explain(QUERY).plot())
     retriever = make_retriever({"a": lines(0), "b": lines(10, name="d")})
     config = PLAIN.replace(top_k_for_document_selection=1)
-    figure = retriever.explain(QUERY, rse_config=config).plot()
+    trace = retriever.explain(QUERY, rse_config=config)
+    assert len(trace.plot().axes) == 1
+    figure = trace.plot(["a", "b"])
     assert figure.axes[1].collections[-1].get_facecolors()[0, 3] == 0  # hollow
     assert figure.axes[1].get_title(loc="left").startswith("b: ")
     draw(figure)

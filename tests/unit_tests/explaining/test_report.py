@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import DocumentHeaders, RSEConfig, RSERetriever, RSETrace
-from langchain_rse.explaining.blocks import blocks_of
+from langchain_rse.explaining.blocks import DROPPED, blocks_of, unwrap
 from tests.unit_tests.fakes import BagOfWords, make_retriever
 
 HOSTILE = "</script><script>hacked()</script><img src=x onerror=hacked()>{{ 7 * 7 }}&amp;"
@@ -214,3 +214,34 @@ def test_blocks_are_the_text(text: str) -> None:
     blocks = blocks_of(text)
     assert "".join(block for block, _ in blocks) == text
     assert all(block for block, _ in blocks) or not text
+
+
+LONG = "word " * 11
+
+
+@pytest.mark.parametrize(
+    ("prose", "shown"),
+    [
+        (f"{LONG}one\n   two", f"{LONG}one two"),
+        (f"{LONG}one two\nthree", f"{LONG}one two three"),
+        (f"short\n{LONG}one", f"short\n{LONG}one"),  # "word" would have fitted
+        (f"{LONG}one\n- item", f"{LONG}one\n- item"),
+        ("a\nb", "a\nb"),
+        (f"{LONG * 3}\nb", f"{LONG * 3}\nb"),
+        (f"{LONG}one\n\ntwo", f"{LONG}one\n\ntwo"),
+    ],
+)
+def test_lines_of_wrapped_prose_are_joined(prose: str, shown: str) -> None:
+    assert unwrap(prose).replace(DROPPED, "") == shown
+    assert len(unwrap(prose)) == len(prose)
+
+
+def test_fenced_code_is_one_block_even_if_its_end_is_cut() -> None:
+    code = "```sh\nwait for it\n\nplain words\n```\n"
+    assert blocks_of(f"Do:\n\n{code}And more.") == [
+        ("Do:\n\n", False),
+        (code, True),
+        ("And more.", False),
+    ]
+    assert blocks_of(f"Do:\n{code[:-5]}") == [("Do:\n", False), (code[:-5], True)]
+    assert blocks_of("the end\n```\nAnd more.") == [("the end\n```\nAnd more.", False)]

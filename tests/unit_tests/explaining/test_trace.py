@@ -15,6 +15,7 @@ import pytest
 from langchain_core.documents import BaseDocumentCompressor, Document
 
 from langchain_rse import RSEConfig, RSETrace, SQLDocStore
+from langchain_rse.explaining.text import relevance_parts
 from langchain_rse.query import witnesses
 from langchain_rse.query.candidates import Candidate, Reason
 from tests.unit_tests.explaining.test_report import Page
@@ -42,7 +43,7 @@ def test_it_reads_like_an_explanation() -> None:
         "  1. a, chunks 0\u20132 (best: 0), characters 0\u201317, value 0.977",
         "     c0 0 c1 80 c2 10",
         "Not returned (no room): 3 candidates",
-        f"  b, chunk 0 (rank 4, relevance 0.73): {no_room}",
+        f"  b, chunk 0 (search rank 4, relevance 0.73): {no_room}",
     ):
         assert line in lines_of_text
     assert "(vectors 0.55, words 0.31, neighbors 0.02); query words: 0" in written
@@ -179,12 +180,12 @@ def test_a_new_witness_is_shown_everywhere(monkeypatch: pytest.MonkeyPatch) -> N
 
     evidence = trace.to_dict()["documents"][0]["chunks"][0]["evidence"]
     assert evidence["the moon"] == pytest.approx(0.125)  # of what vectors leave
-    assert "the moon 0.12" in str(trace)
-    assert "the moon 0.12" in trace._repr_html_()
+    assert "the moon 0.13" in str(trace)
+    assert "the moon 0.13" in trace._repr_html_()
     _, labels = trace.plot().axes[0].get_legend_handles_labels()
     assert "from the moon" in labels
     page = Page(trace.to_html())
-    assert ["the moon", "0.12"] in page.data["documents"][0]["chunks"][0]["parts"]
+    assert ["the moon", "0.13"] in page.data["documents"][0]["chunks"][0]["parts"]
     _, _, script = page.inside["script"]
     known = [name for name in witnesses.WITNESSES if f'"{name}"' in script]
     assert not known, "the page's script must not name witnesses"
@@ -214,3 +215,34 @@ def test_candidates_left_out_stand_by_the_reason_then_by_relevance() -> None:
         assert isinstance(candidate, Candidate)
         assert candidate.doc_id == document.doc_id
         assert trace.why(chunk) in str(trace)
+
+
+def test_paths_are_short_but_tell_documents_apart() -> None:
+    texts = {
+        "/home/docs/birds/README.md": lines(0, 80, 10),
+        "/home/docs/fish/README.md": lines(20, 85, name="d"),
+        "/home/docs/copy.md": lines(0, 80, 10),
+    }
+    trace = make_retriever(texts).explain(QUERY)
+    written = str(trace)
+    original = "copy.md" if "Best passage: copy.md" in written else "birds/README.md"
+    assert f"Best passage: {original}, chunk" in written
+    assert f"'{original}' has the same text" in written
+    assert ". fish/README.md, chunk 0, characters" in written
+    assert "/home/docs" not in written
+    documents = Page(trace.to_html()).data["documents"]
+    paths = {document["name"]: document["path"] for document in documents}
+    assert paths["fish/README.md"] == "/home/docs/fish/README.md"
+    assert {document.name for document in trace.documents} == set(texts)
+
+
+def test_printed_parts_add_up() -> None:
+    texts = {"birds": lines(*range(0, 90, 7), name="birds"), "gulf": lines(10, 33, name="gulf")}
+    retriever = make_retriever(texts, docstore=SQLDocStore("sqlite://", lexical=True))
+    trace = retriever.explain("birds0 0", rse_config=RSEConfig(irrelevant_chunk_penalty=0.2))
+    for chunk in trace.chunks:
+        parts = dict(relevance_parts(chunk))
+        parts.pop("names", None)
+        if parts:
+            total = sum(map(float, parts.values()))
+            assert total == pytest.approx(float(f"{chunk.relevance:.2f}"), abs=0.001)

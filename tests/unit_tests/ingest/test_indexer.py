@@ -652,7 +652,7 @@ def shown(capsys: pytest.CaptureFixture[str]) -> list[Shown]:
     """What the bar showed so far, from the first document on."""
     captured = capsys.readouterr()
     assert captured.out == ""
-    states = re.findall(r"(\d+)(?:/(\d+) | chunks )\[[^\]]*chunks/s, ([^\]]*)\]", captured.err)
+    states = re.findall(r"(\d+)(?:/(\d+) | chunks )\[[^\]]*chunks/s(?:, ([^\]]*))?\]", captured.err)
     return [Shown(int(done), int(total) if total else None, name) for done, total, name in states]
 
 
@@ -661,12 +661,12 @@ def test_progress_is_shown_by_chunk(stores: Stores, capsys: pytest.CaptureFixtur
     documents = [Document(text_of(str(n), 5), id=name) for n, name in enumerate(names)]
     stores.add(*documents, show_progress=True)
     seen = shown(capsys)
-    assert [state.total for state in seen] == [20] * len(seen)
+    assert {state.total for state in seen if state.name} == {20}
     written = [state.written for state in seen]
     assert written == sorted(written)
     assert set(written) == {*range(0, 20, BATCH_SIZE), 20}
     assert list(dict.fromkeys(state.name for state in seen)) == [
-        *("10k.pdf", "10q.pdf", "notes", "plain")
+        *("", "10k.pdf", "10q.pdf", "notes", "plain")
     ]
     stores.way.add(stores.indexer, iter(documents))
     assert capsys.readouterr().err == ""
@@ -689,7 +689,7 @@ def test_progress_is_never_complete_before_the_end(
     stores.way.add(stores.indexer, given, show_progress=True)
     seen = shown(capsys)
     chunks = sum(n % 7 for n in range(40))
-    assert seen[-1] == Shown(chunks, chunks, "39.txt")
+    assert seen[-1] == Shown(chunks, chunks, "")
     for state in seen:
         if state.written < chunks:
             assert state.total is None or state.total > state.written

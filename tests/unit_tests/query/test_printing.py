@@ -10,10 +10,14 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.load import dumpd
 from langchain_core.prompts import PromptTemplate, format_document
+from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import TypeAdapter
 
+from langchain_rse import DocumentHeaders, RSEConfig, RSERetriever, SQLDocStore
+from langchain_rse.embeddings import WordLlamaEmbeddings
+from langchain_rse.ingest.default_splitter import default_text_splitter
 from langchain_rse.query.printing import PrintedDocument, place_of
-from tests.unit_tests.fakes import QUERY, lines, make_retriever
+from tests.unit_tests.fakes import QUERY, BagOfWords, lines, make_retriever
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +34,7 @@ def plain(printed: Document) -> Document:
 
 
 def test_place_and_text_come_first(printed: Document) -> None:
-    place = "place='a.txt, characters 0–5'"
+    place = "<a.txt, characters 0–5>"
     text = "page_content='c0 0"
     assert repr(printed).startswith(f"Document({place}, {text}")
     assert str(printed).startswith(f"{place} {text}")
@@ -53,6 +57,37 @@ def test_place_and_text_come_first(printed: Document) -> None:
 )
 def test_a_place_is_pages_or_else_characters(metadata: dict[str, Any], place: str) -> None:
     assert place_of({"source": "a.pdf", "doc_id": "a", **metadata}) == place
+
+
+def test_a_place_names_the_file_of_a_path() -> None:
+    assert place_of({"source": "/home/docs/a.pdf", "doc_id": "/home/docs/a.pdf"}) == "a.pdf"
+
+
+def test_a_retriever_prints_its_stores_and_the_settings_that_differ() -> None:
+    vectorstore = InMemoryVectorStore(BagOfWords())
+    docstore = SQLDocStore("sqlite://")
+    retriever = RSERetriever(vectorstore=vectorstore, docstore=docstore)
+    stores = "vectorstore=InMemoryVectorStore, docstore=SQLDocStore"
+    assert repr(retriever) == f"RSERetriever({stores})"
+    retriever = RSERetriever(
+        vectorstore=vectorstore,
+        docstore=docstore,
+        k=3,
+        max_context_length=None,
+        config=RSEConfig(decay_rate=7.5),
+        length_function=str.__len__,
+        headers=DocumentHeaders(),
+    )
+    assert repr(retriever) == (
+        "RSERetriever(k=3, max_context_length=None, length_function=__len__, "
+        f"config=RSEConfig(decay_rate=7.5), {stores}, headers=DocumentHeaders)"
+    )
+    assert repr(retriever.indexer) == "RSEIndexer(InMemoryVectorStore, SQLDocStore('sqlite://'))"
+
+
+def test_objects_print_no_addresses() -> None:
+    assert repr(WordLlamaEmbeddings()) == "WordLlamaEmbeddings()"
+    assert repr(default_text_splitter(400)) == "DefaultTextSplitter(chunk_size=400)"
 
 
 def test_it_equals_a_plain_document(printed: Document, plain: Document) -> None:

@@ -47,10 +47,11 @@ def test_printed(retriever: RSERetriever) -> None:
     assert str(retriever.compare(QUERY)) == (
         "query 0\n"
         "Same length (18 characters): 1 passage vs 3 chunks. "
-        "Highlighted: the 6 characters that only one side has.\n"
+        "Highlighted: 6 characters on each side that the other does not have.\n"
         f"a                top-k chunks {'·' * 10}{'█' * 10}{'·' * 10}{'█' * 10}{'·' * 10}\n"
         f"                     passages {'·' * 10}{'█' * 30}{'·' * 10}\n"
         f"b                top-k chunks {'·' * 16}{'█' * 18}{'·' * 16}\n"
+        "+ marks lines with text only in the passages; - marks text only in top-k chunks.\n"
         "Passage 1: a, characters 6–24\n"
         "  a1 10\n"
         "+ a2 50\n"
@@ -70,15 +71,15 @@ def test_another_retriever(retriever: RSERetriever) -> None:
     documents = [
         Document("b1 15\nb2 85\n", metadata={"doc_id": "b", "start_index": 6}),
         Document("a2 50"),  # without a place: known by its text
-        Document("never shown, as the length is reached", metadata={"source": "c"}),
+        Document("too little of it would be shown", metadata={"source": "c"}),
     ]
     found = retriever.compare(QUERY, FixedRetriever(documents=documents, name="mine"))
     assert found.other_name == "mine"
-    assert [piece.text for piece in found.other] == ["b1 15\nb2 85\n", "a2 50", "n"]
+    assert [piece.text for piece in found.other] == ["b1 15\nb2 85\n", "a2 50"]
     assert "+ a1 10\n  a2 50\n+ a3 12\n" in str(found)
     assert found.summary == (
-        "Same length (18 characters): 1 passage vs 3 from mine. "
-        "Highlighted: the 13 characters that only one side has"
+        "1 passage (18 characters) vs 2 from mine (17 characters). "
+        "Highlighted: 13 characters only in the passages, 12 only in mine"
     )
 
 
@@ -143,6 +144,55 @@ def test_sides_of_different_length() -> None:
     assert SideBySide("q", [same], [same], "mine", {}).summary == (
         "Same length (7 characters): 1 passage vs 1 from mine. Both sides have the same text"
     )
+
+
+def test_sides_that_share_no_text() -> None:
+    sides = SideBySide("q", [Piece("a", "a", 0, "one")], [Piece("a", "a", 9, "two")], "mine", {})
+    assert sides.summary.endswith("They share no text")
+
+
+def test_a_cut_piece_is_marked() -> None:
+    texts = {"a": lines(0, name="a" * 60), "b": lines(10, name="b" * 90)}
+    retriever = make_retriever(texts, config=PLAIN, k=1)
+    other = FixedRetriever(documents=[Document("long " * 40, metadata={"source": "c"})])
+    found = retriever.compare(QUERY, other)
+    [cut] = found.other
+    assert len(cut.text) == len(found.segments[0].text)
+    assert cut.place == "c (cut to equal length)"
+    assert "- rank 1: c (cut to equal length): long" in str(found)
+
+
+def test_paths_are_shortened_to_what_tells_them_apart() -> None:
+    pieces = [
+        Piece(name, name, 0, f"text of {name}")
+        for name in ("/home/docs/birds/README.md", "/home/docs/fish/README.md", "/home/docs/a.md")
+    ]
+    found = SideBySide("q", pieces, pieces[:1], "mine", {})
+    assert "Passage 1: birds/README.md, characters 0–" in str(found)
+    assert "Passage 3: a.md, characters 0–" in str(found)
+    page = found.to_html()
+    assert '<div class="place" title="/home/docs/a.md">Passage 3: a.md, characters' in page
+    assert found.segments[2].place.startswith("/home/docs/a.md, characters")
+
+
+def test_documents_without_a_strip_are_counted() -> None:
+    pieces = [Piece(f"a rather long name, number {n}", str(n), 0, f"text {n}") for n in range(9)]
+    found = SideBySide("q", pieces, [], "mine", {})
+    assert "\na rather long name, n... passages █" in str(found)
+    assert "\nand 3 more documents\n" in str(found)
+    assert '<div class="place">and 3 more documents</div>' in found.to_html()
+
+
+def test_wrapped_prose_is_joined_and_fenced_code_is_not() -> None:
+    prose = (
+        "A heron waits in shallow water for a long time, and then it strikes at a fish\n"
+        "  that came too close.\n\n"
+    )
+    line = "wait a long while for the fish, for as long as it takes to come closer"
+    code = f"```sh\n{line}\n\nstrike\n```"
+    found = SideBySide("q", [Piece("a", "a", 0, f"{prose}{code}")], [], "x", {})
+    joined = prose.replace("\n  that", " that")
+    assert f"<mark>{joined}</mark><code><mark>{code}</mark></code></div>" in found.to_html()
 
 
 @given(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import sys
@@ -51,12 +52,15 @@ def search(*angles: int) -> Calls:
 
 
 def converse(
-    way: Way, turns: Sequence[Sequence[Calls]], middleware: Any, tool: Any = None
+    way: Way, turns: Sequence[Sequence[Calls | str]], middleware: Any, tool: Any = None
 ) -> tuple[ScriptedModel, list[BaseMessage]]:
-    """Let a model make the calls of each turn, then answer; return it, and the messages."""
+    """Let a model make the calls of each turn, then answer; return it, and the messages.
+
+    A text in a turn is the model's answer, by default one without citations.
+    """
     script: list[str | Calls] = []
-    for calls in turns:
-        script += [*calls, "answer"]
+    for turn in turns:
+        script += turn if isinstance(turn[-1], str) else [*turn, "answer"]
     model = ScriptedModel(script=script)
     tools = [] if tool is None else [tool]
     app = create_agent(model, tools, middleware=middleware, checkpointer=InMemorySaver())
@@ -135,6 +139,65 @@ def test_of_calls_at_once_the_passages_of_the_highest_values_stay() -> None:
     assert more.startswith("[21] more, ")
 
 
+SIX = make_retriever({str(angle): lines(angle, name=LINE) for angle in range(0, 180, 30)})
+THREE = 450  # the budget of three passages
+
+
+@fakes.both_ways
+def test_cited_passages_stay_longer_than_newer_ones(way: Way) -> None:
+    tool = create_rse_tool(SIX, k=1, max_context_length=LIMIT)
+    turns = [[search(angle), "See [1, 9]." if angle == 0 else "None."] for angle in (0, 30, 60, 90)]
+    budget = RSEMiddleware(tool, max_context_length=THREE)
+    model, messages = converse(way, turns, [budget])
+    first, second, third, fourth = contents(messages)
+    assert contents(model.read[-1]) == [first, removed(2), removed(3), fourth]
+    assert contents(model.read[-3]) == [first, second, third]
+
+    without_answers = [[call for turn in turns for call in turn if not isinstance(call, str)]]
+    model, messages = converse(way, without_answers, [budget])
+    third, fourth = contents(messages)[2:]
+    assert contents(model.read[-1]) == [removed(1), removed(2), third, fourth]
+
+
+def test_quoted_passages_stay() -> None:
+    tool = create_rse_tool(SIX, k=1, max_context_length=LIMIT)
+    quotation = "It says “A LINE that is long ... enough 0 30”."
+    turns = [[search(angle), quotation if angle == 30 else "-"] for angle in (0, 30, 60, 90)]
+    model, messages = converse(SYNC, turns, [RSEMiddleware(tool, max_context_length=THREE)])
+    _, second, _, fourth = contents(messages)
+    assert contents(model.read[-1]) == [removed(1), second, removed(3), fourth]
+
+
+def test_passages_that_claude_cites_stay() -> None:
+    tool = create_rse_tool(SIX, k=1, max_context_length=LIMIT, content="search_results")
+    budget = RSEMiddleware(tool, max_context_length=THREE)
+    messages: list[Any] = []
+    for angle in (0, 30, 60, 90):
+        model = ScriptedModel(script=[search(angle), "answer"])
+        app = create_agent(model, middleware=[budget])
+        messages = SYNC.invoke(app, {"messages": [*messages, HumanMessage("?")]})["messages"]
+        if angle == 0:
+            cited = {"search_result_index": 0, "start_block_index": 0, "end_block_index": 1}
+            citation = {"type": "search_result_location", "cited_text": LINE, **cited}
+            text = {"type": "text", "text": "So.", "citations": [citation]}
+            messages[-1] = AIMessage([text])
+    first, second, third, fourth = answers(model.read[-1])
+    assert [first.content, fourth.content] == [contents(messages)[0], contents(messages)[3]]
+    for number, message in ((2, second), (3, third)):
+        assert isinstance(message.content[0], dict)
+        assert message.content[0]["title"] == removed(number)
+
+
+def test_requests_begin_alike_until_the_budget_is_exceeded_again() -> None:
+    tool = create_rse_tool(SIX, k=1, max_context_length=LIMIT)
+    turns = [[search(angle)] for angle in (*range(0, 180, 30), *range(0, 180, 30))]
+    model, _ = converse(SYNC, turns, [RSEMiddleware(tool, max_context_length=2 * THREE)])
+    changed = 0
+    for before, after in itertools.pairwise(model.read):
+        changed += contents(after)[: len(contents(before))] != contents(before)
+    assert changed <= 3
+
+
 steps = st.lists(
     st.lists(st.sampled_from([0, 3, 45, 90, 180]), min_size=1, max_size=3), min_size=1, max_size=6
 )
@@ -175,7 +238,8 @@ def check_newest(request: list[BaseMessage], kept: list[BaseMessage], shown: set
     newest = answers(request[before + 1 :])
     if len(newest) == 1:
         (original,) = (each for each in answers(kept) if each.id == newest[0].id)
-        assert newest[0].content == original.content
+        if not text_of(newest[0]).startswith("Shown as "):
+            assert newest[0].content == original.content
     for message in newest:
         text = text_of(message)
         for listed in re.findall(r"(?m)shown above: (.*?)\.(?: |$)|^Shown as (.*?): ", text):
@@ -221,7 +285,9 @@ def test_wrong_tools_and_budgets() -> None:
     tool = create_rse_tool(RETRIEVER, max_context_length=100)
     with pytest.raises(ValueError, match="needs at least one tool from create_rse_tool"):
         RSEMiddleware(max_context_length=100)
-    with pytest.raises(TypeError, match=r"must come from create_rse_tool; got StructuredTool"):
+    with pytest.raises(
+        TypeError, match=r"must come from create_rse_tool or create_rse_tools; got StructuredTool"
+    ):
         RSEMiddleware(make_tool(search), max_context_length=100)
     for wrong in (99, float("nan")):
         with pytest.raises(
