@@ -31,6 +31,7 @@ from langchain_rse.stores.layouts import (
     read_chunks,
     read_layouts,
     read_manifests,
+    read_parts,
     readable,
 )
 from langchain_rse.stores.records import (
@@ -39,6 +40,7 @@ from langchain_rse.stores.records import (
     SEGMENT,
     START_INDEX,
     Manifest,
+    Part,
     Version,
     content_name,
     description_key,
@@ -154,6 +156,13 @@ class DocumentAccess:
             return read_blank(records[key], key, manifest)
         passage = self.passage(manifest, 0, manifest.length)
         return passage.page_content
+
+    def parts(self, manifest: Manifest) -> Sequence[Part]:
+        """Read where the parts of a document lie, such as pages; empty if it has one part."""
+        if manifest.current is None or manifest.current.adopted:
+            return ()
+        key = description_key(manifest.key, manifest.current.name)
+        return read_parts(read_records(self.docstore, [key])[key], key, manifest)
 
     def around(self, segment: Document, length: int) -> Document:
         """Read a segment with at most ``length`` more characters on each side."""

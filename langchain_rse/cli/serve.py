@@ -92,7 +92,7 @@ def serve_mcp(
         Tools,
         typer.Option(
             metavar=_choice(Tools),
-            help="passages: search, read_around, list_documents. connector: search and fetch, as "
+            help="passages: search, find, outline and read. connector: search and fetch, as "
             "ChatGPT and deep research require.",
         ),
     ] = Tools.PASSAGES,

@@ -1,15 +1,17 @@
 """Tools for agents: search with citable passages, checks of citations, an MCP server.
 
-`create_rse_tool` turns a retriever into a LangChain tool, `create_mcp_server` into a server for MCP
-clients. `RSEMiddleware` keeps the passages of a conversation within one budget. `verify_quotes`
-checks the quotations in an answer against its passages. `search_result_blocks` (Claude) and
-`cohere_documents` (Cohere) let a model cite natively; `locate_citations` finds the cited places.
-`citation_of` and `place_of` describe the place of a segment.
+`create_rse_tool` makes a search tool of a retriever, `create_rse_tools` tools to search, find,
+outline and read, `create_mcp_server` a server for MCP clients. `RSEMiddleware` keeps the passages
+of a conversation within one budget. `verify_quotes` checks the quotations in an answer against its
+passages. `search_result_blocks` (Claude) and `cohere_documents` (Cohere) let a model cite natively;
+`locate_citations` finds the cited places. `citation_of` and `place_of` describe the place of a
+segment.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from langchain_rse.tools.browsing import create_rse_tools
 from langchain_rse.tools.citations import ModelCitation, locate_citations
 from langchain_rse.tools.passages import (
     citation_of,
@@ -32,6 +34,7 @@ __all__ = [
     "cohere_documents",
     "create_mcp_server",
     "create_rse_tool",
+    "create_rse_tools",
     "locate_citations",
     "place_of",
     "search_result_blocks",

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field
 
+from langchain_rse.text.patterns import MOST_OF_PATTERN as MAX_PATTERN_LENGTH
 from langchain_rse.text.quoting import as_unicode
 from langchain_rse.text.words import MAX_QUERY_LENGTH
 
@@ -82,6 +83,41 @@ def _up_to(most: int) -> Any:  # noqa: ANN401 - a type
     return Annotated[int, Field(ge=1, le=most)]
 
 
+BROWSING_TOOLS: Mapping[str, ToolEntry] = {
+    "find": ToolEntry(
+        "finds words in all documents, exactly as written",
+        "Ignores case. Each result has its document, line and characters. Use it for names, codes "
+        "and rare words, and search for questions.",
+        {
+            "pattern": required(text_type(MAX_PATTERN_LENGTH), "The words, or an expression."),
+            "regex": optional(bool, "True if pattern is a regular expression (RE2).", False),
+            "offset": optional(_INDEX, "Number of matches to skip.", 0),
+        },
+    ),
+    "outline": ToolEntry(
+        "lists the sections of a document by their headings, or all documents",
+        "Each has its place in characters, or its length.",
+        {
+            "document": optional(_NAME | None, "Its name. None lists all documents.", None),
+            "offset": optional(_INDEX, "Number of sections or documents to skip.", 0),
+        },
+    ),
+    "read": ToolEntry(
+        "reads a part of a document",
+        "Give section, page or start, or none of them for its beginning. Returns at most "
+        f"{MAX_READ_LENGTH:,} characters, and the start of the rest.",
+        {
+            "document": required(_NAME, "The name from search, find or outline."),
+            "section": optional(_NAME | None, "The title of a section.", None),
+            "page": optional(_NAME | int | None, "The number or label of a page.", None),
+            "start": optional(_INDEX | None, "The first character to read.", None),
+            "end": optional(_INDEX | None, "The character after the last one to read.", None),
+        },
+    ),
+}
+"""The tools beside search: they read documents as they are."""
+
+
 def search_tool(content: ContentType, k: int) -> ToolEntry:
     """Describe the search tool, with at most ``k`` passages."""
     details = {
@@ -105,27 +141,9 @@ def mcp_tools(tools: ToolSet, k: int = DEFAULT_K) -> Mapping[str, ToolEntry]:
     passages = {
         "search": search._replace(
             details="Each passage has its document and its place in characters. To read more, pass "
-            "these to read_around."
+            "these to read."
         ),
-        "read_around": ToolEntry(
-            "reads the text of a document around a passage",
-            f"Returns at most {MAX_READ_LENGTH:,} characters. The '> ' at the start of each line "
-            "is not part of the text. To see more than a passage, pass a smaller start and a "
-            "larger end.",
-            {
-                "document": required(_NAME, "The name from search or list_documents."),
-                "start": required(_INDEX, "The first character to read."),
-                "end": required(_INDEX, "The character after the last one to read."),
-            },
-        ),
-        "list_documents": ToolEntry(
-            "lists the documents",
-            "Each document has its length in characters.",
-            {
-                "offset": optional(_INDEX, "Number of documents to skip.", 0),
-                "limit": optional(_up_to(200), "Maximum number of documents.", 50),
-            },
-        ),
+        **BROWSING_TOOLS,
     }
     connector = {
         "search": ToolEntry(

@@ -9,7 +9,7 @@ from langchain_core.messages import ToolMessage
 from langchain_core.stores import BaseStore
 
 from langchain_rse.access import read_passage
-from langchain_rse.stores.records import DOC_ID, RELEVANCE_SCORE, SEGMENT
+from langchain_rse.stores.records import DOC_ID, END_INDEX, RELEVANCE_SCORE, SEGMENT, START_INDEX
 from langchain_rse.tools.passages import format_passages, search_result_blocks, text_of_blocks
 from langchain_rse.tools.places import NUMBER, Segment
 
@@ -70,8 +70,13 @@ def passages_in(message: object) -> Iterator[VisiblePassage]:
         if not isinstance(message.content, str):
             [part] = search_result_blocks([segment])
             text = text_of_blocks([part])
-        indexes = range(rse["chunk_start"], rse["chunk_end"])
-        chunks = [VisibleChunk(metadata[DOC_ID], rse["version"], index) for index in indexes]
+        first, last = rse["chunk_start"], rse["chunk_end"]
+        length = sum(chunk["length"] for chunk in rse.get("chunks", ()))
+        if length > metadata[END_INDEX] - metadata[START_INDEX]:  # it begins or ends in a chunk
+            first, last = first + 1, last - 1
+        chunks = [
+            VisibleChunk(metadata[DOC_ID], rse["version"], index) for index in range(first, last)
+        ]
         yield VisiblePassage(
             number=rse[NUMBER],
             value=metadata[RELEVANCE_SCORE],

@@ -14,20 +14,17 @@ from mcp_types import ToolAnnotations
 from langchain_rse._sync import in_thread
 from langchain_rse.errors import RSEError
 from langchain_rse.retriever import RSERetriever
-from langchain_rse.text.quoting import counted
-from langchain_rse.text.ranges import format_range
-from langchain_rse.text.titles import short_names
+from langchain_rse.tools.browsing import Browser
 from langchain_rse.tools.catalog import (
+    BROWSING_TOOLS,
     DEFAULT_K,
-    MAX_READ_LENGTH,
     Argument,
     ToolSet,
     instructions_of,
     mcp_tools,
 )
 from langchain_rse.tools.connector import MakeUrl, connector_functions, url_of_source
-from langchain_rse.tools.passages import citation_of, name_shown, quote_lines
-from langchain_rse.tools.search import create_rse_tool
+from langchain_rse.tools.search import create_rse_tool, limit_of
 
 
 def create_mcp_server(
@@ -41,7 +38,7 @@ def create_mcp_server(
     make_url: MakeUrl = url_of_source,
     **settings: Any,  # noqa: ANN401
 ) -> "MCPServer[Any]":
-    """Make an MCP server with the tools ``search``, ``read_around`` and ``list_documents``.
+    """Make an MCP server with the tools ``search``, ``find``, ``outline`` and ``read``.
 
     With ``tools="connector"``, it has ``search`` and ``fetch`` as ChatGPT's connectors and deep
     research require them; they answer with JSON, as text and as structured content.
@@ -101,7 +98,7 @@ def _make_tool(
             return await asyncio.wait_for(function(**kwargs), timeout)
         except asyncio.TimeoutError:
             raise ToolError(f"no answer within {timeout:g} seconds") from None
-        except (RSEError, ValueError) as error:
+        except (ImportError, RSEError, ValueError) as error:
             raise ToolError(str(error)) from error
 
     parameters = []
@@ -119,45 +116,17 @@ def _make_tool(
 def _passage_functions(
     retriever: RSERetriever, search_tool: BaseTool
 ) -> dict[str, Callable[..., Any]]:
-    """Make the functions that clients call, by name."""
+    """Make the functions that clients call, by their names."""
+    browser = Browser(retriever, limit_of(search_tool))
 
     async def search(query: str, k: int) -> str:
         return str(await search_tool.ainvoke({"query": query, "k": k}))
 
-    async def read_around(document: str, start: int, end: int) -> str:
-        return await in_thread(_read_around, retriever, document, start, end)
+    def in_browser(name: str) -> Callable[..., Any]:
+        async def function(**arguments: Any) -> str:  # noqa: ANN401
+            answer: tuple[str, object] = await in_thread(getattr(browser, name), **arguments)
+            return answer[0]
 
-    async def list_documents(offset: int, limit: int) -> str:
-        return await in_thread(_list_documents, retriever, offset, limit)
+        return function
 
-    return {"search": search, "read_around": read_around, "list_documents": list_documents}
-
-
-def _read_around(retriever: RSERetriever, document: str, start: int, end: int) -> str:
-    access = retriever.document_access()
-    manifest = access.find(document)
-    passage = access.passage(manifest, start, min(end, start + MAX_READ_LENGTH))
-    return f"{citation_of(passage.metadata)}\n{quote_lines(passage.page_content)}"
-
-
-def _list_documents(retriever: RSERetriever, offset: int, limit: int) -> str:
-    """List up to ``limit`` documents, as many as fit into one answer."""
-    page = retriever.document_access().page(offset, limit)
-    if offset >= page.total:
-        return f"offset={offset} is past the last of {counted(page.total, 'document')}."
-    names = short_names(manifest.doc_id for manifest in page.manifests if manifest is not None)
-    lines: list[str] = []
-    room = MAX_READ_LENGTH
-    end = offset
-    for manifest in page.manifests:
-        if manifest is not None:
-            line = f"{name_shown(names[manifest.doc_id])}, {manifest.length:,} characters"
-            room -= len(line)
-            if room < 0:
-                break
-            lines.append(line)
-        end += 1
-    head = f"Documents {format_range(offset + 1, end)} of {page.total:,}"
-    if end < page.total:
-        head += f". For more, use offset={end}"
-    return "\n".join([f"{head}:", *lines])
+    return {"search": search, **{name: in_browser(name) for name in BROWSING_TOOLS}}

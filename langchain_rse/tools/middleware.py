@@ -68,6 +68,7 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
     A line in place of removed passages lists their numbers and tells the model to search again; the
     tool then shows a removed passage again if it finds it. A passage that several calls find is
     shown once.
+
     Only the model's input changes: the messages and artifacts in the agent's state keep all
     passages, so that quotations and citations can be checked.
 
@@ -75,13 +76,13 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
     the tools to the agent; do not pass them again as ``tools``.
 
     Args:
-        tools: Tools from `create_rse_tool`.
+        tools: Tools from `create_rse_tool` or `create_rse_tools`.
         max_context_length: The budget for all passages that the model reads at once, headings
             included, in the units of the tools' ``length_function``. At least the budget of each
             tool. The lines for removed passages do not count.
 
     Raises:
-        TypeError: If a tool is not from `create_rse_tool`.
+        TypeError: If a tool is from elsewhere.
         ValueError: If no tool is given, a tool has a larger ``max_context_length``, or the tools
             have different length functions.
     """

@@ -15,10 +15,12 @@ from langchain_rse.stores.records import (
     SEGMENT,
     START_INDEX,
 )
+from langchain_rse.text.pages import pages_of
 from langchain_rse.text.quoting import encodable, shortened, visible
 from langchain_rse.text.ranges import format_range
 from langchain_rse.text.titles import short_names
 from langchain_rse.tools.places import (
+    LINE,
     NAME,
     NUMBER,
     Passage,
@@ -32,8 +34,6 @@ SEARCH_RESULT = "search_result"
 """The type of the content blocks that Claude cites."""
 
 _LONGEST_NAME = 1_000
-# A longer value is not a page label.
-_LONGEST_LABEL = 20
 
 
 def name_shown(name: str) -> str:
@@ -56,45 +56,15 @@ def place_of(metadata: Mapping[str, Any]) -> str:
     """Return the pages and characters of `citation_of`, or ""."""
     source = str(metadata.get("source") or metadata[DOC_ID])
     parts = []
-    pages = _pages_of(metadata)
+    pages = pages_of(metadata)
     if pages is not None:
         parts.append(pages)
+    if LINE in metadata.get(SEGMENT, {}):
+        parts.append(f"line {metadata[SEGMENT][LINE]:,}")
     is_whole = path_in(metadata) != source and metadata[START_INDEX] == 0
     if not is_whole:
         parts.append(_characters_of(metadata, source))
     return ", ".join(parts)
-
-
-def _pages_of(metadata: Mapping[str, Any]) -> str | None:
-    """Name the pages of a segment; None if they are unknown.
-
-    Labels printed on the pages come first. Otherwise ``page`` counts from 0, as in LangChain's PDF
-    loaders, and ``page_number`` from 1.
-    """
-    pages = _first_and_last(metadata, "page")
-    labels = _first_and_last(metadata, "page_label")
-    numbers = _first_and_last(metadata, "page_number")
-    # Labels are wrong if different pages have the same one.
-    tells_apart = pages[0] == pages[1] or labels[0] != labels[1]
-    if all(_is_label(label) for label in labels) and tells_apart:
-        first, last = visible(labels[0]), visible(labels[1])
-        return f"page {first}" if first == last else f"pages {first}\u2013{last}"
-    if all(type(page) is int for page in pages):
-        numbers = pages[0] + 1, pages[1] + 1
-    elif not all(type(number) is int for number in numbers):
-        return None
-    noun = "page" if numbers[0] == numbers[1] else "pages"
-    return f"{noun} {format_range(*numbers)}"
-
-
-def _first_and_last(metadata: Mapping[str, Any], name: str) -> tuple[Any, Any]:
-    """Return the values of a field at the first and the last character of a segment."""
-    value = metadata.get(name)  # set if the whole segment has the same value
-    return metadata.get(f"{name}_start", value), metadata.get(f"{name}_end", value)
-
-
-def _is_label(value: object) -> bool:
-    return isinstance(value, str) and 0 < len(value.strip()) <= _LONGEST_LABEL
 
 
 def _characters_of(metadata: Mapping[str, Any], source: str) -> str:

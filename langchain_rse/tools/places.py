@@ -13,6 +13,9 @@ from langchain_rse.text.titles import short_names, shown_name
 NUMBER = "number"
 """The field in the ``rse`` metadata of a passage for its citation number."""
 
+LINE = "line"
+"""The field in the ``rse`` metadata of a found line with its number, from 1."""
+
 NAME = "name"
 """The field for the name of its document, if the file name is ambiguous."""
 

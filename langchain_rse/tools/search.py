@@ -30,6 +30,7 @@ from langchain_rse.tools.asked_filters import (
 from langchain_rse.tools.catalog import (
     DEFAULT_K,
     MAX_ANSWER_LENGTH,
+    Argument,
     ContentType,
     search_tool,
 )
@@ -52,8 +53,8 @@ from langchain_rse.tools.places import name_in
 
 _OTHER_WORDS = "Other words may find more."
 _EXCERPT = 120  # characters of the nearest passage, shown if it is too far
-# Passage numbers reserved for each of several parallel calls, which do not see each other.
-_MIN_DISTANCE = 20
+# Least passage numbers reserved for each of several parallel calls, which do not see each other.
+MIN_DISTANCE = 20
 # A typical heading. The retriever's budget reserves its length for each passage.
 _HEADING = "[10] a/file/of/some/folder.pdf, pages 10-11, characters 100,000-110,000\n\n\n"
 _SOURCE = "a/file/of/some/folder.pdf"  # a search result repeats the source
@@ -103,7 +104,7 @@ def create_rse_tool(
     """
     if k is None:
         k = retriever.k or DEFAULT_K
-    limit = _limit_of(retriever, max_context_length, length_function)
+    limit = answer_limit(retriever, max_context_length, length_function)
     if k < 1 or not limit.max_context_length > 0:
         raise ValueError(
             f"k must be at least 1 and max_context_length above 0; got k={k!r} and "
@@ -111,10 +112,6 @@ def create_rse_tool(
         )
     check_fields(retriever, filter_fields, make_filter)
     entry = search_tool(content, k)
-    arguments: dict[str, Any] = {**entry.arguments, "runtime": (_runtime_type(), None)}
-    if filter_fields:
-        arguments["filter"] = filter_argument(filter_fields)
-    schema: type[BaseModel] = create_model("Search", __config__=STRICT, **arguments)
     search = _Search(
         retriever=retriever,
         has_blocks=content == "search_results",
@@ -122,14 +119,32 @@ def create_rse_tool(
         limit=limit,
         make_filter=make_filter or join_filters,
     )
+    if description is None:
+        description = entry.description
+    return make_tool(name, description, entry.arguments, filter_fields, search)
+
+
+def make_tool(
+    name: str,
+    description: str,
+    arguments: Mapping[str, Argument],
+    filter_fields: FilterFields,
+    function: Any,  # noqa: ANN401 - with invoke and ainvoke
+) -> StructuredTool:
+    """Make a tool of a function, with LangGraph's runtime and a filter as further arguments."""
+    fields: dict[str, Any] = {**arguments, "runtime": (_runtime_type(), None)}
+    if filter_fields:
+        fields["filter"] = filter_argument(filter_fields)
+    schema: type[BaseModel] = create_model("Arguments", __config__=STRICT, **fields)
     return StructuredTool(
         name=name,
-        description=entry.description if description is None else description,
+        description=description,
         args_schema=schema,
-        func=search.invoke,
-        coroutine=search.ainvoke,
+        func=function.invoke,
+        coroutine=function.ainvoke,
         response_format="content_and_artifact",
-        handle_validation_error=_make_explanation(name, filter_fields),
+        handle_tool_error=True,
+        handle_validation_error=_explain_arguments(name, filter_fields),
     )
 
 
@@ -141,18 +156,21 @@ class ToolLimit(NamedTuple):
 
 
 def limit_of(tool: BaseTool) -> ToolLimit:
-    """Return the limit of a tool that `create_rse_tool` made.
+    """Return the limit of a tool of this package.
 
     Raises:
         TypeError: If it is another tool.
     """
-    search = getattr(getattr(tool, "func", None), "__self__", None)
-    if not isinstance(search, _Search):
-        raise TypeError(f"the tool must come from create_rse_tool; got {tool!r:.200}")
-    return search.limit
+    function = getattr(getattr(tool, "func", None), "__self__", None)
+    limit = getattr(function, "limit", None)
+    if not isinstance(limit, ToolLimit):
+        raise TypeError(
+            f"the tool must come from create_rse_tool or create_rse_tools; got {tool!r:.200}"
+        )
+    return limit
 
 
-def _limit_of(
+def answer_limit(
     retriever: RSERetriever,
     max_context_length: float | None,
     length_function: Callable[[str], float] | None,
@@ -179,7 +197,7 @@ def _runtime_type() -> Any:  # noqa: ANN401 - an annotation
     return Annotated[Any, InjectedToolArg(), marker, unread]
 
 
-def _make_explanation(name: str, filter_fields: FilterFields) -> Callable[[Any], str]:
+def _explain_arguments(name: str, filter_fields: FilterFields) -> Callable[[Any], str]:
     """Make the function that explains wrong arguments to the model."""
     allowed = ""
     if filter_fields:
@@ -244,9 +262,7 @@ class _Search:
             return _explain_nothing(query, conditions, note, trace), []
         if trace.closeness:
             note = f"{note} {trace.closeness}.".strip()
-        first_number = 1 + last_number(messages)
-        first_number += _calls_before(runtime, messages) * max(k, _MIN_DISTANCE)
-        return self._show(passages, k, first_number, note)
+        return self._show(passages, k, first_number(runtime, self.k), note)
 
     def _find_new(
         self, query: str, k: int, shown: VisibleChunks, arguments: Mapping[str, Any]
@@ -333,6 +349,13 @@ def _explain_nothing(query: str, conditions: Mapping[str, Any], note: str, trace
         f"{quote_lines(text)}\n"
         "Say that the documents have no answer, or search with other words."
     )
+
+
+def first_number(runtime: Any, k: int) -> int:  # noqa: ANN401
+    """Return the number of a call's first passage; ``k`` is the most of a search."""
+    messages = messages_in(runtime)
+    reserved = max(k, MIN_DISTANCE)
+    return 1 + last_number(messages) + _calls_before(runtime, messages) * reserved
 
 
 def _calls_before(runtime: Any, messages: Sequence[object]) -> int:  # noqa: ANN401

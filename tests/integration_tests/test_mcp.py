@@ -141,7 +141,7 @@ def text_of(result: CallToolResult) -> str:
 
 async def exercise(session: ClientSession) -> None:
     tools = (await session.list_tools()).tools
-    assert [tool.name for tool in tools] == ["search", "read_around", "list_documents"]
+    assert [tool.name for tool in tools] == ["search", "find", "outline", "read"]
     assert all(tool.annotations and tool.annotations.read_only_hint for tool in tools)
 
     text, is_error = await ask(session, "search", query="When do herons fish?", k=2)
@@ -150,33 +150,42 @@ async def exercise(session: ClientSession) -> None:
     assert 1 <= len(headings) <= 2
     source, *span = headings[0]
     start, end = (int(number.replace(",", "")) for number in span)
-    read, is_error = await ask(session, "read_around", document=source, start=start, end=end)
+    read, is_error = await ask(session, "read", document=source, start=start, end=end)
     assert not is_error
     assert read.split("\n", 1)[1].strip("\n> ") in text
     assert await ask(session, "search", query=" ") == (
         *("The query is empty. Pass a question or a few keywords.", False),
     )
 
-    for start, end in [(7, 20_007), (9_000, len(TEXT))]:  # at most 20,000 at once
-        read, _ = await ask(session, "read_around", document="birds.txt", start=start, end=10**9)
-        heading, quoted = read.split("\n", 1)
-        assert quoted.split("\n") == [f"> {line}" for line in TEXT[start:end].splitlines()]
-        assert heading == f"birds.txt, characters {start:,}–{end:,}"
+    found, _ = await ask(session, "find", pattern="cranes DANCE")
+    assert found.startswith("Matches 1 of 1 in 1 document:\n\n[1] birds.txt, line 5, characters ")
+    assert found.endswith("\n> Cranes dance.")
+
+    quoted = ""
+    arguments: dict[str, Any] = {"start": 7}
+    while arguments:
+        read, _ = await ask(session, "read", document="birds.txt", **arguments)
+        assert len(read) <= 8_000
+        assert read.startswith(f"[1] birds.txt, characters {arguments['start']:,}–")
+        quoted += "".join(line[2:] for line in read.splitlines() if line.startswith("> "))
+        rest = re.search(r"Continue with start=(\d+), end=(\d+)\.$", read)
+        arguments = {"start": int(rest[1]), "end": int(rest[2])} if rest else {}
+    assert "".join(quoted.split()) == "".join(TEXT[7:].split())
     for arguments, message in [
-        ({"document": "birds", "start": 50_000, "end": 50_001}, f"which has {len(TEXT):,}"),
-        ({"document": "/etc/passwd", "start": 0, "end": 10}, "there is no document"),
+        ({"document": "birds", "start": 50_000}, f"below the length, {len(TEXT):,}"),
+        ({"document": "birds", "section": "Cranes"}, "has no section 'Cranes', and no headings"),
+        ({"document": "/etc/passwd"}, "there is no document"),
     ]:
-        text, is_error = await ask(session, "read_around", **arguments)
+        text, is_error = await ask(session, "read", **arguments)
         assert is_error
         assert message in text
 
-    first, _ = await ask(session, "list_documents")
-    assert first.startswith("Documents 1–50 of 60. For more, use offset=50:\n")
-    second, _ = await ask(session, "list_documents", offset=50)
-    names = re.findall(r"(?m)^(.*\.txt), [\d,]+ characters$", f"{first}\n{second}")
-    assert sorted(names) == sorted(["birds.txt", *(f"{number:02}.txt" for number in range(59))])
-    none, _ = await ask(session, "list_documents", offset=60)
-    assert none == "offset=60 is past the last of 60 documents."
+    listed, _ = await ask(session, "outline")
+    assert listed.startswith("Documents 1–60 of 60:\n")
+    names = re.findall(r"(?m)^(.*\.txt), [\d,]+ characters$", listed)
+    assert names == [*(f"{number:02}.txt" for number in range(59)), "birds.txt"]
+    none, _ = await ask(session, "outline", offset=60)
+    assert none == "Documents 0 of 60: nothing to show from offset=60."
 
 
 async def test_over_stdio(folder: Path) -> None:
@@ -224,7 +233,7 @@ async def test_a_token_is_required_if_there_is_one(folder: Path) -> None:
             with pytest.raises(urllib.error.HTTPError, match="401"):
                 await asyncio.to_thread(urllib.request.urlopen, request)
         async with over_http(url, Authorization="Bearer s3cr3t") as session:
-            assert not (await ask(session, "list_documents"))[1]
+            assert not (await ask(session, "outline"))[1]
 
 
 def test_stdout_has_the_protocol_alone_and_a_client_that_leaves_ends_it(folder: Path) -> None:
@@ -282,4 +291,4 @@ async def test_a_client_that_disconnects_in_the_middle_leaves_others_alone(folde
             assert not is_error
             assert text.startswith("[1] ")
         async with over_http(url) as session:
-            assert not (await ask(session, "list_documents"))[1]
+            assert not (await ask(session, "outline"))[1]

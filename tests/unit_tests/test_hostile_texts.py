@@ -108,11 +108,13 @@ async def test_the_tools_of_an_mcp_server() -> None:
 
         found = retriever.invoke(query, k=TEXTS)
         check_passages(await call("search", query=query, k=TEXTS), len(found))
-        lines = unquoted_lines(await call("list_documents", limit=200))
+        lines = unquoted_lines(await call("outline"))
         assert len(lines) == 1 + TEXTS
         name = found[0].metadata["doc_id"]
-        read = await call("read_around", document=name, start=0, end=999)
-        assert len(unquoted_lines(read)) == 1
+        check_passages(await call("read", document=name), 1)
+        assert len(unquoted_lines(await call("outline", document=name))) == 1
+        found = await call("find", pattern=r"\w", regex=True)
+        assert len(unquoted_lines(found)) == 1 + found.count("\n\n")
 
 
 def test_reports_notebooks_and_print(harmless: RSETrace) -> None:

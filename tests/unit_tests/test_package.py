@@ -25,6 +25,7 @@ EXTRAS = [
     "matplotlib",
     "psycopg",
     "pypdfium2",
+    "re2",
     "rich",
     "scipy",
     "tiktoken",

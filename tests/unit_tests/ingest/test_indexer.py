@@ -667,7 +667,7 @@ def test_progress_is_shown_by_chunk(stores: Stores, capsys: pytest.CaptureFixtur
     assert written == sorted(written)
     assert set(written) == {*range(0, 20, BATCH_SIZE), 20}
     assert list(dict.fromkeys(state.name for state in seen)) == [
-        *("", "10k.pdf", "10q.pdf", "notes", "plain")
+        *("10k.pdf", "10q.pdf", "notes", "plain", "")
     ]
     stores.way.add(stores.indexer, iter(documents))
     assert capsys.readouterr().err == ""

@@ -23,12 +23,13 @@ SECRET = "the finance plan"  # noqa: S105
 # What a curious caller asks of each tool. A tool that is not here fails the test.
 CALLS: dict[str, dict[str, Any]] = {
     "search": {"query": "plan finance secret"},
-    "read_around": {"document": "finance", "start": 0, "end": 999},
-    "list_documents": {},
+    "find": {"pattern": "plan"},
+    "outline": {},
+    "read": {"document": "finance", "start": 0, "end": 999},
     "fetch": {"id": "finance#0-16"},
 }
 TOOLS: dict[Literal["passages", "connector"], list[str]] = {
-    "passages": ["search", "read_around", "list_documents"],
+    "passages": ["search", "find", "outline", "read"],
     "connector": ["search", "fetch"],
 }
 
@@ -107,7 +108,7 @@ async def test_no_tool_shows_what_the_application_excludes(
         except ToolError as error:
             answer = str(error)
         assert SECRET not in answer
-        if tool == "list_documents":
+        if tool == "outline":
             assert "finance" not in answer
             assert "public, 19" in answer or "cannot be applied" in answer
     assert "a plan for everyone" in str(await server.call_tool("search", CALLS["search"]))
@@ -148,7 +149,8 @@ def library(ids: list[str]) -> RSERetriever:
 @pytest.mark.parametrize(
     ("tools", "tool", "arguments"),
     [
-        ("passages", "read_around", {"document": "a/" * 300_000, "start": 0, "end": 9}),
+        ("passages", "read", {"document": "a/" * 300_000}),
+        ("passages", "find", {"pattern": "q" * 1_001}),
         ("passages", "search", {"query": "q" * 10_001}),
         ("connector", "search", {"query": " "}),
     ],
@@ -157,11 +159,11 @@ async def test_long_arguments_and_blank_ones_are_refused_at_once(
     tools: Literal["passages", "connector"], tool: str, arguments: dict[str, Any]
 ) -> None:
     server = create_mcp_server(library(["a"]), tools=tools)
-    with pytest.raises(ToolError, match=r"at most 4096|at most 10000|pattern"):
+    with pytest.raises(ToolError, match=r"at most 4096|at most 1000|pattern"):
         await server.call_tool(tool, arguments)
 
 
-@pytest.mark.parametrize("tool", ["search", "read_around", "list_documents"])
+@pytest.mark.parametrize("tool", TOOLS["passages"])
 async def test_a_slow_docstore_stops_neither_the_loop_nor_the_time_limit(
     tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,19 +185,14 @@ async def text_of(retriever: RSERetriever, tool: str, **arguments: Any) -> str:
     return content.text
 
 
-async def test_an_id_and_a_page_read_few_records_of_many_documents() -> None:
+async def test_an_id_reads_few_records_of_many_documents() -> None:
     retriever = library([f"/docs/{number}.txt" for number in range(300)])
     docstore: Any = retriever.docstore
     docstore.read = 0
-    text = await text_of(retriever, "read_around", document="/docs/7.txt", start=0, end=99)
+    text = await text_of(retriever, "read", document="/docs/7.txt")
     assert "> text of /docs/7.txt" in text
     assert docstore.read < 30
-    docstore.read = 0
-    assert (await text_of(retriever, "list_documents", limit=9)).count(".txt, ") == 9
-    assert docstore.read < 30
-    assert "> text of /docs/7.txt" in await text_of(
-        retriever, "read_around", document="7", start=0, end=99
-    )
+    assert "> text of /docs/7.txt" in await text_of(retriever, "read", document="7")
 
 
 @pytest.mark.parametrize("filter_", [None, {"doc_id": {"$ne": "a"}}])
@@ -206,23 +203,24 @@ async def test_pages_list_each_document_once(filter_: Any) -> None:
     listed: list[str] = []
     offset: int | None = 0
     while offset is not None:
-        text = await text_of(retriever, "list_documents", offset=offset, limit=100)
+        text = await text_of(retriever, "outline", offset=offset)
         head, *lines = text.splitlines()
         assert lines
-        assert len(text) < 25_000
+        assert len(text) <= 20_000
         listed += [f"/docs/{line.rpartition(', ')[0]}" for line in lines]
         following = re.search(r"offset=(\d+)", head)
         offset = int(following[1]) if following else None
-    assert sorted(listed) == sorted(ids)
+    assert listed == sorted(ids)
 
 
 async def test_answers_are_short_whatever_the_names() -> None:
     retriever = library(["x" * 300_000, *(f"/{number}/README.md" for number in range(500))])
     for tool, arguments in (
-        ("list_documents", {}),
+        ("outline", {}),
         ("search", {"query": "text of xxxx"}),
-        ("read_around", {"document": "README.md", "start": 0, "end": 9}),
-        ("read_around", {"document": "README", "start": 0, "end": 9}),
+        ("find", {"pattern": "x"}),
+        ("read", {"document": "README.md"}),
+        ("read", {"document": "README"}),
     ):
         try:
             text = await text_of(retriever, tool, **arguments)
@@ -232,16 +230,15 @@ async def test_answers_are_short_whatever_the_names() -> None:
             assert "/100" not in text  # no absolute path
             assert "495 more" in text
         assert len(text) < 25_000
-    text = await text_of(retriever, "read_around", document="100/README.md", start=0, end=9)
-    assert text.startswith("README.md, characters 0–9\n")
+    text = await text_of(retriever, "read", document="100/README.md", end=9)
+    assert text.startswith("[1] README.md, characters 0–9\n")
 
 
 async def test_null_stands_for_the_default() -> None:
     retriever = library(["a", "b"])
     assert "text of a" in await text_of(retriever, "search", query="text of", k=None)
-    assert "Documents 1–2 of 2" in await text_of(
-        retriever, "list_documents", offset=None, limit=None
-    )
+    assert "Documents 1–2 of 2" in await text_of(retriever, "outline", document=None, offset=None)
+    assert "text of a" in await text_of(retriever, "read", document="a", start=None, page=None)
 
 
 @pytest.mark.parametrize("tools", TOOLS)

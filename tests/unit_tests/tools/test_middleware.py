@@ -285,7 +285,9 @@ def test_wrong_tools_and_budgets() -> None:
     tool = create_rse_tool(RETRIEVER, max_context_length=100)
     with pytest.raises(ValueError, match="needs at least one tool from create_rse_tool"):
         RSEMiddleware(max_context_length=100)
-    with pytest.raises(TypeError, match=r"must come from create_rse_tool; got StructuredTool"):
+    with pytest.raises(
+        TypeError, match=r"must come from create_rse_tool or create_rse_tools; got StructuredTool"
+    ):
         RSEMiddleware(make_tool(search), max_context_length=100)
     for wrong in (99, float("nan")):
         with pytest.raises(

@@ -1,0 +1,184 @@
+"""Patterns: literals and regular expressions, found in time proportional to the text.
+
+Case is ignored by Unicode's simple folding, one character for one: "É" is "é", but "ß" is not "ss".
+The same rule holds for literals and regular expressions.
+"""
+
+import importlib
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+MOST_OF_PATTERN = 1_000
+"""The most characters of a pattern."""
+
+# The most instructions of a compiled expression: in the worst case, each reads each character.
+_MOST_INSTRUCTIONS = 4_000
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LAST_WITH_CASE = 0x20000
+_SPACES = [code for code in range(0x3001) if chr(code).isspace()]
+_TO_SPACES = dict.fromkeys(_SPACES, " ")
+
+
+class Pattern:
+    r"""A literal or a regular expression to find in texts.
+
+    White space in a literal matches any run of white space, so phrases are found across line ends.
+
+    Args:
+        text: The literal, or the expression in RE2's syntax: ``^`` and ``$`` match at line ends,
+            and ``\w``, ``\d``, ``\s`` and ``\b`` know ASCII only.
+        regex: Whether ``text`` is a regular expression.
+        match_case: Whether case counts.
+
+    Raises:
+        ValueError: If ``text`` is blank or too long, or is no expression that RE2 can use.
+        ImportError: For an expression, if google-re2 is not installed.
+    """
+
+    def __init__(self, text: str, *, regex: bool = False, match_case: bool = False) -> None:
+        if not text or (not regex and text.isspace()):
+            raise ValueError("a pattern needs at least one character that is not white space")
+        if len(text) > MOST_OF_PATTERN:
+            raise ValueError(
+                f"a pattern has at most {MOST_OF_PATTERN:,} characters; got {len(text):,}"
+            )
+        self.text = text
+        self.regex = regex
+        self.match_case = match_case
+        text = _without_surrogates(text)
+        self._expression = _compile(text, match_case=match_case) if regex else None
+        self._literal = _collapse(self._comparable(text))
+        self._words = sorted(set(self._literal.split()), key=len, reverse=True)
+        self._has_space = " " in self._literal
+
+    def __repr__(self) -> str:
+        return f"Pattern({self.text!r}, regex={self.regex}, match_case={self.match_case})"
+
+    def count(self, text: str) -> int:
+        """The number of matches in a text; much faster than `find_matches`."""
+        if self._expression is not None:
+            encoded = _without_surrogates(text).encode()
+            spans = (match.span() for match in self._expression.finditer(encoded))
+            return sum(start < end for start, end in spans)
+        text = self._comparable(text)
+        # Collapsing takes most of the time, and few texts have all words.
+        if self._has_space and all(word in text for word in self._words):
+            text = _collapse(text)
+        return text.count(self._literal)
+
+    def find(self, text: str) -> Iterator[tuple[int, int]]:
+        """Find the matches in a text, see `find_matches`."""
+        if self._expression is not None:
+            for match in self._expression.finditer(_without_surrogates(text)):
+                start, end = match.span()
+                if start < end:
+                    yield start, end
+            return
+        haystack = self._comparable(text)
+        offsets = None
+        if self._has_space:
+            offsets = _collapsed_offsets(text)
+            haystack = _collapse(haystack)
+        start = haystack.find(self._literal)
+        while start >= 0:
+            end = start + len(self._literal)
+            yield (start, end) if offsets is None else (int(offsets[start]), int(offsets[end]))
+            start = haystack.find(self._literal, end)
+
+    def _comparable(self, text: str) -> str:
+        text = _without_surrogates(text)
+        return text if self.match_case else fold(text)
+
+
+def find_matches(pattern: Pattern, text: str) -> Iterator[tuple[int, int]]:
+    """Find the matches in a text: first character and the one after the last, without overlaps.
+
+    Empty matches do not count. A lone surrogate in the text matches as U+FFFD.
+    """
+    return pattern.find(text)
+
+
+def fold(text: str) -> str:
+    """The text without differences of case; each character stays one."""
+    if text.isascii():
+        return text.lower()
+    folded = text.casefold()
+    if len(folded) == len(text):
+        return folded
+    # Some characters fold to several: they get their simple folding, the others are folded apart.
+    for character, simple in _simple_foldings().items():
+        if character in text:
+            return simple.join(map(fold, text.split(character)))
+    return folded
+
+
+@cache
+def _simple_foldings() -> dict[str, str]:
+    """The characters that `str.casefold` makes longer, with one character instead."""
+    foldings = {}
+    for character in map(chr, range(_LAST_WITH_CASE)):
+        if len(character.casefold()) > 1:
+            lower = character.lower()
+            foldings[character] = lower if len(lower) == 1 else character
+    return foldings
+
+
+def _collapse(text: str) -> str:
+    """The text with a space in place of each run of white space."""
+    if text.isascii():  # several times faster
+        text = text.translate(_TO_SPACES)
+        while "  " in text:
+            text = text.replace("  ", " ")
+        return text
+    words = text.split()
+    if text[:1].isspace():
+        words.insert(0, "")
+    if text[-1:].isspace():
+        words.append("")
+    return " ".join(words)
+
+
+def _collapsed_offsets(text: str) -> Any:  # noqa: ANN401 - an array
+    """Where each character of the collapsed text begins in the text; at last, the text's end."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+    is_space = np.isin(codes, _SPACES)
+    is_kept = ~is_space
+    is_kept[:1] = True
+    is_kept[1:] |= ~is_space[:-1]
+    return np.append(np.flatnonzero(is_kept), len(text))
+
+
+def _without_surrogates(text: str) -> str:
+    try:
+        text.encode()  # ten times faster than the expression
+    except UnicodeEncodeError:
+        return _SURROGATE.sub("\ufffd", text)
+    return text
+
+
+def _compile(expression: str, *, match_case: bool) -> Any:  # noqa: ANN401 - of a package without types
+    try:
+        re2: Any = importlib.import_module("re2")
+    except ImportError as error:
+        message = "regex=True needs google-re2: pip install 'langchain-rse[regex]'"
+        raise ImportError(message) from error
+    options = re2.Options()
+    options.log_errors = False
+    options.case_sensitive = match_case
+    try:
+        compiled = re2.compile(f"(?m){expression}", options)
+    except re2.error as error:
+        [problem] = error.args
+        reason = problem.decode(errors="replace") if isinstance(problem, bytes) else problem
+        reason = reason.replace("(?m)", "", 1)
+        raise ValueError(f"the regular expression {expression!r} is wrong: {reason}") from error
+    if compiled.programsize > _MOST_INSTRUCTIONS:
+        raise ValueError(
+            f"the regular expression {expression!r:.100} is too large: repeat less in it"
+        )
+    return compiled

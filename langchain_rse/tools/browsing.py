@@ -1,0 +1,284 @@
+"""Tools with which an agent finds words, looks at outlines, and reads on."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.documents import Document
+from langchain_core.tools import BaseTool, ToolException
+from pydantic import BaseModel
+
+from langchain_rse._sync import in_thread
+from langchain_rse.access import DocumentAccess
+from langchain_rse.errors import MissingRecordError, RSEError
+from langchain_rse.finding import Finder, Match, read_section
+from langchain_rse.retriever import RSERetriever
+from langchain_rse.stores.document_names import source_of
+from langchain_rse.stores.records import DOC_ID, END_INDEX, SEGMENT, Manifest
+from langchain_rse.text.outlines import outline
+from langchain_rse.text.pages import pages_of
+from langchain_rse.text.patterns import Pattern
+from langchain_rse.text.quoting import counted
+from langchain_rse.text.ranges import format_range
+from langchain_rse.text.titles import short_names
+from langchain_rse.tools.asked_filters import FilterFields, MakeFilter, conditions_of
+from langchain_rse.tools.catalog import BROWSING_TOOLS, DEFAULT_K, MAX_READ_LENGTH
+from langchain_rse.tools.passages import format_passages, name_shown, number_passages, quote_lines
+from langchain_rse.tools.places import LINE, name_in
+from langchain_rse.tools.search import (
+    MIN_DISTANCE,
+    ToolLimit,
+    answer_limit,
+    create_rse_tool,
+    first_number,
+    make_tool,
+)
+
+_MAX_MATCHES = MIN_DISTANCE  # of an answer: a passage for each, or fewer
+_MAX_LISTED = 200
+
+Answer = tuple[str, list[Document]]
+"""The content for the model, and the passages."""
+
+
+def create_rse_tools(
+    retriever: RSERetriever,
+    *,
+    k: int | None = None,
+    max_context_length: float | None = None,
+    length_function: Callable[[str], float] | None = None,
+    filter_fields: FilterFields = (),
+    make_filter: MakeFilter | None = None,
+) -> list[BaseTool]:
+    """Make the tools ``search``, ``find``, ``outline`` and ``read``.
+
+    ``search`` is the tool of `create_rse_tool`. ``find`` finds words or, with the extra ``regex``,
+    a regular expression in all documents. ``outline`` lists the sections of a document, or all
+    documents. ``read`` reads a section, a page, or a range of characters. All tools number their
+    passages alike, return them as artifacts, and read only documents that pass the retriever's
+    filters.
+
+    Args:
+        retriever: The retriever that searches, and whose documents are read.
+        k: As in `create_rse_tool`, for ``search``.
+        max_context_length: Maximum length of each answer, as in `create_rse_tool`.
+        length_function: As in `create_rse_tool`.
+        filter_fields: As in `create_rse_tool`, for ``search`` and ``find``.
+        make_filter: As in `create_rse_tool`, for ``search``.
+
+    Raises:
+        ValueError: See `create_rse_tool`.
+        TypeError: If ``filter_fields`` is a string.
+    """
+    if k is None:
+        k = retriever.k or DEFAULT_K
+    search = create_rse_tool(
+        retriever,
+        name="search",
+        k=k,
+        max_context_length=max_context_length,
+        length_function=length_function,
+        filter_fields=filter_fields,
+        make_filter=make_filter,
+    )
+    browser = Browser(retriever, answer_limit(retriever, max_context_length, length_function))
+    tools: list[BaseTool] = [search]
+    for name, entry in BROWSING_TOOLS.items():
+        fields = filter_fields if name == "find" else ()
+        tool = _BrowsingTool(getattr(browser, name), browser.limit, k)
+        tools.append(make_tool(name, entry.description, entry.arguments, fields, tool))
+    return tools
+
+
+@dataclass(frozen=True)
+class _BrowsingTool:
+    """The function of a tool, without LangChain's interface."""
+
+    function: Callable[..., Answer]
+    limit: ToolLimit
+    k: int  # of the tool that searches
+
+    def invoke(self, runtime: Any = None, **arguments: Any) -> Answer:  # noqa: ANN401 - of LangGraph
+        try:
+            return self.function(first=first_number(runtime, self.k), **arguments)
+        except (ImportError, RSEError, ValueError) as error:
+            raise ToolException(str(error)) from error
+
+    async def ainvoke(self, runtime: Any = None, **arguments: Any) -> Answer:  # noqa: ANN401
+        return await in_thread(self.invoke, runtime, **arguments)
+
+
+class Browser:
+    """Finds words, lists sections and reads on, for a model.
+
+    ``first`` is the number of the first passage.
+    """
+
+    def __init__(self, retriever: RSERetriever, limit: ToolLimit) -> None:
+        self.limit = limit
+        self._get_access = retriever.document_access
+        self._finder = Finder(retriever.document_access)
+
+    def find(
+        self,
+        pattern: str,
+        *,
+        regex: bool = False,
+        offset: int = 0,
+        filter: BaseModel | None = None,  # noqa: A002 - the model's word
+        first: int = 1,
+    ) -> Answer:
+        """Find words or an expression in all documents."""
+        conditions = conditions_of(filter)
+        page = self._finder.find(
+            Pattern(pattern, regex=regex),
+            filters=[conditions] if conditions else [],
+            offset=offset,
+            limit=_MAX_MATCHES,
+        )
+        if not page.matches:
+            found = f"There are only {page.total:,} matches" if page.total else "Nothing was found"
+            return f"{found} for {pattern!r:.200}.", []
+        passages, before = self._read_lines(page.matches)
+        problem = "too long to show" if passages else "in documents that changed or are corrupt"
+        documents = counted(page.documents, "document")
+        end = offset + len(page.matches)
+        while passages:
+            head = f"Matches {format_range(offset + 1, end)} of {page.total:,} in {documents}"
+            if end < page.total:
+                head += f". Continue with offset={end}"
+            numbered = number_passages(passages, first)
+            content = f"{head}:\n\n{format_passages(numbered)}"
+            if self._fits(content):
+                return content, numbered
+            passages.pop()
+            end = offset + before.pop()
+        return f"Matches found, but {problem}.", []
+
+    def _read_lines(self, matches: Sequence[Match]) -> tuple[list[Document], list[int]]:
+        """Read the lines of matches, each once, with the number of matches before them.
+
+        Lines of documents that changed or are corrupt are skipped.
+        """
+        access = self._get_access()
+        passages: list[Document] = []
+        before: list[int] = []
+        last: Match | None = None  # the match whose lines were read last
+        for number, match in enumerate(matches):
+            if last and match.doc_id == last.doc_id and match.end <= last.around[1]:
+                continue
+            last = match
+            with suppress(RSEError):
+                passage = access.passage(match.manifest, *match.around, match.version)
+                passage.metadata[SEGMENT][LINE] = match.line
+                passages.append(passage)
+                before.append(number)
+        return passages, before
+
+    def outline(self, document: str | None = None, *, offset: int = 0, first: int = 1) -> Answer:  # noqa: ARG002
+        """List the sections of a document, or all documents."""
+        if document is None:
+            return self._list_documents(offset), []
+        manifest = self._finder.document(document)
+        name = name_shown(name_in({**manifest.metadata, DOC_ID: manifest.doc_id}))
+        text = self._get_access().passage(manifest, 0, manifest.length).page_content
+        sections = outline(text)
+        if not sections:
+            length = f"{manifest.length:,} characters"
+            return f"{name} has no headings, but {length}: read it by start or page.", []
+        highest = min(section.level for section in sections)
+        lines = []
+        for section in sections[offset : offset + _MAX_LISTED]:
+            indent = "  " * (section.level - highest)
+            place = format_range(section.start, section.end)
+            lines.append(quote_lines(f"{indent}{section.title} ({place})"))
+        return self._listed("Sections", f" of {name}", lines, offset, len(sections)), []
+
+    def _list_documents(self, offset: int) -> str:
+        """List documents by source, or by id if several have the same source."""
+        manifests = self._finder.manifests()
+        count_of = Counter(map(source_of, manifests))
+        listed = manifests[offset : offset + _MAX_LISTED]
+        paths = []
+        for manifest in listed:
+            source = source_of(manifest)
+            paths.append(source if count_of[source] == 1 else manifest.doc_id)
+        names = short_names(paths)
+        lines = []
+        for path, manifest in zip(paths, listed, strict=True):
+            lines.append(f"{name_shown(names[path])}, {manifest.length:,} characters")
+        return self._listed("Documents", "", lines, offset, len(manifests))
+
+    def _listed(self, noun: str, owner: str, lines: Sequence[str], offset: int, total: int) -> str:
+        """Show as many lines as fit, with the number to continue from."""
+        count = len(lines)
+        while count:
+            end = offset + count
+            head = f"{noun} {format_range(offset + 1, end)} of {total:,}{owner}"
+            if end < total:
+                head += f". Continue with offset={end}"
+            content = "\n".join([f"{head}:", *lines[:count]])
+            if len(content) <= MAX_READ_LENGTH and self._fits(content):
+                return content
+            count = count * 3 // 4
+        return f"{noun} 0 of {total:,}{owner}: nothing to show from offset={offset}."
+
+    def read(
+        self,
+        document: str,
+        *,
+        section: str | None = None,
+        page: str | int | None = None,
+        start: int | None = None,
+        end: int | None = None,
+        first: int = 1,
+    ) -> Answer:
+        """Read a section, a page, or a range of characters."""
+        if [section, page, start].count(None) < 2:  # noqa: PLR2004
+            raise ValueError("give at most one of section, page and start")
+        access = self._get_access()
+        manifest = self._finder.document(document)
+        if section is not None:
+            _, _, start, end = read_section(access, manifest, section)
+        elif page is not None:
+            start, end = _page_range(access, manifest, str(page))
+        start = start or 0
+        wanted_end = manifest.length if end is None else min(end, manifest.length)
+        if start >= wanted_end > 0:
+            raise ValueError(f"start must be below end, and below the length, {manifest.length:,}")
+        length = max(min(wanted_end - start, MAX_READ_LENGTH), 1)
+        while length:
+            passage = access.passage(manifest, start, start + length)
+            numbered = number_passages([passage], first)
+            content = format_passages(numbered)
+            next_start = passage.metadata[END_INDEX]
+            if next_start < wanted_end:
+                content += f"\n\nContinue with start={next_start}, end={wanted_end}."
+            if self._fits(content):
+                return content, numbered
+            length = length * 3 // 4
+        return "Found, but too long to show.", []
+
+    def _fits(self, content: str) -> bool:
+        return self.limit.length_function(content) <= self.limit.max_context_length
+
+
+def _page_range(access: DocumentAccess, manifest: Manifest, page: str) -> tuple[int, int]:
+    """Find the characters of a page, by its printed label or its number from 1."""
+    wanted = f"page {page.removeprefix('page ').strip()}"
+    pages: list[str] = []
+    bounds: list[int] = []
+    for start, length, metadata in access.parts(manifest):
+        name = (pages_of({**manifest.metadata, **metadata}) or "").replace(",", "")
+        if name == wanted:
+            bounds += [start, start + length]
+        elif bounds:
+            break  # another page may have the same label
+        elif name:
+            pages.append(name)
+    if not bounds:
+        has = f"; it has {pages[0]} to {pages[-1]}" if pages else ", and no pages"
+        raise MissingRecordError(f"{manifest.doc_id!r:.200} has no page {page!r:.50}{has}")
+    return bounds[0], bounds[-1]

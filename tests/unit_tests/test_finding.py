@@ -1,0 +1,380 @@
+"""Patterns in all documents: what a search of each document's whole text finds, page by page."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+from langchain_core.stores import BaseStore, InMemoryByteStore
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_text_splitters import TextSplitter
+
+from langchain_rse import ExistingIndex, RSERetriever, SQLDocStore, finding
+from langchain_rse.errors import MissingRecordError, StoreMismatchError
+from langchain_rse.finding import Finder, MatchPage, read_section
+from langchain_rse.query.filters import matches
+from langchain_rse.text.patterns import Pattern, find_matches
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import Way, make_retriever
+
+way = fakes.way
+
+DOCSTORES: dict[str, Callable[[], BaseStore[str, Any]]] = {
+    "sqlite": lambda: SQLDocStore("sqlite://"),
+    "bytes": InMemoryByteStore,
+}
+TEXTS = st.text(alphabet="abAB  \n\t\u2003éÉß\u0301\ud800", min_size=1, max_size=30)
+EXPRESSIONS = st.sampled_from(["a+", "[ab]\\s", "^b", ".$", "é|ab", "a*", "(?-i:A).", "\\n\\n"])
+LITERALS = TEXTS.map(lambda text: text[:3]).filter(lambda text: not text.isspace())
+CUT = st.integers(2, 9)
+
+
+class Cuts(TextSplitter):
+    """Cuts after so many characters, also inside words."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+
+    def split_text(self, text: str) -> list[str]:
+        return [text[at : at + self.size] for at in range(0, len(text), self.size)]
+
+
+def expected(
+    retriever: RSERetriever, pattern: Pattern, filters: Sequence[dict[str, Any]]
+) -> Iterator[tuple[str, int, int, int, tuple[int, int]]]:
+    """All matches, by the whole texts of the documents that may be read."""
+    for document in retriever.documents():
+        metadata = {**document.metadata, "doc_id": document.doc_id}
+        if not all(matches(condition, metadata) for condition in filters):
+            continue
+        text = retriever.text(document.doc_id)
+        if text.isspace():  # it has no passages
+            continue
+        for start, end in find_matches(pattern, text):
+            first = text.rfind("\n", 0, start) + 1
+            last = text.find("\n", end)
+            lines = (first, len(text) if last < 0 else last)
+            yield document.doc_id, start, end, text.count("\n", 0, start) + 1, lines
+
+
+def check(retriever: RSERetriever, finder: Finder, data: st.DataObject) -> None:
+    """Compare a page of the matches of a random pattern, and read the passages of its matches."""
+    regex = data.draw(st.booleans())
+    case = data.draw(st.booleans())
+    pattern = Pattern(data.draw(EXPRESSIONS if regex else LITERALS), regex=regex, match_case=case)
+    filters = data.draw(st.sampled_from([[], [{"group": 1}], [{"doc_id": {"$ne": "0"}}]]))
+    offset, limit = data.draw(st.integers(0, 4)), data.draw(st.integers(0, 6) | st.just(1_000))
+    page = finder.find(pattern, filters=filters, offset=offset, limit=limit)
+    everything = list(expected(retriever, pattern, filters))
+    assert page.total == len(everything)
+    assert page.documents == len({doc_id for doc_id, *_ in everything})
+    found = [(each.doc_id, each.start, each.end, each.line, each.around) for each in page.matches]
+    assert found == everything[offset : offset + limit]
+    access = retriever.document_access()
+    for match in page.matches[:3]:
+        passage = access.passage(match.manifest, *match.around, match.version)
+        text = passage.page_content
+        assert text == retriever.text(match.doc_id)[slice(*match.around)]
+        start = match.start - match.around[0]
+        inside = text[start : start + match.end - match.start]
+        assert len(inside) == match.end - match.start
+        assert passage.metadata["start_index"] == match.around[0]
+
+
+def check_random_documents(data: st.DataObject) -> None:
+    """Two namespaces or none in one pair of stores, that change between calls."""
+    docstore = DOCSTORES[data.draw(st.sampled_from(sorted(DOCSTORES)))]()
+    vectorstore = InMemoryVectorStore(fakes.BagOfWords())
+    retrievers = []
+    for namespace in data.draw(st.sampled_from([[""], ["one", "two"]])):
+        retriever = RSERetriever(
+            vectorstore=vectorstore,
+            docstore=docstore,
+            namespace=namespace,
+            text_splitter=Cuts(data.draw(CUT)),
+            search_kwargs=data.draw(st.sampled_from([{}, {"filter": {"group": {"$gte": 1}}}])),
+        )
+        retrievers.append((retriever, Finder(retriever.document_access)))
+    for _ in range(data.draw(st.integers(1, 4))):
+        retriever, _ = data.draw(st.sampled_from(retrievers))
+        writer = retriever.indexer
+        texts = data.draw(st.dictionaries(st.sampled_from("0123"), TEXTS, max_size=3))
+        documents = [
+            Document(text, id=name, metadata={"group": data.draw(st.integers(0, 2))})
+            for name, text in texts.items()
+        ]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # some documents have no text
+            writer.add_documents(documents)
+        stored = [each.doc_id for each in retriever.documents()]
+        if stored and data.draw(st.booleans()):
+            writer.delete([data.draw(st.sampled_from(stored))])
+        for each, finder in retrievers:
+            check(each, finder, data)
+
+
+@given(data=st.data())
+def test_a_page_equals_that_of_the_whole_texts(data: st.DataObject) -> None:
+    check_random_documents(data)
+
+
+@given(data=st.data())
+def test_documents_that_are_not_kept_are_read_again(data: st.DataObject) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(finding, "_MOST_CACHED", 40)
+        patch.setattr(finding, "_MOST_CHECKED", 1)
+        patch.setattr(finding, "_BATCH", 3)
+        check_random_documents(data)
+
+
+@pytest.mark.nightly
+@settings(max_examples=10_000)
+@given(data=st.data())
+def test_more_pages_equal_those_of_the_whole_texts(data: st.DataObject) -> None:
+    check_random_documents(data)
+
+
+def ids(page: MatchPage) -> list[str]:
+    return [match.doc_id for match in page.matches]
+
+
+@fakes.both_ways
+def test_what_may_not_be_read_is_not_found(way: Way) -> None:
+    retriever = make_retriever({})
+    finder = Finder(lambda: retriever.document_access())  # noqa: PLW0108 - it is replaced
+
+    def find(text: str, **arguments: Any) -> list[str]:
+        return ids(way.call(finder.find, finder.afind, Pattern(text), **arguments))
+
+    retriever.add_documents(
+        [Document(f"word {n} 0\n", id=f"{n}", metadata={"group": n % 2}) for n in range(4)]
+    )
+    assert find("WORD") == ["0", "1", "2", "3"]
+    assert find("word", filters=[{"group": 1}]) == ["1", "3"]
+    retriever = retriever.model_copy(update={"search_kwargs": {"filter": {"group": 0}}})
+    assert find("word") == ["0", "2"]
+    assert find("word", filters=[{"group": 1}]) == []
+    retriever.add_documents([Document("other 0\n", id="2", metadata={"group": 0})])
+    assert (find("word"), find("other")) == (["0"], ["2"])
+    with pytest.raises(ValueError, match="filter must be a dict of fields and values"):
+        find("word", filters=[{"$not": {"group": 1}}])
+    for bad in ({"offset": -1}, {"limit": -1}):
+        with pytest.raises(ValueError, match="offset and limit must be at least 0"):
+            find("word", **bad)
+    retriever = retriever.model_copy(update={"search_kwargs": {"filter": lambda _: True}})
+    with pytest.raises(ValueError, match="cannot be applied to a whole document"):
+        find("word")
+
+
+def test_a_docstore_with_namespaces_needs_one() -> None:
+    docstore = InMemoryByteStore()
+    make_retriever({"a": "word 0\n"}, docstore=docstore, namespace="x")
+    retriever = make_retriever({}, docstore=InMemoryByteStore())
+    retriever = retriever.model_copy(update={"docstore": docstore})
+    with pytest.raises(StoreMismatchError, match="these stores contain namespaces"):
+        Finder(retriever.document_access).find(Pattern("word"))
+
+
+def test_texts_are_read_once_and_manifests_of_matches_only() -> None:
+    watched = fakes.WatchedDocStore(InMemoryByteStore(), fakes.Writes())
+    retriever = make_retriever({f"{n}": f"word{n} 0\n" for n in range(9)}, docstore=watched)
+    finder = Finder(retriever.document_access)
+
+    def reads(text: str) -> list[str]:
+        watched.reads.clear()
+        finder.find(Pattern(text))
+        return [key for keys in watched.reads for key in keys]
+
+    assert sum(key.startswith("manifest/") for key in reads("word3")) == 1
+    assert [key.partition("/")[0] for key in reads("word3")] == ["manifest"]
+    assert reads("none") == []
+    retriever.add_documents([Document("new 0\n", id="3")])
+    assert len(reads("new")) == 2  # a chunk and a manifest
+
+
+@pytest.mark.parametrize("most_checked", [1_000, 0])
+def test_a_version_that_is_not_current_is_not_found(
+    most_checked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finding, "_MOST_CHECKED", most_checked)
+    writes = fakes.Writes()
+    for call in itertools.count():
+        watched = fakes.WatchedDocStore(InMemoryByteStore(), writes)
+        writes.fail_at(None)
+        retriever = make_retriever({"a": "old 0\n", "b": "old 1\n"}, docstore=watched)
+        finder = Finder(retriever.document_access)
+        assert ids(finder.find(Pattern("old"))) == ["a", "b"]
+        writes.fail_at(call)
+        try:
+            retriever.add_documents([Document("new 0\n", id="a")])
+        except fakes.CrashError:
+            has_failed = True
+        else:
+            has_failed = False
+        for word in ("old", "new"):
+            names = [each.doc_id for each in retriever.documents()]
+            holders = [name for name in names if word in retriever.text(name)]
+            assert ids(finder.find(Pattern(word))) == holders
+        if not has_failed:
+            break
+    assert call > 3
+
+
+def test_unreadable_documents_are_excluded_with_a_warning() -> None:
+    docstore = InMemoryByteStore()
+    retriever = make_retriever({"a": "word 0\n", "b": "word 1\nword 2\n"}, docstore=docstore)
+    finder = Finder(retriever.document_access)
+    by_id = {each.doc_id: each for each in retriever.document_access().manifests()}
+    b = by_id["b"]
+    assert b.current is not None
+    key = f"{b.key}/{b.current.name}/0"
+    record = docstore.store[key]
+    docstore.store[key] = b"{}"
+    page = finder.find(Pattern("word"))
+    assert [(each.doc_id, each.start) for each in page.matches] == [("a", 0), ("b", 7)]
+    docstore.store[key] = record  # it was repaired
+    assert finder.find(Pattern("word")).total == 3
+    docstore.store[f"manifest/{b.key}"] = b"{}"
+    with pytest.warns(UserWarning, match="excluded 1 document of the docstore"):
+        assert ids(finder.find(Pattern("word"))) == ["a"]
+
+
+def test_manifests_are_read_once_until_a_document_changes() -> None:
+    watched = fakes.WatchedDocStore(InMemoryByteStore(), fakes.Writes())
+    retriever = make_retriever(
+        {f"/docs/{n}.md": f"word{n} 0\n" for n in range(9)}, docstore=watched
+    )
+    with pytest.warns(UserWarning, match="have no text"):
+        retriever.add_documents([Document(" ", id="/docs/blank.md")])
+    finder = Finder(retriever.document_access)
+
+    def reads(name: str) -> set[str]:
+        watched.reads.clear()
+        assert finder.document(name).doc_id == f"/docs/{name}"
+        keys = [key for keys in watched.reads for key in keys if key.startswith("manifest/")]
+        return set(keys)
+
+    assert len(reads("3.md")) == 11  # all, and the key of a document with the id "3.md"
+    assert len(reads("4.md")) == 3  # also the document without text
+    retriever.add_documents([Document("new 0\n", id="/docs/4.md")])
+    assert len(reads("5.md")) == 4
+    retriever.indexer.delete(["/docs/5.md"])
+    assert [each.doc_id for each in finder.manifests()] == [
+        each.doc_id for each in retriever.documents()
+    ]
+    assert finder.document("blank.md").length == 1
+
+
+def test_matches_never_cross_a_gap() -> None:
+    chunks = [(0, "one word\n"), (9, "two\nwo"), (40, "rd and\nword")]
+    vectorstore = InMemoryVectorStore(fakes.BagOfWords())
+    vectorstore.add_documents(
+        [Document(text, metadata={"source": "a", "start_index": at}) for at, text in chunks]
+    )
+    retriever = RSERetriever(vectorstore=vectorstore, docstore=InMemoryByteStore())
+    retriever.indexer.adopt(ExistingIndex(doc_id_key="source", start_index_key="start_index"))
+    page = Finder(retriever.document_access).find(Pattern("word"))
+    found = [(match.start, match.line, match.around) for match in page.matches]
+    assert found == [(4, 1, (0, 8)), (47, 4, (47, 51))]
+    access = retriever.document_access()
+    passages = [access.passage(each.manifest, *each.around) for each in page.matches]
+    assert [passage.page_content for passage in passages] == ["one word", "word"]
+
+
+def test_a_long_line_is_cut_around_a_match() -> None:
+    text = "x" * 1_000 + "word" + "y" * 1_000
+    retriever = make_retriever({"a": text + " 0\n"}, docstore=InMemoryByteStore())
+    (match,) = Finder(retriever.document_access).find(Pattern("WORD")).matches
+    assert match.around == (700, 1_304)
+
+
+async def test_a_call_ends_after_its_caller_was_cancelled() -> None:
+    retriever = make_retriever({"a": "word 0\n"})
+    counted = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    class Slow(Pattern):
+        calls = 0
+
+        def count(self, text: str) -> int:
+            Slow.calls += 1
+            loop.call_soon_threadsafe(counted.set)
+            return super().count(text)
+
+    finder = Finder(retriever.document_access)
+    task = asyncio.create_task(finder.afind(Slow("word")))
+    await counted.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert Slow.calls == 1
+    assert (await finder.afind(Pattern("word"))).total == 1
+
+
+OUTLINED = """# Guide
+
+Text.
+
+## Set up
+
+How to set up.
+
+## Set  up on Windows
+
+More.
+
+# Usage
+
+## Errors
+
+One.
+
+# Reference
+
+## Errors
+
+Two.
+"""
+
+
+@pytest.mark.parametrize(
+    ("title", "text"),
+    [
+        ("guide", OUTLINED[: OUTLINED.index("# Usage")]),
+        (" SET\nUP ", "## Set up\n\nHow to set up.\n\n"),
+        ("windows", "## Set  up on Windows\n\nMore.\n\n"),
+        ("refer", "# Reference\n\n## Errors\n\nTwo.\n"),
+    ],
+)
+def test_a_section_is_found_by_its_title(title: str, text: str) -> None:
+    retriever = RSERetriever.from_documents([Document(OUTLINED, id="a")], fakes.BagOfWords())
+    access = retriever.document_access()
+    section = read_section(access, access.manifest("a"), title)
+    assert OUTLINED[section.start : section.end] == text
+    assert access.passage(access.manifest("a"), section.start, section.end).page_content == text
+
+
+def test_a_section_that_is_unknown_or_ambiguous_is_refused() -> None:
+    documents = [Document(OUTLINED, id="a"), Document("Only text.", id="b")]
+    retriever = RSERetriever.from_documents(documents, fakes.BagOfWords())
+    access = retriever.document_access()
+    manifest = access.manifest("a")
+    with pytest.raises(ValueError, match=r"several sections 'errors': 'Errors' \(characters 8"):
+        read_section(access, manifest, "errors")
+    with pytest.raises(ValueError, match=r"'Set up' \(.*'Set up on Windows' \(") as caught:
+        read_section(access, manifest, "up")
+    assert "Guide" not in str(caught.value)
+    with pytest.raises(MissingRecordError, match=r"no section 'usages'; the nearest are 'Usage'"):
+        read_section(access, manifest, "usages")
+    with pytest.raises(MissingRecordError, match="no section ' '"):
+        read_section(access, manifest, " ")
+    with pytest.raises(MissingRecordError, match="'b' has no section 'x', and no headings"):
+        read_section(access, access.manifest("b"), "x")

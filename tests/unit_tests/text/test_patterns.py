@@ -1,0 +1,137 @@
+"""Patterns: what they find, compared with Python's own expressions, and in how much time."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from langchain_rse.text.patterns import MOST_OF_PATTERN, Pattern, find_matches, fold
+
+ALPHABET = "abAB  \n\t\u2003éÉßẞİ\u017f\u0301\ud800"
+TEXTS = st.text(alphabet=ALPHABET, max_size=40)
+
+
+def simple_fold(text: str) -> str:
+    """Case folding, one character at a time."""
+    folded = ""
+    for character in text:
+        forms = [character.casefold(), character.lower(), character]
+        folded += next(form for form in forms if len(form) == 1)
+    return folded
+
+
+def spans(pattern: Pattern, text: str) -> list[tuple[int, int]]:
+    found = list(find_matches(pattern, text))
+    assert pattern.count(text) == len(found)
+    return found
+
+
+@given(text=TEXTS)
+def test_folding_keeps_each_character(text: str) -> None:
+    assert fold(text) == simple_fold(text)
+
+
+@given(literal=st.text(alphabet=ALPHABET, min_size=1, max_size=4), text=TEXTS, case=st.booleans())
+def test_a_literal_is_found_as_by_a_simple_expression(literal: str, text: str, case: bool) -> None:  # noqa: FBT001
+    assume(not literal.isspace())
+    form = str if case else simple_fold
+    expected = re.compile(re.sub(r"(?:\\?\s)+", r"\\s+", re.escape(form(literal))))
+    found = spans(Pattern(literal, match_case=case), text)
+    assert found == [match.span() for match in expected.finditer(form(text))]
+
+
+PIECES = ["a", "b", "é", ".", "a*", "(?:ab|b)", "[ab]+", "^", "$", "\n", r"\n", "(b+)?", "[^a]"]
+
+
+@given(pieces=st.lists(st.sampled_from(PIECES), min_size=1, max_size=4), text=TEXTS)
+def test_an_expression_finds_what_python_finds(pieces: list[str], text: str) -> None:
+    text = text.replace("\ud800", "").replace("ß", "s").replace("ẞ", "s")
+    python_pattern = re.compile("".join(pieces), re.MULTILINE | re.IGNORECASE)
+    expected = [match.span() for match in python_pattern.finditer(text)]
+    assume(all(start < end for start, end in expected))  # empty ones do not count
+    assert spans(Pattern("".join(pieces), regex=True), text) == expected
+
+
+@pytest.mark.parametrize("expression", ["é*", "x*|é", r"\b", "(?i)É?", ".*", r"\s*$"])
+@given(text=TEXTS)
+def test_empty_matches_do_not_count(expression: str, text: str) -> None:
+    found = spans(Pattern(expression, regex=True), text)
+    assert all(start < end for start, end in found)
+    assert found == sorted(found)
+
+
+def test_case_is_the_same_for_literals_and_expressions() -> None:
+    by_form: dict[str, str] = {}
+    characters = [chr(code) for code in range(0x20000) if not 0xD800 <= code < 0xE000]
+    for character in characters:
+        form = fold(character)
+        if form != character:
+            by_form[form] = by_form.get(form, form) + character
+    known = "".join(by_form.values())
+    for form, variants in by_form.items():
+        found = Pattern(re.escape(form), regex=True).find(known)
+        assert {known[start] for start, _ in found} == set(variants), form
+        assert Pattern(form).count(variants) == len(variants)
+        assert Pattern(form, match_case=True).count(variants) == 1
+
+
+def test_a_phrase_is_found_across_line_ends() -> None:
+    text = "The  first\r\n\u2003 Part. the first part"
+    assert spans(Pattern("the first\npart"), text) == [(0, 18), (20, 34)]
+    assert spans(Pattern(" part"), text) == [(10, 18), (29, 34)]
+    assert spans(Pattern("First Part", match_case=True), text) == []
+
+
+def test_a_lone_surrogate_does_not_move_matches() -> None:
+    text = "\ud83d \U0001f600\udc00end"
+    for pattern in (Pattern("end"), Pattern("e.d", regex=True)):
+        assert spans(pattern, text) == [(4, 7)]
+    assert spans(Pattern("\ufffdEND"), text) == [(3, 7)]
+    assert spans(Pattern("\udfff", regex=True), text) == [(0, 1), (3, 4)]
+
+
+def test_time_is_proportional_to_the_text() -> None:
+    count = 300_000
+    slow = [
+        (Pattern("a " * 499 + "b"), "a " * count),
+        (Pattern("a" * 999 + "b"), "a" * 2 * count),
+        (Pattern(" a"), " \n" * count),
+        (Pattern("ß a"), "ß \u2003" * count),
+        (Pattern("(a|aa)+$", regex=True), "a" * 2 * count + "b"),
+        (Pattern("(x+x+)+y", regex=True), "x" * 2 * count),
+    ]
+    for pattern, text in slow:
+        started = time.process_time()
+        assert spans(pattern, text) == []
+        assert time.process_time() - started < 5.0, pattern
+
+
+@pytest.mark.parametrize(
+    ("text", "regex", "message"),
+    [
+        ("", False, "at least one character"),
+        (" \n", False, "at least one character that is not white space"),
+        ("", True, "at least one character"),
+        ("a" * (MOST_OF_PATTERN + 1), False, "at most 1,000 characters; got 1,001"),
+        ("a)(", True, r"expression 'a\)\(' is wrong: unexpected \)"),
+        ("(?=a)", True, r"is wrong: invalid perl operator: \(\?="),
+        (r"(a)\1", True, r"is wrong: invalid escape sequence: \\1"),
+        (r"\pL{900}", True, "is wrong: pattern too large"),
+        (".{900}", True, "is too large: repeat less"),
+    ],
+)
+def test_what_cannot_be_a_pattern(text: str, regex: bool, message: str) -> None:  # noqa: FBT001
+    with pytest.raises(ValueError, match=message):
+        Pattern(text, regex=regex)
+
+
+def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    with pytest.raises(ImportError, match=r"needs google-re2: pip install 'langchain-rse\[regex\]"):
+        Pattern("a", regex=True)
+    assert Pattern("a").count("Aa") == 2

@@ -1,0 +1,489 @@
+"""The tools to find, outline and read: their answers, their limits, and what they may not show."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain.agents import create_agent
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.stores import InMemoryByteStore
+from langchain_core.tools import BaseTool
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_rse import ExistingIndex, RSERetriever
+from langchain_rse.access import DocumentAccess
+from langchain_rse.tools import create_rse_tools
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import LENGTHS, Way
+from tests.unit_tests.tools.scripted import ScriptedModel
+
+way = fakes.way
+SYNC = Way(None)
+
+GUIDE = """# Guide 0
+
+Read this first.
+
+## Set up 10
+
+Install the margin tool.
+
+## Use {it} 20
+
+The margin tool finds margins.
+"""
+SECTIONS = "> Guide 0 (0–116)\n>   Set up 10 (29–69)\n>   Use {it} 20 (69–116)"
+MARGINS = [
+    "[1] guide.md, line 7, characters 43–67\n> Install the margin tool.",
+    "[2] guide.md, line 11, characters 85–115\n> The margin tool finds margins.",
+    "[3] notes.md, line 1, characters 0–17\n> A MARGIN  of 3 90",
+]
+
+
+def retriever_of(texts: dict[str, str], **fields: Any) -> RSERetriever:
+    """A retriever over texts of which each line is a chunk."""
+    vectorstore = InMemoryVectorStore(fakes.BagOfWords())
+    return fakes.make_retriever(texts, **{"vectorstore": vectorstore, **fields})
+
+
+def library() -> RSERetriever:
+    return retriever_of({"/docs/guide.md": GUIDE, "/docs/notes.md": "A MARGIN  of 3 90\n"})
+
+
+def tools_of(retriever: RSERetriever, **settings: Any) -> dict[str, BaseTool]:
+    return {tool.name: tool for tool in create_rse_tools(retriever, **settings)}
+
+
+def ask(way: Way, tool: BaseTool, **arguments: Any) -> ToolMessage:
+    call = {"name": tool.name, "args": arguments, "id": "1", "type": "tool_call"}
+    message: ToolMessage = way.invoke(tool, call)
+    return message
+
+
+def check_passages(message: ToolMessage) -> None:
+    """The artifact has the passages of the content, with their places."""
+    numbers = []
+    for passage in message.artifact:
+        metadata = passage.metadata
+        numbers.append(metadata["rse"]["number"])
+        assert f"[{numbers[-1]}] " in str(message.content)
+        assert f"{metadata['start_index']:,}–{metadata['end_index']:,}" in str(message.content)
+        quoted = "\n".join(f"> {line}" for line in passage.page_content.strip("\n").splitlines())
+        assert quoted in str(message.content)
+    assert numbers == [int(n) for n in re.findall(r"(?m)^\[(\d+)\] ", str(message.content))]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "content"),
+    [
+        (
+            "find",
+            {"pattern": "margin"},
+            "Matches 1–4 of 4 in 2 documents:\n\n" + "\n\n".join(MARGINS),
+        ),
+        ("find", {"pattern": "margin OF"}, f"Matches 1 of 1 in 1 document:\n\n[1{MARGINS[2][2:]}"),
+        (
+            "find",
+            {"pattern": r"^a margin\b", "regex": True, "filter": {"source": "/docs/notes.md"}},
+            f"Matches 1 of 1 in 1 document:\n\n[1{MARGINS[2][2:]}",
+        ),
+        (
+            "find",
+            {"pattern": "margin", "filter": {"source": "other"}},
+            "Nothing was found for 'margin'.",
+        ),
+        (
+            "find",
+            {"pattern": "margin", "offset": 3},
+            f"Matches 4 of 4 in 2 documents:\n\n[1{MARGINS[2][2:]}",
+        ),
+        ("find", {"pattern": "margin", "offset": 4}, "There are only 4 matches for 'margin'."),
+        ("outline", {}, "Documents 1–2 of 2:\nguide.md, 116 characters\nnotes.md, 18 characters"),
+        ("outline", {"offset": 1}, "Documents 2 of 2:\nnotes.md, 18 characters"),
+        ("outline", {"offset": 2}, "Documents 0 of 2: nothing to show from offset=2."),
+        (
+            "outline",
+            {"document": "guide.md"},
+            f"Sections 1–3 of 3 of guide.md:\n{SECTIONS}",
+        ),
+        (
+            "outline",
+            {"document": "notes"},
+            "notes.md has no headings, but 18 characters: read it by start or page.",
+        ),
+        (
+            "read",
+            {"document": "guide.md", "section": "set UP"},
+            "[1] guide.md, characters 29–69\n> ## Set up 10\n> \n> Install the margin tool.",
+        ),
+        (
+            "read",
+            {"document": "/docs/guide.md", "start": 43, "end": 50},
+            "[1] guide.md, characters 43–50\n> Install",
+        ),
+        ("read", {"document": "notes"}, "[1] notes.md, characters 0–18\n> A MARGIN  of 3 90"),
+    ],
+)
+@fakes.both_ways
+def test_answers(way: Way, tool: str, arguments: dict[str, Any], content: str) -> None:
+    message = ask(way, tools_of(library(), filter_fields=["source"])[tool], **arguments)
+    assert message.status == "success"
+    assert message.content == content
+    check_passages(message)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "problem"),
+    [
+        ("find", {"pattern": " "}, "at least one character that is not white space"),
+        ("find", {"pattern": "x" * 1_001}, "'pattern': String should have at most 1000"),
+        ("find", {"pattern": "(", "regex": True}, "the regular expression '(' is wrong"),
+        ("find", {"pattern": "x", "offset": -1}, "'offset': Input should be greater than"),
+        ("find", {"pattern": "x", "filter": {"year": 1}}, "Fields of filter: source."),
+        ("outline", {"document": "other"}, "there is no document 'other'"),
+        ("outline", {"section": "Guide"}, "'section': Extra inputs are not permitted"),
+        ("read", {}, "'document': Field required"),
+        ("read", {"document": "other"}, "there is no document 'other'"),
+        ("read", {"document": "notes", "page": 1, "start": 0}, "at most one of section, page"),
+        ("read", {"document": "notes", "start": 99}, "below the length, 18"),
+        ("read", {"document": "notes", "start": 5, "end": 5}, "start must be below end"),
+        ("read", {"document": "notes", "page": 1}, "has no page '1', and no pages"),
+        ("read", {"document": "guide", "section": "x"}, "has no section 'x'; the nearest are"),
+    ],
+)
+@fakes.both_ways
+def test_wrong_arguments_are_answered(
+    way: Way, tool: str, arguments: dict[str, Any], problem: str
+) -> None:
+    message = ask(way, tools_of(library(), filter_fields=["source"])[tool], **arguments)
+    assert message.status == "error"
+    assert problem in str(message.content)
+
+
+def test_pages_have_printed_labels_or_numbers() -> None:
+    retriever = retriever_of({})
+    labels = ["i", "1", "2", "1"]
+    retriever.add_documents(
+        [
+            Document(f"text {n} 0\n", metadata={"source": "r.pdf", "page": n, "page_label": label})
+            for n, label in enumerate(labels)
+        ]
+        + [Document(f"page {n} 0\n", metadata={"source": "s.pdf", "page": n}) for n in range(1_200)]
+    )
+    read = tools_of(retriever)["read"]
+    for document, page, text in (
+        ("r.pdf", "i", "> text 0 0"),
+        ("r.pdf", 1, "> text 1 0"),  # the first of two
+        ("r.pdf", "page 2", "> text 2 0"),
+        ("s.pdf", 1_200, "> page 1199 0"),
+    ):
+        assert str(ask(SYNC, read, document=document, page=page).content).endswith(f"\n{text}")
+    missing = ask(SYNC, read, document="s.pdf", page="1201")
+    assert "has no page '1201'; it has page 1 to page 1200" in str(missing.content)
+
+
+def test_documents_with_one_source_are_listed_by_id() -> None:
+    retriever = retriever_of({})
+    sources = {"1": "a.csv", "2": "a.csv", "3": "b.txt"}
+    retriever.add_documents(
+        [Document("x 0\n", id=n, metadata={"source": source}) for n, source in sources.items()]
+    )
+    tools = tools_of(retriever)
+    _, *lines = str(ask(SYNC, tools["outline"]).content).splitlines()
+    names = [line.partition(",")[0] for line in lines]
+    assert names == ["1", "2", "b.txt"]
+    for name in names:
+        assert ask(SYNC, tools["read"], document=name).status == "success"
+
+
+def test_matches_of_one_line_are_shown_once() -> None:
+    texts = {"a": "word word 0\nother 0\nword 0\n", "b": f"word {'x' * 284} word {'y' * 999} 0\n"}
+    message = ask(SYNC, tools_of(retriever_of(texts))["find"], pattern="word")
+    assert str(message.content).startswith("Matches 1–5 of 5 in 2 documents:\n")
+    check_passages(message)
+    shown = [(passage.metadata["doc_id"], passage.page_content) for passage in message.artifact]
+    assert shown[:2] == [("a", "word word 0"), ("a", "word 0")]
+    assert sum(text.count("word") for _, text in shown) >= 5
+
+
+# Numbers in a conversation
+
+
+def converse(way: Way, tools: list[BaseTool], *steps: list[tuple[str, dict[str, Any]]]) -> Any:
+    """Let a model make the calls of each step; return the tools' messages."""
+    messages = []
+    for step, calls in enumerate(steps):
+        tool_calls = [
+            {"name": name, "args": arguments, "id": f"{step}.{number}"}
+            for number, (name, arguments) in enumerate(calls)
+        ]
+        messages.append(AIMessage("", tool_calls=tool_calls))
+
+    class Model(ScriptedModel):
+        def _generate(self, *args: Any, **kwargs: Any) -> Any:
+            result = super()._generate(*args, **kwargs)
+            if len(self.read) <= len(messages):
+                result.generations[0].message = messages[len(self.read) - 1]
+            return result
+
+    app = create_agent(Model(script=["."] * (len(messages) + 1)), tools)
+    state = way.invoke(app, {"messages": [HumanMessage("?")]})
+    return [message for message in state["messages"] if isinstance(message, ToolMessage)]
+
+
+def numbers_of(message: ToolMessage) -> list[int]:
+    check_passages(message)
+    return [passage.metadata["rse"]["number"] for passage in message.artifact]
+
+
+@fakes.both_ways
+def test_numbers_continue_in_a_conversation(way: Way) -> None:
+    find, read = ("find", {"pattern": "margin"}), ("read", {"document": "notes"})
+    search = ("search", {"query": "q 90", "k": 1})
+    steps = [[search], [find], [("outline", {})], [read], [read, find, search], [read]]
+    answers = converse(way, create_rse_tools(library(), k=30), *steps)
+    numbers = [numbers_of(message) for message in answers]
+    assert numbers[:4] == [[1], [2, 3, 4], [], [5]]
+    assert numbers[4:6] == [[6], [36, 37, 38]]  # parallel calls: each has room for k passages
+    assert numbers[6:] == [[], [39]]
+    assert "shown above: [1]" in str(answers[6].content)
+
+
+def test_search_repeats_what_was_read_only_in_part() -> None:
+    retriever = retriever_of({"a": "some long line about it\nother words\n"})
+    search = ("search", {"query": "some long line about it"})
+    for start, is_repeated in ((0, False), (5, True)):
+        read = ("read", {"document": "a", "start": start, "end": 24})
+        _, found = converse(SYNC, create_rse_tools(retriever), [read], [search])
+        assert bool(found.artifact) == is_repeated
+        assert ("shown above: [1]" in str(found.content)) != is_repeated
+
+
+# Limits
+
+
+@pytest.mark.parametrize("tool", ["find", "outline", "read"])
+@settings(max_examples=8)
+@given(data=st.data())
+def test_no_answer_is_longer_than_its_limit(tool: str, data: st.DataObject) -> None:
+    limit = data.draw(st.integers(260, 900))
+    measure = LENGTHS[data.draw(st.sampled_from(["characters", "words", "bytes"]))]
+    name = data.draw(st.sampled_from(["a", "é" * 40]))
+    rows = data.draw(st.sampled_from([1, 3, 9]))
+    text = "".join(f"# Word {row}\n\nword {'x' * (row % 37)} 0\n" for row in range(rows))
+    texts = {name: text, **{f"{name}{row}": "word 0\n" for row in range(rows)}}
+    retriever = LIBRARIES.setdefault((name, rows), retriever_of(texts))
+    tools = tools_of(retriever, max_context_length=limit, length_function=measure)
+    arguments = {"find": {"pattern": "word"}, "outline": {}, "read": {"document": name}}[tool]
+    if tool == "outline" and data.draw(st.booleans()):
+        arguments = {"document": name}
+    seen = list(every_page(tools[tool], arguments))
+    for message in seen:
+        assert measure(str(message.content)) <= limit
+    if tool == "find":
+        shown = "".join(passage.page_content for each in seen for passage in each.artifact)
+        assert shown.casefold().count("word") == 3 * rows
+    elif tool == "read":
+        assert "".join(each.artifact[0].page_content for each in seen) == text
+    else:
+        lines = [line for each in seen for line in str(each.content).splitlines()[1:]]
+        assert len(lines) == (rows if arguments else rows + 1)
+
+
+LIBRARIES: dict[tuple[str, int], RSERetriever] = {}
+
+
+def every_page(tool: BaseTool, arguments: dict[str, Any]) -> Iterator[ToolMessage]:
+    """Ask for a page, then for the following ones, as each answer says."""
+    while True:
+        message = ask(SYNC, tool, **arguments)
+        assert message.status == "success"
+        yield message
+        following = re.findall(r"(offset|start|end)=(\d+)", str(message.content))
+        if not following:
+            return
+        arguments = {**arguments, **{name: int(value) for name, value in following}}
+
+
+@pytest.mark.parametrize("tool", ["find", "outline", "read"])
+def test_a_limit_that_no_passage_fits(tool: str) -> None:
+    arguments = {"find": {"pattern": "word"}, "outline": {}, "read": {"document": "a"}}[tool]
+    message = ask(
+        SYNC, tools_of(retriever_of({"a": "word " * 50}), max_context_length=9)[tool], **arguments
+    )
+    assert "too long to show" in str(message.content) or "Documents 0 of 1" in str(message.content)
+    assert not message.artifact
+
+
+# What may not be shown
+
+PUBLIC = "# Everyone\n\na plan for everyone 0\n"
+HIDDEN = "# Finance\n\nthe finance plan 1\n"
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("search", {"query": "everyone finance plan"}),
+    ("find", {"pattern": "plan"}),
+    ("find", {"pattern": "finance|everyone", "regex": True}),
+    ("outline", {}),
+    ("outline", {"document": "hidden"}),
+    ("read", {"document": "hidden"}),
+    ("read", {"document": "hidden", "section": "Finance"}),
+    ("read", {"document": "hidden", "page": 1}),
+    ("read", {"document": "hidden", "start": 11, "end": 29}),
+]
+Settings = Callable[[], tuple[RSERetriever, str]]
+"""Makes a retriever, and what the listing of its documents says of the hidden one."""
+
+
+def with_filter() -> tuple[RSERetriever, str]:
+    retriever = retriever_of({"public": PUBLIC, "hidden": HIDDEN})
+    condition = {"source": {"$in": ["public"]}}
+    return retriever.model_copy(update={"search_kwargs": {"filter": condition}}), ""
+
+
+def in_a_namespace() -> tuple[RSERetriever, str]:
+    stores: dict[str, Any] = {
+        "vectorstore": InMemoryVectorStore(fakes.BagOfWords()),
+        "docstore": InMemoryByteStore(),
+    }
+    retriever_of({"hidden": HIDDEN}, namespace="other", **stores)
+    return retriever_of({"public": PUBLIC}, namespace="this", **stores), ""
+
+
+def records_of(retriever: RSERetriever) -> dict[str, bytes]:
+    docstore: Any = retriever.docstore
+    records: dict[str, bytes] = docstore.store.store
+    return records
+
+
+def changed(change: Callable[[RSERetriever], object]) -> RSERetriever:
+    """The former records and vectors remain, as when a call was killed."""
+    retriever = retriever_of({"public": PUBLIC, "hidden": HIDDEN})
+    vectorstore: Any = retriever.vectorstore
+    records, vectors = dict(records_of(retriever)), dict(vectorstore.store)
+    change(retriever)
+    for key in records.keys() - records_of(retriever).keys():
+        records_of(retriever)[key] = records[key]
+    vectorstore.store.update({key: vectors[key] for key in vectors.keys() - vectorstore.store})
+    return retriever
+
+
+def replaced() -> tuple[RSERetriever, str]:
+    new = Document("# New\n\nother 90\n", id="hidden", metadata={"source": "hidden"})
+    return changed(lambda retriever: retriever.add_documents([new])), "hidden, 16 characters"
+
+
+def deleted() -> tuple[RSERetriever, str]:
+    retriever = changed(lambda retriever: retriever.delete(["hidden"]))
+    records = records_of(retriever)
+    for key in list(records):
+        if key.startswith("manifest/") and b"hidden" in records[key]:
+            del records[key]
+    return retriever, ""
+
+
+def blank() -> tuple[RSERetriever, str]:
+    retriever = retriever_of({"public": PUBLIC})
+    retriever.add_documents([Document(" \n ", id="hidden")])
+    return retriever, "hidden, 3 characters"
+
+
+@pytest.mark.filterwarnings("ignore:.*(have no text|are not in the docstore)")
+@pytest.mark.parametrize("make", [with_filter, in_a_namespace, replaced, deleted, blank])
+@pytest.mark.parametrize(("tool", "arguments"), CALLS, ids=str)
+def test_no_tool_shows_what_may_not_be_read(
+    make: Settings, tool: str, arguments: dict[str, Any]
+) -> None:
+    retriever, listed = make()
+    message = ask(SYNC, tools_of(retriever)[tool], **arguments)
+    shown = f"{message.content}{message.artifact}"
+    assert "finance plan" not in shown
+    assert "# Finance" not in shown
+    if "document" not in arguments:
+        assert "everyone" in shown or "public" in shown
+    elif not listed:
+        assert message.content == "there is no document 'hidden'"
+    if arguments == {}:
+        expected = [listed, "public, 34 characters"] if listed else ["public, 34 characters"]
+        assert str(message.content).splitlines()[1:] == expected
+
+
+def damage(kind: str) -> RSERetriever:
+    """A record of a document is unusable."""
+    retriever = retriever_of({"public": PUBLIC, "hidden": HIDDEN, "public 2": PUBLIC})
+    manifest = retriever.document_access().manifest("hidden")
+    keys = {
+        "manifest": f"manifest/{manifest.key}",
+        **{name: f"{manifest.key}/{manifest.current.name}/{name}" for name in ("0", "document")},  # type: ignore[union-attr]
+        "spans": f"{manifest.key}/{manifest.current.name}/spans/0",  # type: ignore[union-attr]
+    }
+    assert keys[kind] in records_of(retriever)
+    records_of(retriever)[keys[kind]] = b"{}"
+    return retriever
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["manifest", "spans", "0", "document"])
+@pytest.mark.parametrize(("tool", "arguments"), CALLS, ids=str)
+def test_a_corrupt_record_costs_one_document(
+    kind: str, tool: str, arguments: dict[str, Any]
+) -> None:
+    message = ask(SYNC, tools_of(damage(kind))[tool], **arguments)
+    if "document" in arguments:  # an answer, perhaps with the error
+        assert message.content
+    else:
+        assert message.status == "success"
+        shown = str(message.content)
+        assert "public" in shown
+        assert "public 2" in shown
+
+
+def adopted() -> RSERetriever:
+    vectorstore = InMemoryVectorStore(fakes.BagOfWords())
+    chunks = [(0, "# One\n\na word\n"), (40, "# Two\n\nanother word\n")]
+    vectorstore.add_documents(
+        [Document(text, metadata={"source": "a", "start_index": at}) for at, text in chunks]
+    )
+    retriever = RSERetriever(vectorstore=vectorstore, docstore=InMemoryByteStore())
+    retriever.indexer.adopt(ExistingIndex(doc_id_key="source", start_index_key="start_index"))
+    return retriever
+
+
+def test_an_adopted_document_with_a_gap() -> None:
+    tools = tools_of(adopted())
+    found = ask(SYNC, tools["find"], pattern="word")
+    assert [passage.page_content for passage in found.artifact] == ["a word", "another word"]
+    assert ask(SYNC, tools["outline"]).content == "Documents 1 of 1:\na, 60 characters"
+    for arguments in ({"start": 40}, {"start": 0, "end": 14}):
+        assert ask(SYNC, tools["read"], document="a", **arguments).status == "success"
+    for tool in ("outline", "read"):
+        message = ask(SYNC, tools[tool], document="a")
+        assert message.status == "error"
+        assert "some of its text is missing" in str(message.content)
+
+
+@pytest.mark.parametrize("change", ["delete", "replace"])
+def test_a_document_that_changes_during_the_call_is_skipped(
+    change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retriever = retriever_of({"a": "word 0\n", "b": "word 1\n", "c": "word 2\n"})
+    passage = DocumentAccess.passage
+
+    def change_first(self: DocumentAccess, *args: Any) -> Document:
+        monkeypatch.undo()
+        if change == "delete":
+            retriever.delete(["a", "b"])
+        else:
+            retriever.add_documents([Document("new 0\n", id=name) for name in ("a", "b")])
+        return passage(self, *args)
+
+    monkeypatch.setattr(DocumentAccess, "passage", change_first)
+    message = ask(SYNC, tools_of(retriever)["find"], pattern="word")
+    assert message.status == "success"
+    assert [passage.metadata["doc_id"] for passage in message.artifact] == ["c"]
+    check_passages(message)
