@@ -109,10 +109,13 @@ def closeness_of(floor_checks: Sequence[FloorCheck]) -> str:
             highest, compared_with = check.closer_than, check.compared_with
     if highest < 0:
         return ""
-    strength = next(word for least, word in _STRENGTHS.items() if highest >= least)
     # "test questions", or "test sentences from the documents"
     kind = f"test {compared_with.removeprefix('answered ')}"
-    return f"Match strength: stronger than {highest:.0%} of {kind} ({strength})"
+    line = f"Match strength: stronger than {highest:.0%} of {kind}"
+    if kind != "test questions":
+        return line  # words of the documents match better than most questions
+    strength = next(word for least, word in _STRENGTHS.items() if highest >= least)
+    return f"{line} ({strength})"
 
 
 def describe_segment(trace: RSETrace, segment: DocumentSegment) -> str:

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 MOST_OF_PATTERN = 1_000
 """The most characters of a pattern."""
 
@@ -20,8 +18,6 @@ _MOST_INSTRUCTIONS = 4_000
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LAST_WITH_CASE = 0x20000
-_SPACES = [code for code in range(0x3001) if chr(code).isspace()]
-_TO_SPACES = dict.fromkeys(_SPACES, " ")
 
 
 class Pattern:
@@ -51,44 +47,29 @@ class Pattern:
         self.regex = regex
         self.match_case = match_case
         text = _without_surrogates(text)
-        self._expression = _compile(text, match_case=match_case) if regex else None
-        self._literal = _collapse(self._comparable(text))
-        self._words = sorted(set(self._literal.split()), key=len, reverse=True)
-        self._has_space = " " in self._literal
+        if regex:
+            self._expression = _compile(text, match_case=match_case)
+        else:
+            self._expression = _phrase_of(self._comparable(text))
 
     def __repr__(self) -> str:
         return f"Pattern({self.text!r}, regex={self.regex}, match_case={self.match_case})"
 
     def count(self, text: str) -> int:
-        """The number of matches in a text; much faster than `find_matches`."""
-        if self._expression is not None:
-            encoded = _without_surrogates(text).encode()
-            spans = (match.span() for match in self._expression.finditer(encoded))
-            return sum(start < end for start, end in spans)
-        text = self._comparable(text)
-        # Collapsing takes most of the time, and few texts have all words.
-        if self._has_space and all(word in text for word in self._words):
-            text = _collapse(text)
-        return text.count(self._literal)
+        """The number of matches in a text; faster than `find_matches`."""
+        if not self.regex:
+            return len(self._expression.findall(self._comparable(text)))
+        encoded = _without_surrogates(text).encode()
+        spans = (match.span() for match in self._expression.finditer(encoded))
+        return sum(start < end for start, end in spans)
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
         """Find the matches in a text, see `find_matches`."""
-        if self._expression is not None:
-            for match in self._expression.finditer(_without_surrogates(text)):
-                start, end = match.span()
-                if start < end:
-                    yield start, end
-            return
-        haystack = self._comparable(text)
-        offsets = None
-        if self._has_space:
-            offsets = _collapsed_offsets(text)
-            haystack = _collapse(haystack)
-        start = haystack.find(self._literal)
-        while start >= 0:
-            end = start + len(self._literal)
-            yield (start, end) if offsets is None else (int(offsets[start]), int(offsets[end]))
-            start = haystack.find(self._literal, end)
+        text = _without_surrogates(text) if self.regex else self._comparable(text)
+        for match in self._expression.finditer(text):
+            start, end = match.span()
+            if start < end:
+                yield start, end
 
     def _comparable(self, text: str) -> str:
         text = _without_surrogates(text)
@@ -128,29 +109,13 @@ def _simple_foldings() -> dict[str, str]:
     return foldings
 
 
-def _collapse(text: str) -> str:
-    """The text with a space in place of each run of white space."""
-    if text.isascii():  # several times faster
-        text = text.translate(_TO_SPACES)
-        while "  " in text:
-            text = text.replace("  ", " ")
-        return text
-    words = text.split()
-    if text[:1].isspace():
-        words.insert(0, "")
-    if text[-1:].isspace():
-        words.append("")
-    return " ".join(words)
-
-
-def _collapsed_offsets(text: str) -> Any:  # noqa: ANN401 - an array
-    """Where each character of the collapsed text begins in the text; at last, the text's end."""
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
-    is_space = np.isin(codes, _SPACES)
-    is_kept = ~is_space
-    is_kept[:1] = True
-    is_kept[1:] |= ~is_space[:-1]
-    return np.append(np.flatnonzero(is_kept), len(text))
+def _phrase_of(literal: str) -> re.Pattern[str]:
+    """An expression for a literal, in which white space matches any run of white space."""
+    words = literal.split()
+    # Only at the beginning of a run, so that long runs are not tried from each character.
+    before = r"(?<!\s)\s+" if literal[0].isspace() else ""
+    after = r"\s+" if literal[-1].isspace() else ""
+    return re.compile(before + r"\s+".join(map(re.escape, words)) + after)
 
 
 def _without_surrogates(text: str) -> str:
