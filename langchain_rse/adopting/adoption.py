@@ -9,7 +9,7 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._progress import progress_bar
-from langchain_rse._sync import batches, during, run
+from langchain_rse._sync import batches, call, during, run
 from langchain_rse.adopting.chunks import doc_id_of
 from langchain_rse.adopting.existing_index import Adoption, ExistingIndex
 from langchain_rse.adopting.recognizing import recognize
@@ -100,7 +100,7 @@ def _check_search(vectorstore: VectorStore) -> None:
     if vectorstore.embeddings is None:
         return
     try:
-        vectorstore.similarity_search(PROBE, k=1)
+        run(call(vectorstore.similarity_search, vectorstore.asimilarity_search, PROBE, k=1))
     except Exception as error:
         name = type(vectorstore).__name__
         raise AdoptionError(
