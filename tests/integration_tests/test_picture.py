@@ -25,6 +25,10 @@ def load(name: str) -> ModuleType:
     return module
 
 
+def without_shares(text: str) -> str:
+    return re.sub(r"\d+% of test", "", text)
+
+
 @pytest.mark.parametrize(
     "script", ["picture", pytest.param("terminal_picture", marks=pytest.mark.nightly)]
 )
@@ -37,7 +41,8 @@ def test_they_can_be_drawn_and_are_up_to_date(script: str, tmp_path: Path) -> No
         ET.fromstring(text)  # noqa: S314
         if sys.version_info[:3] == DRAWN_WITH:
             current = (IMAGES / path.name).read_text(encoding="utf-8")
-            assert text == current, f"run docs/_site/{script}.py"
+            # Chroma's index is approximate, and so is the strength of a match.
+            assert without_shares(text) == without_shares(current), f"run docs/_site/{script}.py"
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in IMAGES.glob("*.svg")))
