@@ -182,7 +182,7 @@ def with_links(text: str, shown: griffe.Object, by_name: dict[str, griffe.Object
     def link_to_page(match: re.Match[str]) -> str:
         page = DOCS / f"{match[1]}.md"
         title = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
-        return f"[{title}](../{match[1]}.html{match[2] or ''})"
+        return f"[{title}](../{match[1]}.md{match[2] or ''})"
 
     return PAGE_PATH.sub(link_to_page, NAME.sub(link_to_name, text))
 
