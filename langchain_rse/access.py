@@ -6,7 +6,6 @@ so that the same filters apply.
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,10 +21,8 @@ from langchain_rse.query.reading import DocumentSegment, find_changed
 from langchain_rse.query.rendering import render
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.stores.compare_and_set import read_records
-from langchain_rse.stores.document_names import find_document, names_of
 from langchain_rse.stores.layouts import (
     Layout,
-    manifest_keys,
     manifests_at,
     read_blank,
     read_chunks,
@@ -66,13 +63,6 @@ class StoredDocument(NamedTuple):
     metadata: dict[str, Any]
 
 
-class DocumentPage(NamedTuple):
-    """One page of a list of documents."""
-
-    total: int  # number of documents on all pages
-    manifests: Sequence[Manifest | None]  # None for a corrupt or unfinished document
-
-
 @dataclass(frozen=True)
 class DocumentAccess:
     """Reads whole documents that pass all filters of a retriever.
@@ -106,32 +96,6 @@ class DocumentAccess:
         elif layout is not None and not self.filters:  # a filter might exclude the document
             raise layout
         raise MissingRecordError(f"there is no document {doc_id!r}, or the filter excludes it")
-
-    def find(self, name: str) -> Manifest:
-        """Return the manifest of a document by its id, or else by its source or file name.
-
-        An id takes one read; a name searches all manifests.
-        """
-        with suppress(MissingRecordError):
-            return self.manifest(name)
-        manifests = {manifest.doc_id: manifest for manifest in self.manifests()}
-        return manifests[find_document(name, names_of(manifests.values()))]
-
-    def page(self, offset: int, limit: int) -> DocumentPage:
-        """Return one page of the documents that may be read, ordered by key.
-
-        Without filters, this reads only the manifests of the page.
-        """
-        if self.filters:
-            manifests = [each for each in read_manifests(self.docstore) if self._is_there(each)]
-            return DocumentPage(len(manifests), manifests[offset : offset + limit])
-        keys = manifest_keys(self.docstore)
-        on_page = keys[offset : offset + limit]
-        by_key = {}
-        for manifest in manifests_at(self.docstore, on_page):
-            if self._is_there(manifest):
-                by_key[manifest_key(manifest.key)] = manifest
-        return DocumentPage(len(keys), [by_key.get(key) for key in on_page])
 
     def manifests_of(self, doc_ids: Iterable[str]) -> dict[str, Manifest]:
         """Return the manifests of documents by id, omitting documents that may not be read."""

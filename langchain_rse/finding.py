@@ -31,7 +31,7 @@ from langchain_rse.stores.records import (
     spans_key,
 )
 from langchain_rse.text.outlines import Section, outline
-from langchain_rse.text.patterns import Pattern, find_matches, fold
+from langchain_rse.text.patterns import Pattern, fold
 from langchain_rse.text.quoting import first_few
 from langchain_rse.text.ranges import format_range
 
@@ -174,7 +174,7 @@ class Finder:
         return sorted(readable, key=lambda manifest: manifest.doc_id)
 
     def document(self, name: str) -> Manifest:
-        """The manifest of a document by its id, source or file name, see `DocumentAccess.find`."""
+        """The manifest of a document by its id; else by its source or the name of its file."""
         access = self._get_access()
         with suppress(MissingRecordError):
             return access.manifest(name)
@@ -360,7 +360,7 @@ def _find(pattern: Pattern, text: _Text, manifest: Manifest) -> Iterator[Match]:
     line = 1
     for first, part in text.runs:
         counted = 0  # the characters whose line ends are counted
-        for start, end in find_matches(pattern, part):
+        for start, end in pattern.find(part):
             line += part.count("\n", counted, start)
             counted = start
             lowest, highest = max(start - _AROUND, 0), end + _AROUND

@@ -56,7 +56,7 @@ class Pattern:
         return f"Pattern({self.text!r}, regex={self.regex}, match_case={self.match_case})"
 
     def count(self, text: str) -> int:
-        """The number of matches in a text; faster than `find_matches`."""
+        """The number of matches in a text; faster than `find`."""
         if not self.regex:
             return len(self._expression.findall(self._comparable(text)))
         encoded = _without_surrogates(text).encode()
@@ -64,7 +64,10 @@ class Pattern:
         return sum(start < end for start, end in spans)
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
-        """Find the matches in a text, see `find_matches`."""
+        """Find the matches in a text: first character and the one after the last, without overlaps.
+
+        Empty matches do not count. A lone surrogate in the text matches as U+FFFD.
+        """
         text = _without_surrogates(text) if self.regex else self._comparable(text)
         for match in self._expression.finditer(text):
             start, end = match.span()
@@ -74,14 +77,6 @@ class Pattern:
     def _comparable(self, text: str) -> str:
         text = _without_surrogates(text)
         return text if self.match_case else fold(text)
-
-
-def find_matches(pattern: Pattern, text: str) -> Iterator[tuple[int, int]]:
-    """Find the matches in a text: first character and the one after the last, without overlaps.
-
-    Empty matches do not count. A lone surrogate in the text matches as U+FFFD.
-    """
-    return pattern.find(text)
 
 
 def fold(text: str) -> str:

@@ -20,7 +20,7 @@ from langchain_rse import ExistingIndex, RSERetriever, SQLDocStore, finding
 from langchain_rse.errors import MissingRecordError, StoreMismatchError
 from langchain_rse.finding import Finder, MatchPage, read_section
 from langchain_rse.query.filters import matches
-from langchain_rse.text.patterns import Pattern, find_matches
+from langchain_rse.text.patterns import Pattern
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way, make_retriever
 
@@ -58,7 +58,7 @@ def expected(
         text = retriever.text(document.doc_id)
         if text.isspace():  # it has no passages
             continue
-        for start, end in find_matches(pattern, text):
+        for start, end in pattern.find(text):
             first = text.rfind("\n", 0, start) + 1
             last = text.find("\n", end)
             lines = (first, len(text) if last < 0 else last)

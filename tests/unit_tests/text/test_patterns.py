@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from langchain_rse.text.patterns import MOST_OF_PATTERN, Pattern, find_matches, fold
+from langchain_rse.text.patterns import MOST_OF_PATTERN, Pattern, fold
 
 ALPHABET = "abAB  \n\t\u2003éÉßẞİ\u017f\u0301\ud800"
 TEXTS = st.text(alphabet=ALPHABET, max_size=40)
@@ -26,7 +26,7 @@ def simple_fold(text: str) -> str:
 
 
 def spans(pattern: Pattern, text: str) -> list[tuple[int, int]]:
-    found = list(find_matches(pattern, text))
+    found = list(pattern.find(text))
     assert pattern.count(text) == len(found)
     return found
 
