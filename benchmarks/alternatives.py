@@ -180,14 +180,14 @@ class FilledRetriever(BaseRetriever):
 
     The search limits the number of chunks, not of characters, and stops early. For each query:
 
-    1. ``minimum_value`` is so low that no segment is below it.
+    1. ``minimum_value`` is so low that no passage is below it.
     2. The limit of chunks (``overall_max_length``) starts at the number of full chunks that fit
-       the budget. It rises until the segments are as long as the budget. Without that limit, the
-       first long segment would spend small budgets, with worse results.
+       the budget. It rises until the passages are as long as the budget. Without that limit, the
+       first long passage would spend small budgets, with worse results.
     3. If no limit is high enough because no further chunks have a positive value, the penalty is
        halved, up to five times. If the budget is still not filled, the longest answer counts.
 
-    Segments come best first. All else, including the number of documents, is as published.
+    Passages come best first. All else, including the number of documents, is as published.
     """
 
     retriever: RSERetriever

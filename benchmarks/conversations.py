@@ -155,10 +155,10 @@ class ScriptedModel(BaseChatModel):
 
 def readable_in(message: BaseMessage) -> Iterator[tuple[int, Place]]:
     """The numbers and places of the passages that are in the text of a message."""
-    segments = getattr(message, "artifact", None) or ()
-    for passage, segment in zip(passages_in(message), segments, strict=True):
+    passages = getattr(message, "artifact", None) or ()
+    for passage, passage in zip(passages_in(message), passages, strict=True):
         if passage.part is not None:
-            where = segment.metadata
+            where = passage.metadata
             place = Place(where["doc_id"], where["start_index"], where["end_index"])
             yield passage.number, place
 

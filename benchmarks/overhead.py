@@ -188,7 +188,7 @@ def ways_to_ask(retriever: RSERetriever) -> dict[str, tuple[str, Ask]]:
         return retriever.invoke(text)
 
     async def explained(text: str) -> list[Any]:
-        return list(retriever.explain(text).segments)
+        return list(retriever.explain(text).passages)
 
     async def default_async(text: str) -> list[Any]:
         return await retriever.ainvoke(text)

@@ -116,7 +116,7 @@ def draw_set(panel: Axes, reports: Mapping[str, Report], ours: str, *, dark: boo
         report.budgets,
         report.mean("recall"),
         label=ours,
-        color=plots.colors_of(dark=dark).segment,
+        color=plots.colors_of(dark=dark).passage,
         marker="o",
         linewidth=2.2,
         markersize=5,

@@ -154,8 +154,8 @@ class Agent:
     def _read(self, query: str, weights: Mapping[str, float], room: int) -> Iterator[Document]:
         """Read the best places that the search did not return, until the room is spent."""
         read: dict[str, list[tuple[int, int]]] = defaultdict(list)
-        for segment in self._search(query, self.budget - room):
-            where = segment.metadata
+        for passage in self._search(query, self.budget - room):
+            where = passage.metadata
             read[where["doc_id"]].append((where["start_index"], where["end_index"]))
         for doc_id, position in self.texts.places(weights):
             others = read[doc_id]

@@ -17,7 +17,7 @@ from langchain_rse.config import QuerySettings
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.query.candidates import Sources
 from langchain_rse.query.filters import filters_of, matches
-from langchain_rse.query.reading import DocumentSegment, find_changed
+from langchain_rse.query.reading import Passage, find_changed
 from langchain_rse.query.rendering import render
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.stores.compare_and_set import read_records
@@ -34,7 +34,7 @@ from langchain_rse.stores.layouts import (
 from langchain_rse.stores.records import (
     DOC_ID,
     END_INDEX,
-    SEGMENT,
+    PASSAGE,
     START_INDEX,
     Manifest,
     Part,
@@ -128,24 +128,24 @@ class DocumentAccess:
         key = description_key(manifest.key, manifest.current.name)
         return read_parts(read_records(self.docstore, [key])[key], key, manifest)
 
-    def around(self, segment: Document, length: int) -> Document:
-        """Read a segment with at most ``length`` more characters on each side."""
-        if not isinstance(segment.metadata.get(SEGMENT), Mapping):
-            raise ValueError(  # noqa: TRY004 - it is a Document, but not a segment
-                f"segment must be a Document returned by this retriever; got {segment!r:.200}"
+    def around(self, passage: Document, length: int) -> Document:
+        """Read a passage with at most ``length`` more characters on each side."""
+        if not isinstance(passage.metadata.get(PASSAGE), Mapping):
+            raise ValueError(  # noqa: TRY004 - it is a Document, but not a passage
+                f"passage must be a Document returned by this retriever; got {passage!r:.200}"
             )
         if length < 0:
             raise ValueError(f"length must be at least 0; got {length!r}")
-        manifest = self.manifest(segment.metadata[DOC_ID])
-        start = segment.metadata[START_INDEX] - length
-        end = segment.metadata[END_INDEX] + length
-        version = segment.metadata[SEGMENT]["version"]
+        manifest = self.manifest(passage.metadata[DOC_ID])
+        start = passage.metadata[START_INDEX] - length
+        end = passage.metadata[END_INDEX] + length
+        version = passage.metadata[PASSAGE]["version"]
         return self.passage(manifest, start, end, version)
 
     def passage(
         self, manifest: Manifest, start: int, end: int, version: str | None = None
     ) -> Document:
-        """Read the characters from ``start`` to ``end`` (exclusive) of a document, as a segment.
+        """Read the characters from ``start`` to ``end`` (exclusive) of a document, as a passage.
 
         ``version`` names the version that these positions refer to; None for the current one.
         """
@@ -230,7 +230,7 @@ def read_passage(
     if not isinstance(layout, Layout):
         return None
     if layout.version != version and content_name(layout.version) == content_name(version):
-        # A segment's version identifies the content; a later write may have stored it again.
+        # A passage's version identifies the content; a later write may have stored it again.
         layouts = read_layouts(docstore, {(key, layout.version): [chunks]})
         layout = layouts[key]
         if not isinstance(layout, Layout):
@@ -241,24 +241,24 @@ def read_passage(
     read = read_chunks(docstore, {key: layout}, [(key, index) for index in indexes])
     if read.replaced:
         return None
-    segment_chunks = []
+    passage_chunks = []
     for index in indexes:
         record = readable(read.records[key, index])
         if record is None:
             return None
-        segment_chunks.append(Chunk(layout, index, record=record))
+        passage_chunks.append(Chunk(layout, index, record=record))
     start, _ = layout.span_of(indexes[0])
     _, end = layout.span_of(indexes[-1])
-    segment = DocumentSegment(
+    passage = Passage(
         layout,
-        segment_chunks,
+        passage_chunks,
         value=0.0,
         skipped=max(characters.start - start, 0),
         dropped=max(end - characters.stop, 0),
     )
-    if run(find_changed(adapter, [segment])):
+    if run(find_changed(adapter, [passage])):
         return None
-    return render(segment, QuerySettings())
+    return render(passage, QuerySettings())
 
 
 def _chunks_within(layout: Layout, characters: range) -> Sequence[int]:

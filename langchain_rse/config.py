@@ -72,8 +72,8 @@ _FOREIGN = {
     "lambda_mult": _OTHER_SEARCH,
     "score_threshold": "use score_floor, the score that the best candidate must reach; "
     "fit_score_floor() finds one",
-    "top_k": "use k for the number of segments, fetch_k for the number of candidates",
-    "top_n": "use k for the number of segments, fetch_k for the number of candidates",
+    "top_k": "use k for the number of passages, fetch_k for the number of candidates",
+    "top_n": "use k for the number of passages, fetch_k for the number of candidates",
     "compressor": "pass it as reranker",
     "base_compressor": "pass it as reranker",
 }
@@ -125,22 +125,22 @@ class _Frozen(BaseModel):
 
 
 class Greedy(_Frozen):
-    """The solver of dsRAG: repeatedly takes the most valuable segment.
+    """The solver of dsRAG: repeatedly takes the most valuable passage.
 
-    Segments begin and end with chunks whose relevance is at least the penalty. Several queries take
+    Passages begin and end with chunks whose relevance is at least the penalty. Several queries take
     turns. The default is the exact solver, `langchain_rse.engine.solve_exact`.
     """
 
     name: Literal["greedy"] = "greedy"
     """Name of the solver in files and traces."""
     max_length: _Count = 15
-    """Maximum number of chunks in a segment."""
+    """Maximum number of chunks in a passage."""
     overall_max_length: _Count = 30
-    """Maximum number of chunks in all segments of a query together."""
+    """Maximum number of chunks in all passages of a query together."""
     overall_max_length_extension: _CountOrZero = 0
     """Chunks added to ``overall_max_length`` for each query beyond the first."""
     minimum_value: _Number = 0.5
-    """Minimum value of a segment."""
+    """Minimum value of a passage."""
     length_weighting: _LengthWeighting = "published"
     """How the length of a candidate counts. ``"published"``, as in dsRAG: a candidate longer than
     ``reference_length`` has the weight ``length / reference_length``, shorter ones have 1.
@@ -150,14 +150,14 @@ class Greedy(_Frozen):
 
 
 class BestSegment(_Frozen):
-    """The solver that takes the best segment of each document (maximum subarray, Kadane)."""
+    """The solver that takes the best passage of each document (maximum subarray, Kadane)."""
 
     name: Literal["best_segment"] = "best_segment"
     """Name of the solver in files and traces."""
     max_length: _Count = 15
-    """Maximum number of chunks in a segment."""
+    """Maximum number of chunks in a passage."""
     minimum_value: _Number = 0.0
-    """Minimum value of a segment."""
+    """Minimum value of a passage."""
     length_weighting: _LengthWeighting = "published"
     """As in `Greedy`."""
     reference_length: _Positive = 700.0
@@ -192,12 +192,12 @@ class RSEConfig(_Frozen):
     solver: Annotated[Literal["exact"] | Greedy | BestSegment, BeforeValidator(_solver_of)] = (
         "exact"
     )
-    """Chooses the segments. ``"exact"`` maximizes the total value within the budget. The published
+    """Chooses the passages. ``"exact"`` maximizes the total value within the budget. The published
     solvers `Greedy` (dsRAG) and `BestSegment` are there for comparison."""
     irrelevant_chunk_penalty: _Share = 0.35
     """Minimum relevance of returned text, from 0 to 1. Lower values return more text; 0 fills the
     budget as long as anything is relevant. If the best candidate that fits the budget reaches the
-    penalty, at least one segment is returned."""
+    penalty, at least one passage is returned."""
     calibration: _Calibration = "auto"
     """Maps scores to relevances in [0, 1]. ``"auto"`` uses a fixed calibration for rerankers that
     it recognizes by class name, and ``"minmax"`` for all other scores.
@@ -235,9 +235,9 @@ class RSEConfig(_Frozen):
     only chunk of a document is credited as if it had neighbors like itself."""
     neighbor_radius: _CountOrZero = 2
     """Number of chunks on each side of a relevant chunk that get credit from it."""
-    segment_cost: _NotNegative = 0.15
-    """Fixed cost of a segment, in chunks of average length. Higher values return fewer, longer
-    segments. Only the exact solver uses it."""
+    passage_cost: _NotNegative = 0.15
+    """Fixed cost of a passage, in chunks of average length. Higher values return fewer, longer
+    passages. Only the exact solver uses it."""
     top_k_for_document_selection: _Count | None = 20
     """Number of best candidates that select the documents: only documents with one of them are
     considered. None considers the documents of all candidates."""
@@ -308,7 +308,7 @@ _PUBLISHED = RSEConfig(
     rerank_weight=1.0,
     neighbor_weight=0.0,
     neighbor_radius=0,
-    segment_cost=0.0,
+    passage_cost=0.0,
     top_k_for_document_selection=10,
 )
 
@@ -341,7 +341,7 @@ PRESETS: Mapping[str, RSEConfig] = MappingProxyType(
             irrelevant_chunk_penalty=0.2,
             top_k_for_document_selection=1,
         ),
-        # The one best segment of each document, by the maximum subarray.
+        # The one best passage of each document, by the maximum subarray.
         "kadane": _PUBLISHED.replace(
             solver=BestSegment(length_weighting="none"),
             irrelevant_chunk_penalty=0.3,
@@ -368,11 +368,11 @@ class QuerySettings(BaseModel):
     )
 
     k: _Count | None = None
-    """Maximum number of segments. The segment with the best candidate and the most valuable others
+    """Maximum number of passages. The passage with the best candidate and the most valuable others
     are kept. Value grows with length, so for short documents limit ``max_context_length`` instead.
     None for no limit."""
     max_context_length: _NotNegative | None = 16_000
-    """Budget: maximum length of all segments together, in units of ``length_function``. None for no
+    """Budget: maximum length of all passages together, in units of ``length_function``. None for no
     limit."""
     irrelevant_chunk_penalty: _Share | None = None
     """Minimum relevance of returned text, from 0 to 1. Lower values return more text. None uses the
@@ -393,7 +393,7 @@ class QuerySettings(BaseModel):
     """Measures text for ``max_context_length``. The default counts characters; pass a token counter
     to limit tokens."""
     include_header: Annotated[bool, Field(strict=True)] = False
-    """True to put the document's header and an empty line above each segment. A segment that begins
+    """True to put the document's header and an empty line above each passage. A passage that begins
     inside a table also gets the header row that the default splitter found.
     ``max_context_length`` counts both; ``start_index`` and ``end_index`` do not."""
     hybrid: Hybrid = "auto"
@@ -420,11 +420,11 @@ class QuerySettings(BaseModel):
     of strings, such as ``prompt | model | parser``. If it generates none, the question itself is
     the query."""
     order: Literal["document", "relevance"] = "document"
-    """Order of the segments. ``"document"`` groups them by document, in the order of its text; the
-    document with the best segment comes first. ``"relevance"`` puts the best segment first."""
+    """Order of the passages. ``"document"`` groups them by document, in the order of its text; the
+    document with the best passage comes first. ``"relevance"`` puts the best passage first."""
     on_missing: Literal["raise", "split"] = "raise"
     """What to do if a chunk is missing from the docstore: ``"raise"`` an error, or ``"split"`` the
-    segment there. ``"split"`` also excludes candidates without a document id, with a warning that
+    passage there. ``"split"`` also excludes candidates without a document id, with a warning that
     counts them."""
     duplicates: Literal["drop", "drop_near", "keep"] = "drop"
     """What to do with text that occurs in several documents. ``"drop"`` returns it only once, from
@@ -438,7 +438,7 @@ class QuerySettings(BaseModel):
     """True to return only chunks that the search found, False to fill the gaps between them with
     other chunks. None fills gaps, except if chunks in a gap might not pass a filter: with a filter
     that is not a dict of fields and values, or a ``base_retriever`` of an unknown class, it acts
-    like True and warns. A filter always holds for whole segments."""
+    like True and warns. A filter always holds for whole passages."""
     config: Annotated[RSEConfig, BeforeValidator(RSEConfig.of)] = PRESETS["balanced"]
     """Expert settings of scoring and selection: an `RSEConfig` or the name of a preset."""
 

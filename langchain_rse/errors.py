@@ -11,7 +11,7 @@ RSEError
 ├── AdoptionError (ValueError)
 ├── EmbeddingError (ValueError)
 ├── FullTextError (ValueError)
-└── CalibrationError (ValueError)
+└── ScoreFloorError (ValueError)
 
 Each class also derives from the built-in exception in parentheses. Wrong arguments raise a plain
 `ValueError` or `TypeError`.
@@ -62,5 +62,5 @@ class FullTextError(RSEError, ValueError):
     """The full-text index of a docstore is damaged or missing."""
 
 
-class CalibrationError(RSEError, ValueError):
+class ScoreFloorError(RSEError, ValueError):
     """No score floor can be fitted: scores do not separate answerable from other questions."""

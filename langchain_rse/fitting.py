@@ -19,7 +19,7 @@ from langchain_rse._progress import progress_bar
 from langchain_rse._sync import Steps, batches, concurrently, during, run
 from langchain_rse.access import DocumentAccess
 from langchain_rse.config import QuerySettings
-from langchain_rse.errors import CalibrationError
+from langchain_rse.errors import ScoreFloorError
 from langchain_rse.query.candidates import Candidate, Candidates, Sources
 from langchain_rse.query.filters import filters_of
 from langchain_rse.query.floor import (
@@ -141,7 +141,7 @@ def _find_floor(arguments: FitArguments) -> ScoreFloor:
     else:
         quotations = [probe for probe in answered if probe.is_quotation]
         if 2 * len(quotations) > len(answered):
-            raise CalibrationError(
+            raise ScoreFloorError(
                 f"{len(quotations)} of {len(answered)} questions occur word for word in the "
                 "documents. Questions that people ask score lower and would be refused. Pass "
                 "such questions, or none"
@@ -149,7 +149,7 @@ def _find_floor(arguments: FitArguments) -> ScoreFloor:
         # The finite-sample quantile of split conformal prediction, see `fit_score_floor`.
         number = math.floor((asked_count + 1) * lost + 1e-9)
         if number > len(answered):
-            raise CalibrationError(
+            raise ScoreFloorError(
                 f"the search finds evidence for only {len(answered)} of {asked_count} questions, "
                 "too few to fit a floor. evaluate(retriever, questions) shows the misses"
             )
@@ -185,7 +185,7 @@ def _direction(probes: Sequence[Probe], searcher: str) -> float:
     """Return 1 if higher scores are better, -1 for distances."""
     known = [each.higher_is_better for each in probes if each.higher_is_better is not None]
     if not known or len({each.score for each in probes}) == 1:
-        raise CalibrationError(
+        raise ScoreFloorError(
             f"{searcher} gives all candidates of a question the same score, so no floor can be "
             "fitted: the chunks are all alike, or the scores are constant"
         )
@@ -204,14 +204,14 @@ def _scores_of_sentences(
         if probe.own_score is not None and direction * (probe.score - probe.own_score) >= 0:
             copied.append(probe)
     if len(copied) >= _ALIKE * len(answered):
-        raise CalibrationError(
+        raise ScoreFloorError(
             "the chunks are alike: sentences match other chunks as well as their own, so they are "
             "no model for questions. Pass questions with evidence"
         )
     scores = [direction * probe.score for probe in answered]
     general = float(np.median([direction * probe.score for probe in unrelated]))
     if np.median(scores) <= general:
-        raise CalibrationError(
+        raise ScoreFloorError(
             "sentences from the documents score no better than unrelated questions, so scores do "
             "not show whether the documents have an answer. Check that the embedding model "
             "supports the language of the documents"
@@ -273,7 +273,7 @@ def _ask_all(arguments: FitArguments) -> tuple[list[Probe], list[Probe], int]:
     unrelated = [probe for probe in results[: len(general)] if probe is not None]
     answered = [probe for probe in results[len(general) :] if probe is not None]
     if not unrelated or not answered:
-        raise CalibrationError(
+        raise ScoreFloorError(
             f"{sources.name} found too little: candidates for {len(unrelated)} of "
             f"{len(general)} general questions, and evidence for {len(answered)} of "
             f"{len(tasks)} others. Check that documents were added and that no filter excludes them"
@@ -282,11 +282,11 @@ def _ask_all(arguments: FitArguments) -> tuple[list[Probe], list[Probe], int]:
 
 
 def _check_enough(count: int, lost: float) -> None:
-    """Raise a CalibrationError if there are too few questions to guarantee a share ``lost``."""
+    """Raise a ScoreFloorError if there are too few questions to guarantee a share ``lost``."""
     needed = math.ceil(1 / lost - 1 - 1e-9)
     if count < needed:
         possible = f", or lost={math.ceil(1000 / (count + 1)) / 1000:g}" if count else ""
-        raise CalibrationError(
+        raise ScoreFloorError(
             f"lost={lost:g} needs at least {needed} questions with evidence; got {count}. Pass "
             f"more{possible}; or pass no questions, to use sentences from the documents"
         )
@@ -322,7 +322,7 @@ def _draw_sentences(
                 text = long_enough[int(rng.integers(len(long_enough)))]
                 sentences.append((text, chunk))
     if total < FEWEST_CHUNKS or len(sentences) < _FEWEST_SENTENCES:
-        raise CalibrationError(
+        raise ScoreFloorError(
             f"too little text to fit a score floor: {counted(total, 'chunk')} with "
             f"{counted(len(sentences), 'sentence')} of at least {_SENTENCE_WORDS} words. At least "
             f"{FEWEST_CHUNKS} chunks and {_FEWEST_SENTENCES} sentences are needed. Add documents, "
@@ -388,7 +388,7 @@ class _Prober:
         if score is None:
             reranker = self.settings.reranker
             scorer = self.sources.name if reranker is None else type(reranker).__name__
-            raise CalibrationError(
+            raise ScoreFloorError(
                 f"{scorer} gives no scores, so no score floor can be fitted. Use a vector store or "
                 "a reranker that returns scores"
             )
@@ -405,7 +405,7 @@ class _Prober:
 def _contains_evidence(
     documents: Iterable[Document], evidence: Sequence[Evidence], text_of: Mapping[str, str]
 ) -> bool:
-    """True if at least one character of the evidence is in one of the segments."""
+    """True if at least one character of the evidence is in one of the passages."""
     for document in documents:
         metadata = document.metadata
         text = text_of.get(metadata[DOC_ID])

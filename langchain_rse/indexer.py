@@ -57,7 +57,7 @@ class RSEIndexer:
             reads header and chunk (``docs/splitters.md``).
         document_separator: Text between the parts of a document, such as pages.
         metadata_rules: For metadata fields that change along a document, such as ``page``, what a
-            segment shows: ``"range"``, the values at its first and last character, as
+            passage shows: ``"range"``, the values at its first and last character, as
             ``{name}_start`` and ``{name}_end``; ``"first"`` or ``"last"``, one of these values,
             under the field's name; ``"all"``, a list of the distinct values; ``"same"``, the only
             value, with a ``ValueError`` if there are two; ``"drop"``: the field is not stored.

@@ -1,4 +1,4 @@
-"""RSERetriever: a LangChain retriever that returns segments instead of chunks."""
+"""RSERetriever: a LangChain retriever that returns passages instead of chunks."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ _SHARED = ("vectorstore", "docstore", "text_splitter", "headers", "metadata_rule
 
 
 class RSERetriever(QuerySettings, BaseRetriever):
-    """A retriever that returns passages (segments): the best runs of neighboring chunks.
+    """A retriever that returns passages: the best runs of neighboring chunks.
 
-    It fetches candidate chunks, selects the segments of their documents with the highest total
+    It fetches candidate chunks, selects the passages of their documents with the highest total
     value (Relevant Segment Extraction), and returns them as exact slices of the source text. A call
     accepts the fields of `QuerySettings`, with ``rse_config`` for ``config``, and ``filter``.
 
@@ -92,13 +92,13 @@ class RSERetriever(QuerySettings, BaseRetriever):
     - ``id``: the same for the same version of the document and the same range
     - ``metadata``: all fields that are the same throughout the document; ``doc_id``,
       ``start_index`` and ``end_index`` (characters of the text, end exclusive); ``chunk_id`` (a
-      copy of ``id``); ``relevance_score`` (the segment's value, a sum over its chunks); for fields
+      copy of ``id``); ``relevance_score`` (the passage's value, a sum over its chunks); for fields
       that change along the document, ``page_start`` and ``page_end`` (for ``page``) or the fields
       defined by ``metadata_rules``; and ``rse``, a dict with ``version``, ``chunk_start``,
       ``chunk_end`` (exclusive) and ``chunks``
 
     Each entry of ``chunks`` has ``index``, ``length``, ``credited`` (relevance with neighbor
-    credit) and ``value`` (its contribution to the segment). A candidate also has ``rank`` (from 0),
+    credit) and ``value`` (its contribution to the passage). A candidate also has ``rank`` (from 0),
     ``score`` (None if unknown) and ``relevance``; any other chunk has ``filled``: True. If they
     apply, there are also ``lexical_rank`` and ``lexical_score`` (``hybrid``); the ``query`` that
     the chunk matches best (several queries); and ``is_relevant``, ``relevance_explanation`` and
@@ -187,7 +187,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
     def invoke(
         self, input: str, config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[Document]:
-        """Return the segments for a query.
+        """Return the passages for a query.
 
         Args:
             input: The query.
@@ -195,7 +195,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
             **kwargs: Settings of the query; see `RSERetriever`.
 
         Returns:
-            The segments; an empty list if the query is empty or nothing is relevant enough.
+            The passages; an empty list if the query is empty or nothing is relevant enough.
 
         Raises:
             TypeError: If an argument is unknown, the query is not a string, or a retriever,
@@ -270,13 +270,13 @@ class RSERetriever(QuerySettings, BaseRetriever):
         Args:
             query: The query.
             other: Any retriever over the same documents; its answer is cut to the length of the
-                segments. None for the top-k chunks of this retriever's search.
+                passages. None for the top-k chunks of this retriever's search.
             config: LangChain's RunnableConfig.
             **kwargs: Settings of the query, as in `invoke`.
 
         Returns:
             Both answers, with the text marked that only one of them contains. In print, ``+``
-            marks lines that only the segments contain. ``to_html`` writes a page.
+            marks lines that only the passages contain. ``to_html`` writes a page.
         """
         return run(self._compare(query, other, config, kwargs))
 
@@ -350,7 +350,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
             logger ``langchain_rse`` reports the number of questions at level INFO.
 
         Raises:
-            CalibrationError: If candidates have no scores or equal scores; if there are too few
+            ScoreFloorError: If candidates have no scores or equal scores; if there are too few
                 questions for ``lost``, too few chunks or sentences; or if scores do not separate
                 answered from general questions. After an error, no floor is stored.
             TypeError: If ``questions`` are not of type `Question`.
@@ -493,26 +493,26 @@ class RSERetriever(QuerySettings, BaseRetriever):
         """Like `text`, async."""
         return await in_thread(self.text, doc_id)
 
-    def around(self, segment: Document, length: int) -> Document:
-        """Read a segment with more of the text around it.
+    def around(self, passage: Document, length: int) -> Document:
+        """Read a passage with more of the text around it.
 
         Args:
-            segment: A Document returned by this retriever.
+            passage: A Document returned by this retriever.
             length: Maximum number of characters to add on each side, at least 0.
 
         Returns:
-            The longer slice of the source text, with the metadata of a segment.
+            The longer slice of the source text, with the metadata of a passage.
 
         Raises:
             MissingRecordError: If the document was replaced or deleted, or a filter excludes it.
-            ValueError: If ``segment`` is not a segment, ``length`` is negative, or a filter cannot
+            ValueError: If ``passage`` is not a passage, ``length`` is negative, or a filter cannot
                 be applied to a whole document.
         """
-        return self.document_access().around(segment, length)
+        return self.document_access().around(passage, length)
 
-    async def aaround(self, segment: Document, length: int) -> Document:
+    async def aaround(self, passage: Document, length: int) -> Document:
         """Like `around`, async."""
-        return await in_thread(self.around, segment, length)
+        return await in_thread(self.around, passage, length)
 
     # Writing
 

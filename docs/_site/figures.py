@@ -91,7 +91,7 @@ def draw(recalls: dict[str, Recall], colors: Colors) -> str:
         text(MARGIN, f"{model} embeddings", 12)
         y += 20
         bars = [
-            ("langchain-rse", each.ours, colors.segment),
+            ("langchain-rse", each.ours, colors.passage),
             (each.alternative_name, each.alternative, colors.chunk),
             ("top-k chunks", each.top_k, colors.others[4]),
         ]

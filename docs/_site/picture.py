@@ -174,17 +174,17 @@ def wrap(text: str, most: int) -> list[str]:
 def draw(comparison: SideBySide, colors: Colors) -> str:
     """Chunks on the left, passages on the right, each with as many lines of a paragraph."""
     drawing = Drawing(colors)
-    length = sum(len(piece.text) for piece in comparison.segments)
+    length = sum(len(piece.text) for piece in comparison.passages)
     drawing.text(MARGIN, 26, comparison.query, TITLE, bold=True)
     subtitle = f"{length:,} characters on each side. Highlighted: the answer."
     drawing.text(MARGIN, 47, subtitle)
-    chunks, passages = outline_of(comparison.other), outline_of(comparison.segments)
+    chunks, passages = outline_of(comparison.other), outline_of(comparison.passages)
     left, right = MARGIN, MARGIN + COLUMN + GAP
     top = 64
     ends = []
     for x, name, kind, outline, color in (
         (left, "Top-k chunks", "rank", chunks, colors.chunk),
-        (right, "langchain-rse", "passage", passages, colors.segment),
+        (right, "langchain-rse", "passage", passages, colors.passage),
     ):
         y = heading(drawing, x, top, name, outline)
         for number, paragraphs in enumerate(outline.pieces, start=1):
@@ -229,11 +229,11 @@ def draw_relevance(trace: RSETrace, colors: Colors) -> str:
     for chunk in chunks:
         height = y_of(chunk.credited)
         outline[chunk.index] = [(x_of(chunk.index), height), (x_of(chunk.index + 1), height)]
-    for _, segment in document.returned:
-        points = [point for index in range(segment.start, segment.end) for point in outline[index]]
+    for _, passage in document.returned:
+        points = [point for index in range(passage.start, passage.end) for point in outline[index]]
         area = [(points[0][0], bottom), *points, (points[-1][0], bottom)]
-        drawing.line(area, fill=colors.segment_mark)
-        drawing.box(area[0][0], bottom, round(area[-1][0] - area[0][0], 1), 6, colors.segment)
+        drawing.line(area, fill=colors.passage_mark)
+        drawing.box(area[0][0], bottom, round(area[-1][0] - area[0][0], 1), 6, colors.passage)
     for chunk in chunks:
         top = y_of(chunk.relevance)
         width = round(step - 2, 1)
@@ -256,7 +256,7 @@ def legend(drawing: Drawing, x: float) -> None:
     """Name bars, line and area."""
     colors = drawing.colors
     names = (
-        ("returned passage", colors.segment, 9),
+        ("returned passage", colors.passage, 9),
         ("relevance with neighbors", colors.ink, 2),
         ("relevance alone", colors.chunk, 9),
     )
@@ -269,8 +269,8 @@ def legend(drawing: Drawing, x: float) -> None:
 
 def shown_chunks(document: DocumentTrace) -> tuple[int, int]:
     """The chunks around the passages of a document: the first one, and the one after the last."""
-    starts = [segment.start for _, segment in document.returned]
-    ends = [segment.end for _, segment in document.returned]
+    starts = [passage.start for _, passage in document.returned]
+    ends = [passage.end for _, passage in document.returned]
     return min(starts) - CHUNKS_AROUND, max(ends) + CHUNKS_AROUND
 
 

@@ -123,7 +123,7 @@ class Adoption:
         chunks: Number of their chunks.
         vectors: Number of their vectors. It exceeds `chunks` if vectors repeat a chunk, are empty,
             or are fully contained in another chunk.
-        gaps: Places where text is missing. No segment crosses them.
+        gaps: Places where text is missing. No passage crosses them.
         problems: Excluded documents and chunks, with reasons; only with ``on_error="skip"``.
     """
 
@@ -145,7 +145,7 @@ class Adoption:
             return None
         return (
             f"the index was adopted with {len(self.gaps)} gap(s) and {len(self.problems)} "
-            "problem(s). Segments never cross a gap, and queries ignore chunks with problems: "
+            "problem(s). Passages never cross a gap, and queries ignore chunks with problems: "
             f"{first_few([*map(str, self.gaps), *self.problems])}. RSEIndexer.adopt returns the "
             "full list"
         )

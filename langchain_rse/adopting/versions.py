@@ -36,8 +36,8 @@ from langchain_rse.stores.records import (
 # Part of every adopted version's name. Increase it when the same chunks make different records.
 _FORMAT = "adopted 4"
 
-# Fields that are set on segments and not taken from chunks.
-_SEGMENT_FIELDS = frozenset({CHUNK_INDEX, START_INDEX, END_INDEX, NAMESPACE})
+# Fields that are set on passages and not taken from chunks.
+_PASSAGE_FIELDS = frozenset({CHUNK_INDEX, START_INDEX, END_INDEX, NAMESPACE})
 
 
 def make_version(
@@ -99,7 +99,7 @@ def _version(
     rules: Mapping[str, Rule],
     namespace: str,
 ) -> DocumentVersion:
-    metadata = [_without_segment_fields(chunk.metadata) for chunk in joined]
+    metadata = [_without_passage_fields(chunk.metadata) for chunk in joined]
     shared, changing, stored_rules = sort_metadata(metadata, rules, doc_id)
     adopted = _number_vectors(stored, joined)
 
@@ -129,8 +129,8 @@ def _version(
     )
 
 
-def _without_segment_fields(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: metadata[name] for name in metadata if name not in _SEGMENT_FIELDS}
+def _without_passage_fields(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: metadata[name] for name in metadata if name not in _PASSAGE_FIELDS}
 
 
 def _number_vectors(

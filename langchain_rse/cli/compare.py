@@ -57,7 +57,7 @@ def compare(
     """Compare passages with the top-k chunks.
 
     Both answers have the same length. Each document has two strips that show where its chunks and
-    its passages (segments) are. Below them are the passages, then the chunks, both in full: + marks
+    its passages are. Below them are the passages, then the chunks, both in full: + marks
     text that only the passages have, and - text that only the chunks have.
 
     Example: langchain-rse compare "What drove gross margin?" --kb library --html both.html
@@ -75,7 +75,7 @@ def compared(opened: KnowledgeBase, question: str, characters: int) -> SideBySid
     comparison = opened.retriever.compare(question, max_context_length=characters)
     return replace(
         comparison,
-        segments=_named(comparison.segments, opened.names),
+        passages=_named(comparison.passages, opened.names),
         other=_named(comparison.other, opened.names),
     )
 

@@ -34,8 +34,8 @@ def demo(kb: Folder = Path("demo-kb")) -> None:
     opened = _index(kb)
     comparison = compared(opened, QUESTION, MAX_CONTEXT_LENGTH)
     chunks = outline_of(comparison.other)
-    passages = outline_of(comparison.segments)
-    length = sum(len(piece.text) for piece in comparison.segments)
+    passages = outline_of(comparison.passages)
+    length = sum(len(piece.text) for piece in comparison.passages)
 
     print_text("")
     print_text(QUESTION, "bold")

@@ -78,7 +78,7 @@ def evaluate(
 ) -> None:
     """Measure retrieval on your questions, and tune it.
 
-    Prints how much of the evidence the passages (segments) return, and how much the top-k chunks
+    Prints how much of the evidence the passages return, and how much the top-k chunks
     return within the same budget.
 
     Example: langchain-rse evaluate --questions questions.jsonl --kb library --tune 100
@@ -100,10 +100,10 @@ def evaluate(
         tuning.to_file(save_config)
         print_error(f"Parameters written to {save_config}", "")
 
-    segments = measure(retriever, loaded, name="segments", **options)
-    located = segments.questions  # with quotations located in their documents
-    # Chunks fill the budget, so the comparison needs segments that fill it too.
-    name = "segments, filling the budget"
+    passages = measure(retriever, loaded, name="passages", **options)
+    located = passages.questions  # with quotations located in their documents
+    # Chunks fill the budget, so the comparison needs passages that fill it too.
+    name = "passages, filling the budget"
     filled = measure(retriever, located, name=name, irrelevant_chunk_penalty=0, **options)
     plain = opened.vectorstore.as_retriever(search_kwargs={"k": retriever.fetch_k})
     chunks = measure(plain, located, name="chunks", **options)
@@ -111,13 +111,13 @@ def evaluate(
     if as_json:
         print_json(
             {
-                "reports": [report.to_dict() for report in (segments, filled, chunks)],
+                "reports": [report.to_dict() for report in (passages, filled, chunks)],
                 "comparison": comparison.to_dict(),
                 "tuning": tuning.to_dict() if tuning else None,
             }
         )
         return
-    for table in (segments, filled, chunks, comparison, tuning):
+    for table in (passages, filled, chunks, comparison, tuning):
         if table is not None:
             print_text("")
             print_text(visible_lines(str(table)))

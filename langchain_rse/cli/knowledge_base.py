@@ -150,7 +150,7 @@ class KnowledgeBase:
         The stored floor is removed if fitting fails, or if most of its chunks are gone and ``fit``
         is False.
         """
-        from langchain_rse.errors import CalibrationError
+        from langchain_rse.errors import ScoreFloorError
         from langchain_rse.query.floor import floor_name, read_floors, stored_floor, write_floor
 
         searcher = type(self.vectorstore).__name__
@@ -164,7 +164,7 @@ class KnowledgeBase:
         if fit:
             try:
                 fitted = self.retriever.fit_score_floor(show_progress=sys.stderr.isatty())
-            except CalibrationError as error:
+            except ScoreFloorError as error:
                 reason = str(error)
             else:
                 asked = fitted.unrelated_count

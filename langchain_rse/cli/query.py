@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _FOUND = "  found    "
 _RETURNED = "  returned "
-_JSON_FIELDS = {"id", "page_content", "metadata"}  # of a segment
+_JSON_FIELDS = {"id", "page_content", "metadata"}  # of a passage
 _LEGEND = (
     "found = chunks matched by the search (taller = more relevant). "
     "value = amount of relevant text in the passage (see --help)."
@@ -86,7 +86,7 @@ def query(
 ) -> None:
     """Print the passages that answer a question.
 
-    A passage (called segment in Python) is a run of neighboring chunks, copied unchanged from its
+    A passage is a run of neighboring chunks, copied unchanged from its
     document. Its value is the amount of relevant text in it: the sum over its chunks of length x
     (relevance - penalty), minus a fixed cost per passage. The length is relative to an average
     chunk; the relevance, 0 to 1, includes that of neighboring chunks. --report shows these numbers
@@ -102,7 +102,7 @@ def query(
     fields = settings(config, preset, irrelevant_chunk_penalty, hybrid, score_floor)
     opened = KnowledgeBase.existing(kb, **fields)
     collector = TraceCollector()
-    segments = opened.retriever.invoke(
+    passages = opened.retriever.invoke(
         question,
         {"callbacks": [collector]},
         k=k,
@@ -112,10 +112,10 @@ def query(
     )
     trace = collector.traces[-1]
     if as_json:
-        print_json([segment.model_dump(include=_JSON_FIELDS) for segment in segments])
-    elif segments:
-        print_answer(trace, segments, opened.names)
-    notes = [] if segments else [f"Nothing returned: {trace.reason}"]
+        print_json([passage.model_dump(include=_JSON_FIELDS) for passage in passages])
+    elif passages:
+        print_answer(trace, passages, opened.names)
+    notes = [] if passages else [f"Nothing returned: {trace.reason}"]
     if report:
         trace.to_html(report)
         notes.append(f"Report written to {report}")
@@ -124,25 +124,25 @@ def query(
             print_error(note, "")  # JSON is on stdout
         else:
             print_text(note)
-    if not segments:
+    if not passages:
         raise typer.Exit(1)
 
 
-def print_answer(trace: RSETrace, segments: Sequence[Document], names: Mapping[str, str]) -> None:
+def print_answer(trace: RSETrace, passages: Sequence[Document], names: Mapping[str, str]) -> None:
     """Print passages in their order, and two strips above the first passage of each document."""
     from langchain_rse.text.highlighting import query_words
     from langchain_rse.tools import place_of
 
     limit = trace.settings.max_context_length
-    passages = counted(len(segments), "passage")
-    print_text(f"{passages}, {trace.spent:,.0f} of at most {limit:,.0f} characters")
+    count = counted(len(passages), "passage")
+    print_text(f"{count}, {trace.spent:,.0f} of at most {limit:,.0f} characters")
     if trace.closeness:
         print_text(f"{trace.closeness}.")
     words = query_words(trace.queries)
     documents = {document.doc_id: document for document in trace.documents}
     shown = None
-    for segment in segments:
-        doc_id = segment.metadata["doc_id"]
+    for passage in passages:
+        doc_id = passage.metadata["doc_id"]
         print_text("")
         if doc_id != shown:
             print_text(names[doc_id], "bold")
@@ -150,10 +150,10 @@ def print_answer(trace: RSETrace, segments: Sequence[Document], names: Mapping[s
             if shown is None:
                 print_text(_LEGEND, "dim")
             shown = doc_id
-        place = place_of(segment.metadata)
-        value = f"value {segment.metadata['relevance_score']:.2f}"
+        place = place_of(passage.metadata)
+        value = f"value {passage.metadata['relevance_score']:.2f}"
         print_text(f"--- {place}, {value}" if place else f"--- {value}", "bold")
-        text = visible_lines(segment.page_content)
+        text = visible_lines(passage.page_content)
         if words:
             text.highlight_regex(words, "bold cyan")
         print_text(text)
@@ -167,7 +167,7 @@ def _print_strips(document: DocumentTrace) -> None:
     for chunk in document.chunks:
         if chunk.candidate is not None and chunk.span is not None:
             found.append((*chunk.span, chunk.relevance))
-    returned = [(*segment.span, 1.0) for _, segment in document.returned]
+    returned = [(*passage.span, 1.0) for _, passage in document.returned]
     length = document.length or 1
     cells = width_of_lines() - len(_FOUND)
     print_text(f"{_FOUND}{strip_of(found, length, cells)}", "cyan")

@@ -34,7 +34,7 @@ class Metrics(NamedTuple):
     whole: float
     precision: float
     iou: float
-    segments: float
+    passages: float
     characters: float
 
 
@@ -224,7 +224,7 @@ class Meter:
             whole=whole / len(evidence),
             precision=common_size / spent if spent else 0.0,
             iou=common_size / union_size,
-            segments=float(len(returned)),
+            passages=float(len(returned)),
             characters=float(spent),
         )
 

@@ -15,8 +15,8 @@ from langchain_rse.explaining import load_plots
 from langchain_rse.questions import Question
 from langchain_rse.text.quoting import counted
 
-_FORMATS = {"segments": ".1f", "characters": ",.0f"}  # by metric; .3f for all others
-_WITHOUT_INTERVAL = ("precision", "segments", "characters")
+_FORMATS = {"passages": ".1f", "characters": ",.0f"}  # by metric; .3f for all others
+_WITHOUT_INTERVAL = ("precision", "passages", "characters")
 _RESAMPLES = 2_000
 
 
@@ -52,7 +52,7 @@ class Report:
       2607.00725).
     - ``precision``: the share of the returned text that is evidence, in characters.
     - ``iou``: intersection over union of the evidence and the returned text, in characters.
-    - ``segments``: the number of returned texts.
+    - ``passages``: the number of returned texts.
     - ``characters``: the number of returned characters. Headers count, and text that is returned
       twice counts twice; likewise for ``precision``.
 

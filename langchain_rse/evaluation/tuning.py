@@ -23,7 +23,7 @@ SPACE: Mapping[str, Sequence[Any]] = {
     "irrelevant_chunk_penalty": (0.0, 0.1, 0.2, 0.3, 0.35, 0.4, 0.5),
     "neighbor_weight": (0.0, 0.25, 0.4, 0.5, 0.65),
     "neighbor_radius": (1, 2, 3, 4),
-    "segment_cost": (0.0, 0.05, 0.1, 0.25, 0.5, 0.7),
+    "passage_cost": (0.0, 0.05, 0.1, 0.25, 0.5, 0.7),
     "decay_rate": (10.0, 15.0, 20.0, 30.0, 60.0),
     "vector_weight": (0.5, 0.65, 0.8, 1.0),
     "lexical_weight": (0.0, 0.3, 0.5, 0.7, 0.9),
@@ -133,7 +133,7 @@ def tune(
     store, the reranker and ``query_generator`` are called once per question. The gain is
     cross-validated: the best trial on four fifths of the questions is scored on the last fifth.
     With ``metric="recall"`` a lower penalty never hurts, because other text costs nothing;
-    ``"iou"`` and ``"precision"`` reward segments that match the evidence.
+    ``"iou"`` and ``"precision"`` reward passages that match the evidence.
 
     Args:
         retriever: The retriever to tune. It is not changed.

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from langchain_rse.config import QuerySettings
 from langchain_rse.explaining.text import name_of_function
-from langchain_rse.query.reading import CHARACTERS, DocumentSegment, chunk_at, steps_within
+from langchain_rse.query.reading import CHARACTERS, Passage, chunk_at, steps_within
 from langchain_rse.query.rendering import choose
 from langchain_rse.query.scoring import ScoredChunks
 from langchain_rse.query.selecting import select, single_chunk_fallback
@@ -22,8 +22,8 @@ from langchain_rse.query.trace import Trace
 _PENALTIES = 50  # steps of the slider from 0 to 1
 _LEAST_BUDGET = 250  # characters
 
-Answer = Sequence[DocumentSegment]
-"""The segments of an answer, in the order of the answer, without their texts."""
+Answer = Sequence[Passage]
+"""The passages of an answer, in the order of the answer, without their texts."""
 
 
 class Alternatives(NamedTuple):
@@ -86,19 +86,19 @@ def _by_budget(
 
 
 def _answer(scored: ScoredChunks, settings: QuerySettings, budget: float) -> tuple[Answer, float]:
-    """The answer, and how much of the budget all segments take, also those beyond ``k``."""
+    """The answer, and how much of the budget all passages take, also those beyond ``k``."""
     selection = select(scored, settings, budget)
-    chosen = selection.segments_after(steps_within(scored, selection, budget))
+    chosen = selection.passages_after(steps_within(scored, selection, budget))
     if not chosen:
         chosen = single_chunk_fallback(scored, selection, settings, budget)[:1]
-    segments = []
+    passages = []
     for start, end, value in chosen:
         chunks = [chunk_at(position, scored, selection) for position in range(start, end)]
         layout, _ = scored.chunks[start]
-        segments.append(DocumentSegment(layout, chunks, value))
+        passages.append(Passage(layout, chunks, value))
     taken = sum(float(scored.lengths[start:end].sum()) for start, end, _ in chosen)
-    return choose(segments, settings), taken
+    return choose(passages, settings), taken
 
 
-def _place_of(segment: DocumentSegment) -> tuple[str, int, int]:
-    return segment.layout.manifest.key, segment.start, segment.end
+def _place_of(passage: Passage) -> tuple[str, int, int]:
+    return passage.layout.manifest.key, passage.start, passage.end

@@ -1,4 +1,4 @@
-"""The colors of segments and chunks, the same in comparisons, traces and plots."""
+"""The colors of passages and chunks, the same in comparisons, traces and plots."""
 
 from typing import NamedTuple
 
@@ -11,24 +11,24 @@ class Colors(NamedTuple):
     strip: str  # behind the bars of a document
     ink: str
     line: str  # of a limit, such as the penalty
-    segment: str
+    passage: str
     chunk: str  # a candidate, or what another retriever returned
     others: tuple[str, ...]
-    segment_mark: str  # behind text that only the segments have
+    passage_mark: str  # behind text that only the passages have
     chunk_mark: str  # behind text that only the chunks have
 
 
-# Segment, chunk and others are Okabe and Ito's colors, which color-blind people can tell apart.
+# Passage, chunk and others are Okabe and Ito's colors, which color-blind people can tell apart.
 LIGHT = Colors(
     background="#ffffff",
     panel="#f2f2f2",
     strip="#dfdfdf",
     ink="#1b1f24",
     line="#b3261e",
-    segment="#0072b2",
+    passage="#0072b2",
     chunk="#d55e00",
     others=("#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f7f7f"),
-    segment_mark="#cfe8f7",
+    passage_mark="#cfe8f7",
     chunk_mark="#fbdcc8",
 )
 DARK = Colors(
@@ -37,9 +37,9 @@ DARK = Colors(
     strip="#2e2e2e",
     ink="#e6e9ec",
     line="#ff8a80",
-    segment="#56b4e9",
+    passage="#56b4e9",
     chunk="#e8853a",
     others=("#33c79c", "#cc79a7", "#8fb3ff", "#f0e442", "#a6a6a6"),
-    segment_mark="#124a6b",
+    passage_mark="#124a6b",
     chunk_mark="#6b3312",
 )

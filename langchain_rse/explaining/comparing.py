@@ -18,7 +18,7 @@ from langchain_rse.stores.layouts import Layout
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
 from langchain_rse.text.titles import name_of
 
-_LENGTH_WITHOUT_SEGMENTS = 2_000  # characters of the other side if there are no segments
+_LENGTH_WITHOUT_PASSAGES = 2_000  # characters of the other side if there are no passages
 _SHORTEST_REST = 40  # characters of a piece that is cut
 
 
@@ -31,8 +31,8 @@ def compare_answers(
 ) -> Steps[SideBySide]:
     """Answer a query, and cut the result of another retriever to the length of the answer."""
     trace = yield from answer(query, sources, settings, callbacks)
-    pieces = [_piece_of(segment) for segment in trace.documents_returned]
-    length = sum(len(piece.text) for piece in pieces) or _LENGTH_WITHOUT_SEGMENTS
+    pieces = [_piece_of(passage) for passage in trace.documents_returned]
+    length = sum(len(piece.text) for piece in pieces) or _LENGTH_WITHOUT_PASSAGES
     if other is None:
         name = TOP_K
         other_pieces = yield from compute(_best_chunks, sources, trace, length)
@@ -45,7 +45,7 @@ def compare_answers(
             other_pieces = [_piece_of(document) for document in check_documents(returned, name)]
     return SideBySide(
         query=trace.query,
-        segments=pieces,
+        passages=pieces,
         other=_cut(other_pieces, length),
         other_name=name,
         lengths=_lengths_of(trace),

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from langchain_rse.explaining.colors import LIGHT
 from langchain_rse.explaining.text import (
     answer_lines,
+    describe_passage,
     describe_relevance,
-    describe_segment,
     left_out_lines,
 )
 from langchain_rse.text.bars import bar_as_html
@@ -27,10 +27,10 @@ _STYLE = Template("""
   background: rgba(127, 127, 127, .25); }
 .rse-trace .strip i, .rse-trace .strip b { position: absolute; min-width: 2px;
   print-color-adjust: exact; }
-.rse-trace .strip b { top: 0; bottom: 0; background: $segment; }
+.rse-trace .strip b { top: 0; bottom: 0; background: $passage; }
 .rse-trace .strip i { top: 25%; bottom: 25%; background: $chunk; }
 .rse-trace pre { white-space: pre-wrap; font: inherit; margin: .3rem 0 .3rem 1.2rem; }
-""").substitute(segment=LIGHT.segment, chunk=LIGHT.chunk)
+""").substitute(passage=LIGHT.passage, chunk=LIGHT.chunk)
 
 
 def as_html(trace: RSETrace) -> str:
@@ -38,10 +38,10 @@ def as_html(trace: RSETrace) -> str:
     rows = [f'<p dir="auto"><strong>{text_as_html(trace.query)}</strong></p>']
     rows += [f"<p>{text_as_html(line)}</p>" for line in answer_lines(trace)]
     rows += [_strip(trace, document) for document in trace.answered[:_MOST_STRIPS]]
-    for number, segment in enumerate(trace.returned, start=1):
-        title = text_as_html(f"{number}. {describe_segment(trace, segment)}")
-        relevance = text_as_html(describe_relevance(trace, segment))
-        text = text_as_html(segment.text, "\t\n")
+    for number, passage in enumerate(trace.returned, start=1):
+        title = text_as_html(f"{number}. {describe_passage(trace, passage)}")
+        relevance = text_as_html(describe_relevance(trace, passage))
+        text = text_as_html(passage.text, "\t\n")
         rows.append(f"<details><summary>{title}</summary><p>{relevance}</p>")
         rows.append(f'<pre dir="auto">{text}</pre></details>')
     left_out = "\n".join(text_as_html(line) for line in left_out_lines(trace))
@@ -54,7 +54,7 @@ def as_html(trace: RSETrace) -> str:
 def _strip(trace: RSETrace, document: DocumentTrace) -> str:
     """A document as a strip, with its returned passages and the best chunks of the search."""
     length = document.length or 1
-    bars = [bar_as_html("b", *segment.span, length) for _, segment in document.returned]
+    bars = [bar_as_html("b", *passage.span, length) for _, passage in document.returned]
     for chunk in document.chunks:
         hit = None if chunk.candidate is None else chunk.candidate.hit
         if hit is not None and hit.rank < _BEST and chunk.span is not None:

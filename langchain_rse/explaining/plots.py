@@ -54,7 +54,7 @@ _UNITS = {
     "whole": "whole evidence (share of its parts)",
     "precision": "precision (share of the text)",
     "iou": "intersection over union (0 to 1)",
-    "segments": "number of passages",
+    "passages": "number of passages",
 }
 
 Limits = tuple[int | None, int | None]
@@ -94,7 +94,7 @@ def is_dark(color: Any = None) -> bool:  # noqa: ANN401 - any color of matplotli
 def style(*, dark: bool) -> Any:  # noqa: ANN401 - a context manager
     """The style of all plots."""
     colors = colors_of(dark=dark)
-    cycle = cycler(color=(colors.segment, colors.chunk, *colors.others))
+    cycle = cycler(color=(colors.passage, colors.chunk, *colors.others))
     styles: list[Any] = [STYLE, {"axes.prop_cycle": cycle}]
     dark_style = matplotlib.style.library["dark_background"]
     if is_dark() and not dark:
@@ -179,7 +179,7 @@ def _describe(trace: RSETrace, documents: Sequence[DocumentTrace]) -> str:
     """The alternative text of a trace's figure."""
     lines = [f"Relevance by chunk for the query {_in_one_line(trace.query)!r}."]
     for document in documents:
-        ranges = [format_range(segment.start, segment.end - 1) for _, segment in document.returned]
+        ranges = [format_range(passage.start, passage.end - 1) for _, passage in document.returned]
         returned = first_few(ranges, _MOST_DESCRIBED) or "none"
         name = _in_one_line(trace.short_names[document.name])
         lines.append(f"{name}: returned chunks: {returned}.")
@@ -222,9 +222,9 @@ def _draw_document(
     ax: Axes, trace: RSETrace, document: DocumentTrace, limits: Limits, colors: Colors
 ) -> None:
     """Draw the chunks of a document in the order of the text."""
-    _draw_segments(ax, document, colors)
+    _draw_passages(ax, document, colors)
     _draw_credited(ax, document, colors)
-    _draw_evidence(ax, document, colors)
+    _draw_signals(ax, document, colors)
     _draw_candidates(ax, document, colors)
     _draw_penalties(ax, trace, colors)
     first, end = limits
@@ -242,13 +242,13 @@ def _draw_document(
     ax.set_title(wrapped(title, _WIDTH - 1))
 
 
-def _draw_segments(ax: Axes, document: DocumentTrace, colors: Colors) -> None:
-    for _, segment in document.returned:
+def _draw_passages(ax: Axes, document: DocumentTrace, colors: Colors) -> None:
+    for _, passage in document.returned:
         # The edge keeps thin areas visible.
         ax.axvspan(
-            segment.start - 0.5,
-            segment.end - 0.5,
-            color=colors.segment,
+            passage.start - 0.5,
+            passage.end - 0.5,
+            color=colors.passage,
             alpha=0.3,
             linewidth=1,
             label="returned passage",
@@ -268,21 +268,21 @@ def _draw_credited(ax: Axes, document: DocumentTrace, colors: Colors) -> None:
     ax.stairs(credited, edges, baseline=None, color=colors.ink, label=label)
 
 
-def _draw_evidence(ax: Axes, document: DocumentTrace, colors: Colors) -> None:
+def _draw_signals(ax: Axes, document: DocumentTrace, colors: Colors) -> None:
     """Draw the parts of each candidate's relevance as a stack of lines, one for each witness."""
     names: dict[str, None] = {}
     for chunk in document.chunks:
         if chunk.candidate is not None:
-            names.update(dict.fromkeys(chunk.candidate.evidence))
+            names.update(dict.fromkeys(chunk.candidate.signals))
     bottoms: dict[int, float] = {}
     for number, name in enumerate(names):
         x = []
         y = []
         for chunk in document.chunks:
-            evidence = {} if chunk.candidate is None else chunk.candidate.evidence
-            if evidence.get(name):
+            signals = {} if chunk.candidate is None else chunk.candidate.signals
+            if signals.get(name):
                 # The parts add up to the relevance, which the document weight may lower.
-                share = evidence[name] / sum(evidence.values())
+                share = signals[name] / sum(signals.values())
                 x.append(chunk.index)
                 y.append(share * chunk.relevance)
         if x:
@@ -368,7 +368,7 @@ def plot_floor(floor: FittedFloor, *, dark: bool | None) -> Figure:
         distributions = floor.distributions
         values = [value for percentiles in distributions.values() for value in percentiles]
         bins = np.linspace(min(values), max(values), _BINS).tolist()
-        kinds = (colors.others[-1], colors.segment)
+        kinds = (colors.others[-1], colors.passage)
         for (name, percentiles), color in zip(distributions.items(), kinds, strict=True):
             weights = np.full(len(percentiles), 100 / len(percentiles))
             axes.hist(list(percentiles), bins, weights=weights, alpha=0.65, label=name, color=color)

@@ -19,7 +19,7 @@ from langchain_rse.explaining.text import name_of_function, rank_of, relevance_p
 from langchain_rse.explaining.traces import RSETrace
 from langchain_rse.explaining.values import NOT_SHOWN, chunk_as_values, settings_as_values
 from langchain_rse.query.candidates import Reason
-from langchain_rse.query.reading import DocumentSegment
+from langchain_rse.query.reading import Passage
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.query.trace import with_exclusion
 from langchain_rse.text.highlighting import query_words
@@ -81,14 +81,14 @@ def _page_data(trace: RSETrace, *, has_sliders: bool) -> dict[str, Any]:
     settings = trace.settings
     highlighted = query_words([trace.query, *trace.queries])
     columns: dict[tuple[str, int], int] = {}
-    blocks_by_segment = {id(segment): blocks_of(segment.text) for segment in trace.segments}
+    blocks_by_passage = {id(passage): blocks_of(passage.text) for passage in trace.passages}
     documents = []
     for document in trace.documents:
         chunks = []
         for chunk in document.chunks:
             if chunk.layout is not None and chunk.weight:
                 columns[chunk.layout.manifest.key, chunk.index] = len(columns)
-            blocks = _blocks_in_segment(trace, chunk, blocks_by_segment)
+            blocks = _blocks_in_passage(trace, chunk, blocks_by_passage)
             chunks.append(_chunk_data(trace, chunk, blocks, highlighted))
         name = trace.short_names[document.name]
         fields = {
@@ -99,15 +99,15 @@ def _page_data(trace: RSETrace, *, has_sliders: bool) -> dict[str, Any]:
             "chunks": chunks,
         }
         documents.append(fields)
-    returned = {id(segment) for segment in trace.returned}
-    unreturned = [segment for segment in trace.segments if id(segment) not in returned]
+    returned = {id(passage) for passage in trace.returned}
+    unreturned = [passage for passage in trace.passages if id(passage) not in returned]
     data: dict[str, Any] = {
         "penalty": settings.penalty,
         "budget": settings.max_context_length,
         "arguments": _arguments(settings),
         "config": _arguments(settings.config),
-        "returned": _segments_data(trace.returned, columns),
-        "unreturned": _segments_data(unreturned, columns),
+        "returned": _passages_data(trace.returned, columns),
+        "unreturned": _passages_data(unreturned, columns),
         "documents": documents,
     }
     if has_sliders:
@@ -115,12 +115,12 @@ def _page_data(trace: RSETrace, *, has_sliders: bool) -> dict[str, Any]:
     return data
 
 
-def _segments_data(segments: Sequence[DocumentSegment], columns: Columns) -> list[float]:
-    """Three numbers for each segment: its first position, the one after its last, its value."""
+def _passages_data(passages: Sequence[Passage], columns: Columns) -> list[float]:
+    """Three numbers for each passage: its first position, the one after its last, its value."""
     numbers: list[float] = []
-    for segment in segments:
-        start = columns[segment.layout.manifest.key, segment.start]
-        numbers += [start, start + len(segment.chunks), float(f"{segment.value:.3g}")]
+    for passage in passages:
+        start = columns[passage.layout.manifest.key, passage.start]
+        numbers += [start, start + len(passage.chunks), float(f"{passage.value:.3g}")]
     return numbers
 
 
@@ -134,7 +134,7 @@ def _alternatives_data(trace: RSETrace, columns: Columns) -> dict[str, Any]:
     for answers in alternatives.answers:
         row = []
         for answer in answers:
-            numbers = tuple(_segments_data(answer, columns))
+            numbers = tuple(_passages_data(answer, columns))
             row.append(places.setdefault(numbers, len(places)))
         rows.append(row)
     budgets = [None if math.isinf(budget) else budget for budget in alternatives.budgets]
@@ -162,7 +162,7 @@ def _arguments(settings: QuerySettings | RSEConfig) -> list[str]:
 def _chunk_data(
     trace: RSETrace, chunk: Chunk, blocks: Blocks | None, highlighted: re.Pattern[str] | None
 ) -> dict[str, Any]:
-    """The data of a chunk, without empty fields. The blocks are its text in a segment."""
+    """The data of a chunk, without empty fields. The blocks are its text in a passage."""
     values = chunk_as_values(trace, chunk)
     candidate = chunk.candidate
     exclusion = None if candidate is None else trace.exclusions.get(candidate.chunk_key)
@@ -218,21 +218,21 @@ def _rounded(number: float | None) -> float | None:
     return None if number is None else float(f"{number:.4g}")
 
 
-def _blocks_in_segment(
-    trace: RSETrace, chunk: Chunk, blocks_by_segment: Mapping[int, Blocks]
+def _blocks_in_passage(
+    trace: RSETrace, chunk: Chunk, blocks_by_passage: Mapping[int, Blocks]
 ) -> Blocks | None:
-    """The text of a chunk in a segment, as in the source; None for other chunks."""
+    """The text of a chunk in a passage, as in the source; None for other chunks."""
     if chunk.layout is None or chunk.span is None:
         return None
-    for segment in trace.segments:
-        is_same_document = segment.layout.manifest.key == chunk.layout.manifest.key
-        if is_same_document and segment.start <= chunk.index < segment.end:
-            # Segments can begin or end inside a chunk.
-            segment_start, segment_end = segment.span
+    for passage in trace.passages:
+        is_same_document = passage.layout.manifest.key == chunk.layout.manifest.key
+        if is_same_document and passage.start <= chunk.index < passage.end:
+            # Passages can begin or end inside a chunk.
+            passage_start, passage_end = passage.span
             start, end = chunk.span
-            start, end = max(start, segment_start), min(end, segment_end)
+            start, end = max(start, passage_start), min(end, passage_end)
             return _slice(
-                blocks_by_segment[id(segment)], start - segment_start, end - segment_start
+                blocks_by_passage[id(passage)], start - passage_start, end - passage_start
             )
     return None
 

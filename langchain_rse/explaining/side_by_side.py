@@ -75,7 +75,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class SideBySide:
-    """Passages (segments) next to the result of another retriever, in the same amount of text.
+    """Passages next to the result of another retriever, in the same amount of text.
 
     `RSERetriever.compare` makes it. Printed, it shows strips of the first six documents and the
     passages, with ``+`` before each line that has text only the passages have, then a list of the
@@ -84,7 +84,7 @@ class SideBySide:
 
     Attributes:
         query: The question.
-        segments: The passages, in the order of the answer.
+        passages: The passages, in the order of the answer.
         other: The result of the other retriever, best first, cut to the length of the passages; a
             rest of under 40 characters is dropped.
         other_name: The name of the other retriever.
@@ -93,32 +93,32 @@ class SideBySide:
     """
 
     query: str
-    segments: Sequence[Piece]
+    passages: Sequence[Piece]
     other: Sequence[Piece]
     other_name: str
     lengths: dict[str, int]
     reason: str | None = None
 
     @property
-    def only_in_segments(self) -> int:
+    def only_in_passages(self) -> int:
         """The number of characters that only the passages have."""
-        return _count_only(self.segments, self.other)
+        return _count_only(self.passages, self.other)
 
     @property
     def only_in_other(self) -> int:
         """The number of characters that only the other retriever returned."""
-        return _count_only(self.other, self.segments)
+        return _count_only(self.other, self.passages)
 
     @property
     def summary(self) -> str:
         """The lengths of both sides and of the text that only one side has, without a full stop."""
-        if not self.segments:
+        if not self.passages:
             return f"No passages: {self.reason}"
-        ours = counted(len(self.segments), "passage")
+        ours = counted(len(self.passages), "passage")
         theirs = f"{len(self.other)} from {self.other_name}"
         if self.other_name == TOP_K:
             theirs = counted(len(self.other), "chunk")
-        length = sum(len(piece.text) for piece in self.segments)
+        length = sum(len(piece.text) for piece in self.passages)
         other_length = sum(len(piece.text) for piece in self.other)
         if length == other_length:
             sides = f"Same length ({length:,} characters): {ours} vs {theirs}"
@@ -128,10 +128,10 @@ class SideBySide:
 
     @property
     def _difference(self) -> str:
-        ours, theirs = self.only_in_segments, self.only_in_other
+        ours, theirs = self.only_in_passages, self.only_in_other
         if not ours and not theirs:
             return "Both sides have the same text"
-        length = sum(len(piece.text) for piece in self.segments)
+        length = sum(len(piece.text) for piece in self.passages)
         other_length = sum(len(piece.text) for piece in self.other)
         if ours == length and theirs == other_length:
             return "They share no text"
@@ -155,19 +155,19 @@ class SideBySide:
         yield "title", f"{self.summary}."
         yield from (("strip", strip) for strip in self._strips(width))
         names = self.shown_names()
-        passages = [parts_of(piece, self.other) for piece in self.segments]
+        passages = [parts_of(piece, self.other) for piece in self.passages]
         missed = []
         for rank, piece in enumerate(self.other, start=1):
-            if _has_only(parts_of(piece, self.segments)):
+            if _has_only(parts_of(piece, self.passages)):
                 missed.append((rank, piece))
         signs = []
         if any(map(_has_only, passages)):
             signs.append("+ marks lines with text only in the passages")
         if missed:
             signs.append(f"- marks text only in {self.other_name}")
-        if signs and self.segments:
+        if signs and self.passages:
             yield "place", f"{'; '.join(signs)}."
-        for number, (piece, parts) in enumerate(zip(self.segments, passages, strict=True), start=1):
+        for number, (piece, parts) in enumerate(zip(self.passages, passages, strict=True), start=1):
             yield "place", f"Passage {number}: {piece.place_in(names[piece.name])}"
             yield from _lines_of(parts)
         if in_full:
@@ -179,7 +179,7 @@ class SideBySide:
         self, missed: Sequence[tuple[int, Piece]], names: Mapping[str, str]
     ) -> Iterator[tuple[Kind, str]]:
         """An excerpt of each text, with its rank, that only the other retriever returned."""
-        if missed and self.segments:
+        if missed and self.passages:
             yield "place", f"Only in {self.other_name}:"
         for rank, piece in missed[:_MOST_LISTED]:
             place = piece.place_in(names[piece.name])
@@ -192,7 +192,7 @@ class SideBySide:
         for rank, piece in enumerate(self.other, start=1):
             place = piece.place_in(names[piece.name])
             yield "place", f"{self.other_name}, rank {rank}: {place}"
-            for kind, line in _lines_of(parts_of(piece, self.segments)):
+            for kind, line in _lines_of(parts_of(piece, self.passages)):
                 yield "other" if kind == "only" else kind, line
 
     def _strips(self, width: int) -> Iterator[str]:
@@ -206,7 +206,7 @@ class SideBySide:
         for doc_id, name in documents:
             length = self.length_of(doc_id)
             shown_name = shortened(names[name], name_width)
-            for label, pieces in ((self.other_name, self.other), (_PASSAGES, self.segments)):
+            for label, pieces in ((self.other_name, self.other), (_PASSAGES, self.passages)):
                 ranges = _ranges_in(pieces, doc_id)
                 if ranges:
                     strip = strip_of([(*each, 1.0) for each in ranges], length, cells)
@@ -218,12 +218,12 @@ class SideBySide:
 
     def shown_names(self) -> dict[str, str]:
         """The names of all pieces, with paths shortened to what tells them apart."""
-        return short_names(piece.name for piece in [*self.segments, *self.other])
+        return short_names(piece.name for piece in [*self.passages, *self.other])
 
     def placed_documents(self) -> list[tuple[str, str]]:
         """The ids and names of the documents whose pieces have a place."""
         names: dict[str, str] = {}
-        for piece in [*self.segments, *self.other]:
+        for piece in [*self.passages, *self.other]:
             if piece.doc_id is not None and piece.start is not None:
                 names.setdefault(piece.doc_id, piece.name)
         return list(names.items())
@@ -236,7 +236,7 @@ class SideBySide:
         """The length of a document; if unknown, the end of its last piece."""
         ends = [
             piece.end
-            for piece in [*self.segments, *self.other]
+            for piece in [*self.passages, *self.other]
             if piece.doc_id == doc_id and piece.end is not None
         ]
         return max([self.lengths.get(doc_id, 1), *ends])
@@ -374,16 +374,16 @@ _STYLE = Template("""
 .rse-compare h3 { font-size: 1rem; margin: .8rem 0 .2rem; }
 .rse-compare .place { opacity: .75; font-size: .85em; margin: .8rem 0 .1rem; }
 .rse-compare .text { white-space: pre-wrap; print-color-adjust: exact; padding: .4rem .6rem;
-  border-left: 3px solid $segment; background: color-mix(in srgb, CanvasText 5%, Canvas); }
+  border-left: 3px solid $passage; background: color-mix(in srgb, CanvasText 5%, Canvas); }
 .rse-compare code { display: block; white-space: pre; overflow-x: auto; padding: 0; color: inherit;
   background: none; font: .8em/1.5 ui-monospace, monospace; }
 .rse-compare .other .text { border-color: $chunk; }
-.rse-compare mark { background: $segment_mark; color: inherit; print-color-adjust: exact; }
+.rse-compare mark { background: $passage_mark; color: inherit; print-color-adjust: exact; }
 .rse-compare .other mark { background: $chunk_mark; }
 .rse-compare .strip { position: relative; height: .8rem; margin: .15rem 0;
   print-color-adjust: exact;
   background: color-mix(in srgb, CanvasText 12%, Canvas); }
-.rse-compare .strip i { position: absolute; top: 0; bottom: 0; background: $segment;
+.rse-compare .strip i { position: absolute; top: 0; bottom: 0; background: $passage;
   min-width: 2px; print-color-adjust: exact; }
 .rse-compare .other .strip i { background: $chunk; }
 .rse-compare .tabs { display: none; }
@@ -392,17 +392,17 @@ _STYLE = Template("""
   .rse-compare .sides { grid-template-columns: minmax(0, 1fr); }
   .rse-compare .tabs { display: block; }
   .rse-compare h3 { display: none; }
-  .rse-compare:has(.to-other:checked) section.segments { display: none; }
-  .rse-compare:has(.to-segments:checked) section.other { display: none; }
+  .rse-compare:has(.to-other:checked) section.passages { display: none; }
+  .rse-compare:has(.to-passages:checked) section.other { display: none; }
 }
 @media print {
   .rse-compare code { white-space: pre-wrap; }
   .rse-compare .place { break-after: avoid; }
 }
 """).substitute(
-    segment=f"light-dark({LIGHT.segment}, {DARK.segment})",
+    passage=f"light-dark({LIGHT.passage}, {DARK.passage})",
     chunk=f"light-dark({LIGHT.chunk}, {DARK.chunk})",
-    segment_mark=f"light-dark({LIGHT.segment_mark}, {DARK.segment_mark})",
+    passage_mark=f"light-dark({LIGHT.passage_mark}, {DARK.passage_mark})",
     chunk_mark=f"light-dark({LIGHT.chunk_mark}, {DARK.chunk_mark})",
     light_pages=_LIGHT_PAGES,
     dark_pages=_DARK_PAGES,
@@ -411,10 +411,10 @@ _STYLE = Template("""
 
 def _as_html(comparison: SideBySide) -> str:
     """Both sides, in a form so that the tabs of several comparisons on a page are independent."""
-    other = _Side("other", comparison.other_name, "Rank", comparison.other, comparison.segments)
-    segments = _Side("segments", _PASSAGES, "Passage", comparison.segments, comparison.other)
-    tabs = f"{other.tab()}{segments.tab(is_chosen=True)}"
-    sections = f"{other.section(comparison)}{segments.section(comparison)}"
+    other = _Side("other", comparison.other_name, "Rank", comparison.other, comparison.passages)
+    passages = _Side("passages", _PASSAGES, "Passage", comparison.passages, comparison.other)
+    tabs = f"{other.tab()}{passages.tab(is_chosen=True)}"
+    sections = f"{other.section(comparison)}{passages.section(comparison)}"
     return (
         f'<style>{_STYLE}</style><form class="rse-compare">'
         f'<h2 dir="auto">{text_as_html(comparison.query)}</h2>'

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from langchain_rse.query.candidates import RERANKER, Reason
 from langchain_rse.query.floor import FloorCheck
-from langchain_rse.query.reading import DocumentSegment
+from langchain_rse.query.reading import Passage
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.query.trace import sentence
 from langchain_rse.text.quoting import counted, middle_shortened, one_line, visible
@@ -36,10 +36,10 @@ def as_text(trace: RSETrace) -> str:
     lines += answer_lines(trace)
     if trace.full_text:
         lines.append(f"Full-text index not searched: {trace.full_text}")
-    for number, segment in enumerate(trace.returned[:_MOST_SHOWN], start=1):
-        lines.append(f"  {number}. {describe_segment(trace, segment)}")
-        lines.append(f"     {describe_relevance(trace, segment)}")
-        lines.append(f"     {_shorten(segment.text)}")
+    for number, passage in enumerate(trace.returned[:_MOST_SHOWN], start=1):
+        lines.append(f"  {number}. {describe_passage(trace, passage)}")
+        lines.append(f"     {describe_relevance(trace, passage)}")
+        lines.append(f"     {_shorten(passage.text)}")
     if len(trace.returned) > _MOST_SHOWN:
         lines.append(f"  and {len(trace.returned) - _MOST_SHOWN} more")
     lines += left_out_lines(trace)
@@ -86,15 +86,15 @@ def headline(trace: RSETrace) -> str:
     """Describe the best passage in a sentence without a full stop; empty for an empty answer."""
     if not trace.returned:
         return ""
-    segment = max(trace.returned, key=lambda segment: segment.value)
-    best = _best_of(segment.chunks)
+    passage = max(trace.returned, key=lambda passage: passage.value)
+    best = _best_of(passage.chunks)
     is_best = best.relevance >= _best_of(trace.chunks).relevance
-    line = f"Best passage: {_name_in(trace, segment)}, {_chunks_of(segment)}"
-    if len(segment.chunks) == 1:
+    line = f"Best passage: {_name_in(trace, passage)}, {_chunks_of(passage)}"
+    if len(passage.chunks) == 1:
         return f"{line}, the best match" if is_best else line
     center = "the best match" if is_best else f"chunk {best.index}"
-    line += f" ({len(segment.chunks)} chunks around {center}"
-    weak = sum(chunk.relevance < trace.settings.penalty for chunk in segment.chunks)
+    line += f" ({len(passage.chunks)} chunks around {center}"
+    weak = sum(chunk.relevance < trace.settings.penalty for chunk in passage.chunks)
     if weak:
         line += f", {weak} of them too weak to be returned alone"
     return f"{line})"
@@ -118,22 +118,22 @@ def closeness_of(floor_checks: Sequence[FloorCheck]) -> str:
     return f"{line} ({strength})"
 
 
-def describe_segment(trace: RSETrace, segment: DocumentSegment) -> str:
-    """The place and value of a segment."""
+def describe_passage(trace: RSETrace, passage: Passage) -> str:
+    """The place and value of a passage."""
     details = ""
-    if len(segment.chunks) > 1:
-        details = f" (best: {_best_of(segment.chunks).index}"
-        filled = sum(chunk.candidate is None for chunk in segment.chunks)
+    if len(passage.chunks) > 1:
+        details = f" (best: {_best_of(passage.chunks).index}"
+        filled = sum(chunk.candidate is None for chunk in passage.chunks)
         details += f", {filled} filled in)" if filled else ")"
     return (
-        f"{_name_in(trace, segment)}, {_chunks_of(segment)}{details}, characters "
-        f"{_range(*segment.span)}, value {segment.value:.3g}"
+        f"{_name_in(trace, passage)}, {_chunks_of(passage)}{details}, characters "
+        f"{_range(*passage.span)}, value {passage.value:.3g}"
     )
 
 
-def describe_relevance(trace: RSETrace, segment: DocumentSegment) -> str:
-    """One line: the relevance of a segment's best chunk, and its parts."""
-    chunk = _best_of(segment.chunks)
+def describe_relevance(trace: RSETrace, passage: Passage) -> str:
+    """One line: the relevance of a passage's best chunk, and its parts."""
+    chunk = _best_of(passage.chunks)
     parts = [f"{name} {number}" for name, number in relevance_parts(chunk)]
     from_neighbors = _shown(chunk.credited) - _shown(chunk.relevance)
     if from_neighbors >= _LEAST_SHOWN:
@@ -154,7 +154,7 @@ def relevance_parts(chunk: Chunk) -> list[tuple[str, str]]:
         return []
     parts = []
     total = 0.0
-    for name, relevance in candidate.evidence.items():
+    for name, relevance in candidate.signals.items():
         share = _shown(total + relevance) - _shown(total)
         total += relevance
         if share >= _LEAST_SHOWN:
@@ -201,15 +201,15 @@ def rank_of(chunk: Chunk) -> str:
     return f"{ranking} rank {candidate.hit.rank + 1}"
 
 
-def name_of_segment(segment: DocumentSegment) -> str:
-    """The name of a segment's document, for people."""
-    manifest = segment.layout.manifest
+def name_of_passage(passage: Passage) -> str:
+    """The name of a passage's document, for people."""
+    manifest = passage.layout.manifest
     return name_of(manifest.doc_id, manifest.metadata)
 
 
-def _name_in(trace: RSETrace, segment: DocumentSegment) -> str:
-    """The name of a segment's document, as printed."""
-    return _shorten_name(trace.short_names[name_of_segment(segment)])
+def _name_in(trace: RSETrace, passage: Passage) -> str:
+    """The name of a passage's document, as printed."""
+    return _shorten_name(trace.short_names[name_of_passage(passage)])
 
 
 def _shorten_name(name: str) -> str:
@@ -221,9 +221,9 @@ def name_of_function(function: object) -> str:
     return str(getattr(function, "__name__", None) or type(function).__name__)
 
 
-def _chunks_of(segment: DocumentSegment) -> str:
-    noun = "chunk" if len(segment.chunks) == 1 else "chunks"
-    return f"{noun} {_range(segment.start, segment.end - 1)}"
+def _chunks_of(passage: Passage) -> str:
+    noun = "chunk" if len(passage.chunks) == 1 else "chunks"
+    return f"{noun} {_range(passage.start, passage.end - 1)}"
 
 
 def _range(start: int, end: int) -> str:

@@ -19,7 +19,7 @@ from langchain_rse._messages import load
 from langchain_rse.engine import matched_words
 from langchain_rse.explaining import notebook, text, values
 from langchain_rse.query.candidates import Candidate, ChunkKey, Reason
-from langchain_rse.query.reading import DocumentSegment, measure
+from langchain_rse.query.reading import Passage, measure
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.query.trace import Trace
 from langchain_rse.stores.layouts import Layout
@@ -40,7 +40,7 @@ class DocumentTrace(NamedTuple):
         chunk_count: The number of chunks; None like the length.
         reason: Why none of its chunks was considered; None if one was.
         chunks: The chunks that the query dealt with, in the order of the text.
-        returned: The returned segments, each with its number in the answer, from 1.
+        returned: The returned passages, each with its number in the answer, from 1.
     """
 
     doc_id: str
@@ -49,7 +49,7 @@ class DocumentTrace(NamedTuple):
     chunk_count: int | None
     reason: str | None
     chunks: Sequence[Chunk]
-    returned: Sequence[tuple[int, DocumentSegment]]
+    returned: Sequence[tuple[int, Passage]]
 
     @property
     def name(self) -> str:
@@ -62,7 +62,6 @@ class RSETrace(Trace):
 
     `RSERetriever.explain` and `TraceCollector` make it; print it for an explanation. It has the
     attributes of `langchain_rse.query.trace.Trace`, the records of all steps of the query. Printed
-    forms call the segments passages.
     """
 
     @classmethod
@@ -73,9 +72,9 @@ class RSETrace(Trace):
     @cached_property
     def documents(self) -> list[DocumentTrace]:
         """The documents with candidates, best first."""
-        returned_of: dict[str, list[tuple[int, DocumentSegment]]] = {}
-        for number, segment in enumerate(self.returned, start=1):
-            returned_of.setdefault(segment.layout.manifest.key, []).append((number, segment))
+        returned_of: dict[str, list[tuple[int, Passage]]] = {}
+        for number, passage in enumerate(self.returned, start=1):
+            returned_of.setdefault(passage.layout.manifest.key, []).append((number, passage))
         return [
             self._document(key, sorted(chunks, key=_index), returned_of.get(key, ()))
             for key, chunks in self._chunks_by_document.items()
@@ -93,7 +92,7 @@ class RSETrace(Trace):
         return chunks_of
 
     def _document(
-        self, key: str, chunks: Sequence[Chunk], returned: Sequence[tuple[int, DocumentSegment]]
+        self, key: str, chunks: Sequence[Chunk], returned: Sequence[tuple[int, Passage]]
     ) -> DocumentTrace:
         found = next(chunk.candidate for chunk in chunks if chunk.candidate is not None)
         is_considered = any(chunk.weight for chunk in chunks)

@@ -20,21 +20,21 @@ NOT_SHOWN = frozenset({"config", "queries", "query_generator", "reranker", "sear
 
 def as_values(trace: RSETrace) -> dict[str, Any]:
     """The trace as a dict of JSON values; see `RSETrace.to_dict`."""
-    numbers = {id(segment): number for number, segment in enumerate(trace.returned, start=1)}
-    segments = []
-    for segment in trace.segments:
-        start, end = segment.span
+    numbers = {id(passage): number for number, passage in enumerate(trace.returned, start=1)}
+    passages = []
+    for passage in trace.passages:
+        start, end = passage.span
         values = {
-            "doc_id": segment.layout.manifest.doc_id,
-            "chunk_start": segment.start,
-            "chunk_end": segment.end,
+            "doc_id": passage.layout.manifest.doc_id,
+            "chunk_start": passage.start,
+            "chunk_end": passage.end,
             "start_index": start,
             "end_index": end,
-            "value": segment.value,
-            "number": numbers.get(id(segment)),
-            "text": segment.text,
+            "value": passage.value,
+            "number": numbers.get(id(passage)),
+            "text": passage.text,
         }
-        segments.append(values)
+        passages.append(values)
     return {
         "query": trace.query,
         "queries": list(trace.queries),
@@ -46,7 +46,7 @@ def as_values(trace: RSETrace) -> dict[str, Any]:
         "full_text": trace.full_text,
         "floor_checks": [_check_as_values(check) for check in trace.floor_checks],
         "documents": [_document_as_values(trace, document) for document in trace.documents],
-        "segments": segments,
+        "passages": passages,
     }
 
 
@@ -85,7 +85,7 @@ def chunk_as_values(trace: RSETrace, chunk: Chunk) -> dict[str, Any]:
         "length": None if start is None or end is None else end - start,
         "hits": {search: hit._asdict() for search, hit in hits.items()},
         "query": "" if candidate is None else candidate.query,
-        "evidence": {} if candidate is None else dict(candidate.evidence),
+        "signals": {} if candidate is None else dict(candidate.signals),
         "name_factor": 1.0 if candidate is None else candidate.name_factor,
         "matched_words": words,
         "text": None if candidate is None else candidate.document.page_content,

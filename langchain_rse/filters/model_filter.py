@@ -56,7 +56,7 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
 
     Returns copies of the kept documents, in the order given, with the model's
     ``relevance_explanation``, ``is_relevant: True`` and ``relevance_score: 1.0`` in their metadata.
-    As the reranker of an `RSERetriever`, it also adds the first two to the chunks of segments; all
+    As the reranker of an `RSERetriever`, it also adds the first two to the chunks of passages; all
     scores are equal, so ranks decide.
 
     If the model gives no usable judgments of a batch after all retries, the filter keeps or drops

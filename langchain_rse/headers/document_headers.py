@@ -23,7 +23,7 @@ class DocumentHeaders(BaseModel):
     and suffix, or else the first heading of the text. The section is the path of headings in the
     metadata at the chunk's first character.
 
-    A header is embedded and reranked in front of its chunk. It is not part of returned segments:
+    A header is embedded and reranked in front of its chunk. It is not part of returned passages:
     to put the document's header, without section, above them, set ``include_header=True`` on the
     retriever.
 

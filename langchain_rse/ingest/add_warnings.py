@@ -60,7 +60,7 @@ class AddWarnings:
             warn(
                 f"the parts of {_count_of(self.out_of_order)} are out of order: "
                 f"{first_few(self.out_of_order, _NAMED)}. They were joined in the given order, so "
-                "segments may span the jumps. Add each part once, in order and not split; if the "
+                "passages may span the jumps. Add each part once, in order and not split; if the "
                 "parts belong to different files, give each file its own id (ids= or "
                 "metadata['doc_id'])"
             )

@@ -51,7 +51,7 @@ class ChunkDetector:
             return None
         return (
             f"{len(self._lengths)} documents without an id look like chunks of one text. They were "
-            "stored as separate documents, and no segment spans two documents. If they are chunks, "
+            "stored as separate documents, and no passage spans two documents. If they are chunks, "
             "add the whole text instead: add_documents([Document(text)]). If they are not, set "
             "separate=True, or give them ids with ids= or metadata['doc_id']"
         )

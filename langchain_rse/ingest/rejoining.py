@@ -11,7 +11,7 @@ from langchain_rse.ingest.joining import EXCERPT, STRIPPED, ChunkToJoin, join_by
 from langchain_rse.ingest.overlap import chunk_overlap
 from langchain_rse.ingest.source_documents import SourceDocument, numbered
 from langchain_rse.stores.json import encode_json
-from langchain_rse.stores.records import SEGMENT, START_INDEX, VERSION, WRITTEN, Rule
+from langchain_rse.stores.records import PASSAGE, START_INDEX, VERSION, WRITTEN, Rule
 
 ADD_WHOLE = (
     "add whole documents: retriever.add_documents(docs). The retriever splits them itself, with "
@@ -106,8 +106,8 @@ def _start_index(source: SourceDocument, document: Document) -> int | None:
     """Return the ``start_index`` of a part; None if missing or of another text."""
     metadata = document.metadata
     is_vector = VERSION in metadata
-    is_segment = SEGMENT in metadata and START_INDEX in metadata
-    if is_vector or is_segment:
+    is_passage = PASSAGE in metadata and START_INDEX in metadata
+    if is_vector or is_passage:
         if source.id_origin == "ids":
             return None
         raise ValueError(

@@ -69,7 +69,7 @@ class HeaderMaker(Protocol):
 
 
 def with_headers(document: DocumentVersion, shown: str, embedded: Iterable[str]) -> DocumentVersion:
-    """Set the header above a document's segments and the headers embedded with its chunks."""
+    """Set the header above a document's passages and the headers embedded with its chunks."""
     chunks: list[Chunk] = []
     for chunk, header in zip(document.chunks, embedded, strict=True):
         chunks.append(chunk._replace(header=header))

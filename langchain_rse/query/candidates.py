@@ -32,17 +32,17 @@ class Reason(Enum):
     The reasons why a candidate is not returned are ordered: the closest misses come first.
     """
 
-    RETURNED = "it is in a returned segment"
-    FILLED = "it is between or next to relevant chunks of a returned segment"
+    RETURNED = "it is in a returned passage"
+    FILLED = "it is between or next to relevant chunks of a returned passage"
     NO_CANDIDATE = "the search did not find it"
-    BEYOND_K = "its segment is not among the best k={k}"
+    BEYOND_K = "its passage is not among the best k={k}"
     NO_ROOM = "more valuable chunks fill {budget}"
     TOO_LONG = (
         "its {length:,} characters alone exceed {budget}: use smaller chunks or a higher limit"
     )
-    MINIMUM_VALUE = "the value of its segment is below minimum_value={minimum_value}"
-    SEGMENT_COST = "its value does not cover segment_cost={segment_cost}, the cost of a new segment"
-    NOT_THE_BEST = "another segment of its document has a higher value"
+    MINIMUM_VALUE = "the value of its passage is below minimum_value={minimum_value}"
+    PASSAGE_COST = "its value does not cover passage_cost={passage_cost}, the cost of a new passage"
+    NOT_THE_BEST = "another passage of its document has a higher value"
     BELOW_THE_PENALTY = "relevance {relevances} is below irrelevant_chunk_penalty={penalty}"
     MISSING = "it, or a chunk next to it, is missing from the docstore"
     NOT_CONSIDERED = "its document has none of the {top_k} candidates with the highest relevance"
@@ -121,9 +121,9 @@ class Candidate(NamedTuple):
         hits: Rank and score by search: ``"vectors"``, ``"full text"``, ``"reranker"``.
         judgment: What a relevance filter wrote into the metadata, such as
             ``relevance_explanation``.
-        relevance: The sum of the evidence, from 0 to 1.
-        evidence: The relevance that each search, and ``"words"``, added.
-        name_factor: Factor below 1 if the query names other documents. The evidence includes it.
+        relevance: The sum of the signals, from 0 to 1.
+        signals: The relevance that each search, and ``"words"``, added.
+        name_factor: Factor below 1 if the query names other documents. The signals include it.
         words: The words of the query that were compared: without function words and words that
             name a document.
         query: The query that the relevance is for; with several queries, the best match.
@@ -137,7 +137,7 @@ class Candidate(NamedTuple):
     hits: dict[str, Hit]
     judgment: Mapping[str, bool | str | None] = MappingProxyType({})
     relevance: float = 0.0
-    evidence: Mapping[str, float] = MappingProxyType({})
+    signals: Mapping[str, float] = MappingProxyType({})
     name_factor: float = 1.0
     words: str = ""
     query: str = ""

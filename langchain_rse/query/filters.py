@@ -2,7 +2,7 @@
 
 This package understands a filter if it is a dict of fields and values, such as
 ``{"year": {"$gte": 2023}}``, with ``"$and"`` and ``"$or"``. Chunks of a document that passes as a
-whole can then fill gaps between candidates. With any other filter, segments contain only
+whole can then fill gaps between candidates. With any other filter, passages contain only
 candidates. A number never counts as a filter: it is a limit or a depth.
 """
 
@@ -211,13 +211,13 @@ class Filters(NamedTuple):
                 )
 
     def only_candidates(self, settings: QuerySettings) -> bool:
-        """True if segments may contain only candidates; warn if this is a guess."""
+        """True if passages may contain only candidates; warn if this is a guess."""
         if settings.candidates_only is not None:
             return settings.candidates_only
         if self.others:
             warn(
                 f"{first_few(self.others)} may exclude chunks for reasons other than relevance, so "
-                "segments contain only chunks that the search found. Pass the filter as a dict of "
+                "passages contain only chunks that the search found. Pass the filter as a dict of "
                 "fields and values; or set candidates_only=True if chunks are filtered, "
                 "candidates_only=False if not"
             )
@@ -346,5 +346,5 @@ def warn_of_few(retriever: object, returned: int, fetch_k: int) -> None:
     if least <= returned <= sum(limits) < fetch_k:
         warn(
             f"{type(retriever).__name__} returned only {returned} candidates because of its limit. "
-            f"Segments need more candidates: set {', '.join(settings)}"
+            f"Passages need more candidates: set {', '.join(settings)}"
         )

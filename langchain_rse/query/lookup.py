@@ -73,7 +73,7 @@ def look_up(
 ) -> Steps[LookedUp]:
     """Read the layouts of the best candidates' documents, and exclude candidates.
 
-    Documents in ``unreadable`` are not read, and no segment contains a chunk in ``changed``.
+    Documents in ``unreadable`` are not read, and no passage contains a chunk in ``changed``.
     """
     only_candidates = filters.only_candidates(settings)
     layouts: Layouts = dict(unreadable)
@@ -128,9 +128,9 @@ def _chunks_in(candidates: Candidates, keys: Collection[str]) -> dict[VersionKey
 
 
 def _windows_of(chunks: Sequence[int], settings: QuerySettings) -> list[range]:
-    """Return the windows of a document that can contain segments, given its ascending candidates.
+    """Return the windows of a document that can contain passages, given its ascending candidates.
 
-    With the published solvers, chunks that are not candidates cost the penalty. A segment then
+    With the published solvers, chunks that are not candidates cost the penalty. A passage then
     begins and ends with a candidate and closes no gap longer than itself; only a penalty of 0 lets
     it reach further. Windows are ascending, do not touch, and may extend beyond the document's end.
     """
@@ -171,7 +171,7 @@ def _may_split(filters: Filters, layout: Layout) -> bool:
 def _cut(
     layout: Layout, chunks: Sequence[int], changed: Collection[int], *, only_candidates: bool
 ) -> Layout | CorruptRecordError:
-    """Restrict the windows to the chunks that segments may contain.
+    """Restrict the windows to the chunks that passages may contain.
 
     Returns an error if a candidate lies beyond the document's end.
     """

@@ -31,7 +31,7 @@ from langchain_rse.query.filters import FILTER, Filters, filters_of, may_exclude
 from langchain_rse.query.floor import check_floor
 from langchain_rse.query.lookup import LookedUp, look_up
 from langchain_rse.query.reading import (
-    DocumentSegment,
+    Passage,
     budget_in_characters,
     find_changed,
     read,
@@ -46,7 +46,7 @@ from langchain_rse.query.trace import Trace, sentence
 from langchain_rse.query.witnesses import rank
 from langchain_rse.stores.layouts import VersionKey, read_manifests
 from langchain_rse.stores.pairing import Model, check_pair
-from langchain_rse.stores.records import CLOSER_THAN, SEGMENT
+from langchain_rse.stores.records import CLOSER_THAN, PASSAGE
 from langchain_rse.text.quoting import as_unicode, counted, first_few
 
 logger = logging.getLogger(__name__)
@@ -105,7 +105,7 @@ def answer(
     *,
     candidates: Candidates | None = None,
 ) -> Steps[Trace]:
-    """Answer a question; return the trace, which contains the segments.
+    """Answer a question; return the trace, which contains the passages.
 
     Args:
         question: The question.
@@ -181,7 +181,7 @@ def _answer(query: _Query, candidates: Candidates | None) -> Steps[None]:
     yield from _read(query, trace.scored, trace.selection, characters)
     started = trace.lap("read", started)
 
-    trace.returned = choose(trace.segments, settings)
+    trace.returned = choose(trace.passages, settings)
     trace.documents_returned = _render(query)
     if not trace.returned:
         _explain_nothing_chosen(trace, sources)
@@ -189,7 +189,7 @@ def _answer(query: _Query, candidates: Candidates | None) -> Steps[None]:
         yield from _warn_of_excluded(query, looked_up)
     if query.changed:
         _warn_of_changed(query.changed, all_candidates(trace.candidates))
-    _warn_of_other_models(model.id, trace.segments)
+    _warn_of_other_models(model.id, trace.passages)
     trace.lap("render", started)
 
 
@@ -265,34 +265,34 @@ def _without_refused(query: _Query, looked_up: LookedUp, model: Model) -> Looked
 def _read(
     query: _Query, scored: ScoredChunks, selection: Selection, characters: float
 ) -> Steps[None]:
-    """Read the segments that fit the budget, and check that they are still current."""
+    """Read the passages that fit the budget, and check that they are still current."""
     trace = query.trace
-    read_segments = yield from read(query.sources, scored, selection, characters, query.settings)
-    if read_segments.unreadable:
-        query.unreadable.update(read_segments.unreadable)
+    read_passages = yield from read(query.sources, scored, selection, characters, query.settings)
+    if read_passages.unreadable:
+        query.unreadable.update(read_passages.unreadable)
         raise _RepeatSearch  # at most once per document
-    if read_segments.replaced:
+    if read_passages.replaced:
         query.repeat()
-        query.replaced.update(read_segments.replaced)
+        query.replaced.update(read_passages.replaced)
         query.attempts += 1
         raise _RepeatSearch
-    trace.steps, trace.segments = read_segments.steps, read_segments.segments
-    changed = yield from find_changed(query.sources.adapter, trace.segments)
+    trace.steps, trace.passages = read_passages.steps, read_passages.passages
+    changed = yield from find_changed(query.sources.adapter, trace.passages)
     if changed:
         for version_key, chunks in changed.items():
             query.changed.setdefault(version_key, set()).update(chunks)
         query.repeat()
-        trace.segments = without_changed(trace.segments, changed)
+        trace.passages = without_changed(trace.passages, changed)
 
 
 def _render(query: _Query) -> list[Document]:
-    """Make the Documents of the returned segments."""
+    """Make the Documents of the returned passages."""
     trace = query.trace
     documents = []
-    for segment in trace.returned:
+    for passage in trace.returned:
         documents.append(
             render(
-                segment,
+                passage,
                 query.settings,
                 query.filters,
                 searcher=query.sources.name,
@@ -304,7 +304,7 @@ def _render(query: _Query) -> list[Document]:
         if check.closer_than is not None and not check.is_refused:
             shares.append(check.closer_than)
     if documents and shares:
-        documents[0].metadata[SEGMENT][CLOSER_THAN] = max(shares)
+        documents[0].metadata[PASSAGE][CLOSER_THAN] = max(shares)
     return documents
 
 
@@ -401,7 +401,7 @@ def _search_with(
 
 
 def _explain_nothing_chosen(trace: Trace, sources: Sources) -> None:
-    """Set the reason of an answer without segments: the outcome of the best candidate."""
+    """Set the reason of an answer without passages: the outcome of the best candidate."""
     candidates = [chunk for chunk in trace.chunks if chunk.candidate is not None]
     if not candidates:  # the caller passed no candidates for any query
         facts = {"searcher": sources.name, "limits": ""}
@@ -491,11 +491,11 @@ def _warn_of_changed(
     )
 
 
-def _warn_of_other_models(model: str, segments: Sequence[DocumentSegment]) -> None:
+def _warn_of_other_models(model: str, passages: Sequence[Passage]) -> None:
     """Warn if documents have vectors from another embedding model."""
     doc_ids = set()
-    for segment in segments:
-        manifest = segment.layout.manifest
+    for passage in passages:
+        manifest = passage.layout.manifest
         if model and manifest.model not in {"", model}:
             doc_ids.add(repr(manifest.doc_id))
     if doc_ids:

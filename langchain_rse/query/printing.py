@@ -10,7 +10,7 @@ from langchain_core.documents import Document
 from pydantic import BaseModel
 
 from langchain_rse.config import RSEConfig
-from langchain_rse.stores.records import CHUNK_ID, DOC_ID, END_INDEX, SEGMENT, START_INDEX
+from langchain_rse.stores.records import CHUNK_ID, DOC_ID, END_INDEX, PASSAGE, START_INDEX
 from langchain_rse.text.pages import pages_of
 from langchain_rse.text.ranges import format_range
 from langchain_rse.text.titles import name_of, short_names
@@ -60,7 +60,7 @@ class _Unquoted(str):
 
 
 def place_of(metadata: Mapping[str, Any]) -> str:
-    """The document and pages of a segment, for people; its characters where it has no pages.
+    """The document and pages of a passage, for people; its characters where it has no pages.
 
     Of a path, only the name of the file is printed: the metadata has the path.
     """
@@ -76,12 +76,12 @@ def place_of(metadata: Mapping[str, Any]) -> str:
 
 
 def _abbreviated(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata without the ids of segment and version, and without the scores of chunks."""
+    """The metadata without the ids of passage and version, and without the scores of chunks."""
     shown = {name: value for name, value in metadata.items() if name != CHUNK_ID}
-    described = shown.get(SEGMENT)
+    described = shown.get(PASSAGE)
     if isinstance(described, dict) and "chunks" in described:
-        shown[SEGMENT] = {**described, "chunks": _Unquoted("[...]")}
-        shown[SEGMENT].pop("version", None)
+        shown[PASSAGE] = {**described, "chunks": _Unquoted("[...]")}
+        shown[PASSAGE].pop("version", None)
     return shown
 
 

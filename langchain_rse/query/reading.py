@@ -1,4 +1,4 @@
-"""Read: reads the texts of selected segments and keeps the segments that fit the budget."""
+"""Read: reads the texts of selected passages and keeps the passages that fit the budget."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ Records = Mapping[int, Document | None]
 """Chunks that were read, by position; None for chunks missing from the docstore."""
 
 
-class DocumentSegment(NamedTuple):
-    """A segment of a document."""
+class Passage(NamedTuple):
+    """A passage of a document."""
 
     layout: Layout  # of the document
     chunks: Sequence[Chunk]  # consecutive chunks, with their records
@@ -71,10 +71,10 @@ class DocumentSegment(NamedTuple):
         return text[self.skipped : len(text) - self.dropped]
 
 
-class ReadSegments(NamedTuple):
-    """The segments that fit the budget, or the documents that could not be read."""
+class ReadPassages(NamedTuple):
+    """The passages that fit the budget, or the documents that could not be read."""
 
-    segments: Sequence[DocumentSegment] = ()  # best first
+    passages: Sequence[Passage] = ()  # best first
     steps: int = 0  # number of the selection's steps that form them
     replaced: Collection[str] = ()  # keys of documents that were replaced since the look-up
     # Errors of documents that cannot be read, by document key.
@@ -132,10 +132,10 @@ def read(
     selection: Selection,
     characters: float,
     settings: QuerySettings,
-) -> Steps[ReadSegments]:
-    """Read the selected segments that fit the budget; ``characters`` estimates the budget.
+) -> Steps[ReadPassages]:
+    """Read the selected passages that fit the budget; ``characters`` estimates the budget.
 
-    If no segment fits, the result is the best candidate that fits and reaches the penalty.
+    If no passage fits, the result is the best candidate that fits and reaches the penalty.
     """
     is_estimate = settings.length_function is not CHARACTERS
     needs_texts = is_estimate or settings.include_header
@@ -145,31 +145,31 @@ def read(
     steps = selection.steps[:count]
     positions = list(itertools.chain.from_iterable(range(*step) for step in steps))
     records = yield from _read_records(sources, scored, positions)
-    if isinstance(records, ReadSegments):
+    if isinstance(records, ReadPassages):
         return records
     if needs_texts:
         texts = _Texts(scored, records, settings)
         count = fit(
             count,
             texts.limit,
-            lambda steps: sum(map(texts.length, selection.segments_after(steps))),
+            lambda steps: sum(map(texts.length, selection.passages_after(steps))),
         )
-    chosen = selection.segments_after(count)
+    chosen = selection.passages_after(count)
     if not chosen:
         alone = single_chunk_fallback(scored, selection, settings, characters)
         if not needs_texts:
             alone = alone[:1]
         records = yield from _read_records(sources, scored, [each.start for each in alone])
-        if isinstance(records, ReadSegments):
+        if isinstance(records, ReadPassages):
             return records
         texts = _Texts(scored, records, settings)
-        chosen = [segment for segment in alone if texts.length(segment) <= texts.limit][:1]
-    segments: list[DocumentSegment] = []
-    for segment in chosen:
-        segments += _make_segments(segment, scored, selection, records, settings)
-    # Splitting a segment changes values, so sort again.
-    segments.sort(key=lambda segment: -segment.value)
-    return ReadSegments(segments, count)
+        chosen = [passage for passage in alone if texts.length(passage) <= texts.limit][:1]
+    passages: list[Passage] = []
+    for passage in chosen:
+        passages += _make_passages(passage, scored, selection, records, settings)
+    # Splitting a passage changes values, so sort again.
+    passages.sort(key=lambda passage: -passage.value)
+    return ReadPassages(passages, count)
 
 
 class _Texts(NamedTuple):
@@ -185,30 +185,30 @@ class _Texts(NamedTuple):
         limit = self.settings.max_context_length
         return math.inf if limit is None else limit
 
-    def length(self, segment: Segment) -> float:
-        """Return the length of a segment as it is returned, headers included."""
-        positions = range(segment.start, segment.end)
+    def length(self, passage: Segment) -> float:
+        """Return the length of a passage as it is returned, headers included."""
+        positions = range(passage.start, passage.end)
         records = [self.records[position] for position in positions]
         text = "".join(record.page_content for record in records if record is not None)
         if self.settings.include_header:
-            layout, _ = self.scored.chunks[segment.start]
+            layout, _ = self.scored.chunks[passage.start]
             text = with_headers(layout.manifest.header, records[0], text)
         return measure(text, self.settings.length_function)
 
 
-def _make_segments(
-    segment: Segment,
+def _make_passages(
+    passage: Segment,
     scored: ScoredChunks,
     selection: Selection,
     records: Records,
     settings: QuerySettings,
-) -> list[DocumentSegment]:
-    """Make the segment of a document, split where chunks are missing from the docstore."""
+) -> list[Passage]:
+    """Make the passage of a document, split where chunks are missing from the docstore."""
     chunks = []
-    for position in range(segment.start, segment.end):
+    for position in range(passage.start, passage.end):
         chunks.append(chunk_at(position, scored, selection, records[position]))
-    layout, _ = scored.chunks[segment.start]
-    parts = [DocumentSegment(layout, chunks, segment.value)]
+    layout, _ = scored.chunks[passage.start]
+    parts = [Passage(layout, chunks, passage.value)]
     if any(chunk.record is None for chunk in chunks):
         parts = _without_missing(parts[0], settings.on_missing)
     return [_without_last_headings(part) for part in parts]
@@ -233,10 +233,10 @@ def chunk_at(
 
 def _read_records(
     sources: Sources, scored: ScoredChunks, positions: Sequence[int]
-) -> Steps[Records | ReadSegments]:
+) -> Steps[Records | ReadPassages]:
     """Read the chunks at some positions.
 
-    Returns `ReadSegments` with the documents concerned if another attempt is needed.
+    Returns `ReadPassages` with the documents concerned if another attempt is needed.
     """
     layouts: dict[str, Layout] = {}
     chunks: list[tuple[str, int]] = []
@@ -257,59 +257,59 @@ def _read_records(
         else:
             records[position] = record
     if read_of_store.replaced or unreadable:
-        return ReadSegments(replaced=read_of_store.replaced, unreadable=unreadable)
+        return ReadPassages(replaced=read_of_store.replaced, unreadable=unreadable)
     return records
 
 
-def _without_missing(segment: DocumentSegment, on_missing: str) -> list[DocumentSegment]:
-    """Split a segment at chunks missing from the docstore, or raise an error."""
-    missing = [chunk.index for chunk in segment.chunks if chunk.record is None]
-    manifest = segment.layout.manifest
+def _without_missing(passage: Passage, on_missing: str) -> list[Passage]:
+    """Split a passage at chunks missing from the docstore, or raise an error."""
+    missing = [chunk.index for chunk in passage.chunks if chunk.record is None]
+    manifest = passage.layout.manifest
     if on_missing == "raise":
-        first_key = chunk_key(manifest.key, segment.layout.version, missing[0])
+        first_key = chunk_key(manifest.key, passage.layout.version, missing[0])
         raise MissingRecordError(
             f"chunk(s) {first_few(map(str, missing))} of document {manifest.doc_id!r} are missing "
             f"from the docstore (key {first_key!r}). Delete the document and add it again, or set "
             "on_missing='split' to continue without them"
         )
-    return split_segment(segment, set(missing))
+    return split_passage(passage, set(missing))
 
 
-def _without_last_headings(segment: DocumentSegment) -> DocumentSegment:
-    """Drop headings at the end of a segment: their text is in the next chunk.
+def _without_last_headings(passage: Passage) -> Passage:
+    """Drop headings at the end of a passage: their text is in the next chunk.
 
     The default splitter keeps a heading with the text below it; other splitters may not.
     """
-    last_record = segment.chunks[-1].record
-    current = segment.layout.manifest.current
-    if last_record is None or current is None or segment.end == current.chunks:
-        return segment
-    text = segment.text
+    last_record = passage.chunks[-1].record
+    current = passage.layout.manifest.current
+    if last_record is None or current is None or passage.end == current.chunks:
+        return passage
+    text = passage.text
     after_end = len(text) - end_before_headings(text)
     if after_end == 0 or after_end >= len(last_record.page_content):
-        return segment  # the last chunk consists of headings: it was selected for them
-    return segment._replace(dropped=after_end)
+        return passage  # the last chunk consists of headings: it was selected for them
+    return passage._replace(dropped=after_end)
 
 
-def split_segment(segment: DocumentSegment, removed: Collection[int]) -> list[DocumentSegment]:
-    """Remove chunks by number from a segment; return the parts that contain candidates."""
+def split_passage(passage: Passage, removed: Collection[int]) -> list[Passage]:
+    """Remove chunks by number from a passage; return the parts that contain candidates."""
     parts = []
-    groups = itertools.groupby(segment.chunks, lambda chunk: chunk.index in removed)
+    groups = itertools.groupby(passage.chunks, lambda chunk: chunk.index in removed)
     for is_removed, group in groups:
         chunks = list(group)
         found = [number for number, chunk in enumerate(chunks) if chunk.candidate is not None]
         if is_removed or not found:
             continue
-        # Like every segment, each part begins and ends with a candidate.
+        # Like every passage, each part begins and ends with a candidate.
         inside = chunks[found[0] : found[-1] + 1]
-        begins_segment = inside[0] is segment.chunks[0]
-        ends_segment = inside[-1] is segment.chunks[-1]
-        part = DocumentSegment(
-            segment.layout,
+        begins_passage = inside[0] is passage.chunks[0]
+        ends_passage = inside[-1] is passage.chunks[-1]
+        part = Passage(
+            passage.layout,
             inside,
             value=math.fsum(chunk.value for chunk in inside),
-            skipped=segment.skipped if begins_segment else 0,
-            dropped=segment.dropped if ends_segment else 0,
+            skipped=passage.skipped if begins_passage else 0,
+            dropped=passage.dropped if ends_passage else 0,
         )
         parts.append(part)
     return parts
@@ -319,22 +319,22 @@ def split_segment(segment: DocumentSegment, removed: Collection[int]) -> list[Do
 
 
 def find_changed(
-    adapter: VectorStoreAdapter | None, segments: Iterable[DocumentSegment]
+    adapter: VectorStoreAdapter | None, passages: Iterable[Passage]
 ) -> Steps[dict[VersionKey, set[int]]]:
-    """Find chunks of segments that were changed or deleted after their index was adopted.
+    """Find chunks of passages that were changed or deleted after their index was adopted.
 
     Other code owns an adopted index. The search finds only existing chunks, but the chunks between
     candidates come from the docstore, so this function looks them up in the vector store, in
     batches. It does nothing if the store is unknown.
     """
-    adopted = [segment for segment in segments if segment.layout.is_adopted]
+    adopted = [passage for passage in passages if passage.layout.is_adopted]
     if adapter is None or not adopted:
         return {}
     unconfirmed: list[tuple[VersionKey, int, Mapping[str, str]]] = []
     found_texts: dict[str, str] = {}  # of candidates, by the ids of their vectors
-    for segment in adopted:
-        key, version = segment.layout.manifest.key, segment.layout.version
-        for chunk in segment.chunks:
+    for passage in adopted:
+        key, version = passage.layout.manifest.key, passage.layout.version
+        for chunk in passage.chunks:
             if chunk.candidate is not None:
                 document = chunk.candidate.document
                 found_texts[vector_id_of(document) or ""] = document.page_content
@@ -367,17 +367,17 @@ def _stored_texts(adapter: VectorStoreAdapter, ids: Iterable[str]) -> Steps[dict
 
 
 def without_changed(
-    segments: Iterable[DocumentSegment], changed: Mapping[VersionKey, Collection[int]]
-) -> list[DocumentSegment]:
-    """Split segments at changed chunks; return the parts, best first."""
-    parts: list[DocumentSegment] = []
-    for segment in segments:
-        version_key = (segment.layout.manifest.key, segment.layout.version)
+    passages: Iterable[Passage], changed: Mapping[VersionKey, Collection[int]]
+) -> list[Passage]:
+    """Split passages at changed chunks; return the parts, best first."""
+    parts: list[Passage] = []
+    for passage in passages:
+        version_key = (passage.layout.manifest.key, passage.layout.version)
         if version_key in changed:
-            parts += split_segment(segment, changed[version_key])
+            parts += split_passage(passage, changed[version_key])
         else:
-            parts.append(segment)
-    return sorted(parts, key=lambda segment: -segment.value)
+            parts.append(passage)
+    return sorted(parts, key=lambda passage: -passage.value)
 
 
 def _is_there(vectors: Mapping[str, str], texts: Mapping[str, str]) -> bool:

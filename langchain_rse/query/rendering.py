@@ -1,4 +1,4 @@
-"""Render: makes the returned Documents from segments."""
+"""Render: makes the returned Documents from passages."""
 
 from __future__ import annotations
 
@@ -12,62 +12,62 @@ from langchain_rse.config import QuerySettings
 from langchain_rse.query.candidates import FULL_TEXT
 from langchain_rse.query.filters import Filters
 from langchain_rse.query.printing import PrintedDocument
-from langchain_rse.query.reading import DocumentSegment
+from langchain_rse.query.reading import Passage
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.stores.records import (
     CHUNK_ID,
     COUNTS_IN_SOURCE,
     DOC_ID,
     END_INDEX,
+    PASSAGE,
     RELEVANCE_SCORE,
-    SEGMENT,
     START_INDEX,
     chunk_key,
     content_name,
     metadata_changes,
-    segment_metadata,
+    passage_metadata,
     with_headers,
 )
 
-_DIGITS = 4  # significant digits of scores in the metadata of segments
+_DIGITS = 4  # significant digits of scores in the metadata of passages
 
 
-def choose(segments: Sequence[DocumentSegment], settings: QuerySettings) -> list[DocumentSegment]:
-    """Choose the ``k`` best segments and put them in the order of the answer.
+def choose(passages: Sequence[Passage], settings: QuerySettings) -> list[Passage]:
+    """Choose the ``k`` best passages and put them in the order of the answer.
 
-    Segments come best first. The segment with the best candidate is always chosen, even if longer
-    segments have higher values.
+    Passages come best first. The passage with the best candidate is always chosen, even if longer
+    passages have higher values.
     """
-    chosen = list(segments)
+    chosen = list(passages)
     if settings.k is not None and len(chosen) > settings.k:
         preferred = max(chosen, key=_highest_relevance)
-        others = [segment for segment in chosen if segment is not preferred]
-        kept = {id(segment) for segment in [preferred, *others[: settings.k - 1]]}
-        chosen = [segment for segment in chosen if id(segment) in kept]
+        others = [passage for passage in chosen if passage is not preferred]
+        kept = {id(passage) for passage in [preferred, *others[: settings.k - 1]]}
+        chosen = [passage for passage in chosen if id(passage) in kept]
     if settings.order == "document":
-        first_number: dict[str, int] = {}  # of each document's segments
-        for number, segment in enumerate(chosen):
-            first_number.setdefault(segment.layout.manifest.key, number)
-        chosen.sort(key=lambda segment: (first_number[segment.layout.manifest.key], segment.start))
+        first_number: dict[str, int] = {}  # of each document's passages
+        for number, passage in enumerate(chosen):
+            first_number.setdefault(passage.layout.manifest.key, number)
+        chosen.sort(key=lambda passage: (first_number[passage.layout.manifest.key], passage.start))
     return chosen
 
 
-def _highest_relevance(segment: DocumentSegment) -> float:
-    return max(chunk.relevance for chunk in segment.chunks)
+def _highest_relevance(passage: Passage) -> float:
+    return max(chunk.relevance for chunk in passage.chunks)
 
 
 def render(
-    segment: DocumentSegment,
+    passage: Passage,
     settings: QuerySettings,
     filters: Filters | None = None,
     *,
     searcher: str = "",
     shows_query: bool = False,
 ) -> Document:
-    """Make the Document of a segment.
+    """Make the Document of a passage.
 
     Args:
-        segment: The segment, with the records of its chunks.
+        passage: The passage, with the records of its chunks.
         settings: The settings of the query.
         filters: The filters of the query. The metadata in the docstore must pass them as well,
             because a vector store may not keep every field or list.
@@ -77,20 +77,20 @@ def render(
     Raises:
         ValueError: If a filter excludes the metadata in the docstore.
     """
-    manifest = segment.layout.manifest
-    version = content_name(segment.layout.version)  # the same each time it is written
-    identity = f"{manifest.key}/{version}/{segment.start}-{segment.end}"
-    if segment.skipped or segment.dropped:
-        identity += f"/{segment.skipped}-{segment.dropped}"
-    start_index, end_index = segment.span
-    text = segment.text
+    manifest = passage.layout.manifest
+    version = content_name(passage.layout.version)  # the same each time it is written
+    identity = f"{manifest.key}/{version}/{passage.start}-{passage.end}"
+    if passage.skipped or passage.dropped:
+        identity += f"/{passage.skipped}-{passage.dropped}"
+    start_index, end_index = passage.span
+    text = passage.text
     if settings.include_header:
-        text = with_headers(manifest.header, segment.chunks[0].record, text)
+        text = with_headers(manifest.header, passage.chunks[0].record, text)
     described: dict[str, Any] = {
         "version": version,
-        "chunk_start": segment.start,
-        "chunk_end": segment.end,
-        "chunks": [_describe(chunk, shows_query=shows_query) for chunk in segment.chunks],
+        "chunk_start": passage.start,
+        "chunk_end": passage.end,
+        "chunks": [_describe(chunk, shows_query=shows_query) for chunk in passage.chunks],
     }
     if not manifest.counts_in_source:
         described[COUNTS_IN_SOURCE] = False
@@ -98,49 +98,49 @@ def render(
         id=identity,
         page_content=text,
         metadata={
-            **segment_metadata(manifest.metadata, manifest.rules, _metadata_along(segment)),
+            **passage_metadata(manifest.metadata, manifest.rules, _metadata_along(passage)),
             DOC_ID: manifest.doc_id,
             CHUNK_ID: identity,
             START_INDEX: start_index,
             END_INDEX: end_index,
-            RELEVANCE_SCORE: segment.value,
-            SEGMENT: described,
+            RELEVANCE_SCORE: passage.value,
+            PASSAGE: described,
         },
     )
     if filters is not None and filters.checked:
-        _check_filters(segment, filters, searcher)
+        _check_filters(passage, filters, searcher)
     return document
 
 
-def _check_filters(segment: DocumentSegment, filters: Filters, searcher: str) -> None:
+def _check_filters(passage: Passage, filters: Filters, searcher: str) -> None:
     """Check that a document's metadata in the docstore passes the filters of the search."""
-    manifest = segment.layout.manifest
+    manifest = passage.layout.manifest
     if manifest.current is None or manifest.current.adopted:
         return  # other code wrote the metadata of the vector store
-    for chunk in segment.chunks:
+    for chunk in passage.chunks:
         if chunk.candidate is not None and chunk.record is not None:
             found = chunk.candidate.document
-            key = chunk_key(manifest.key, segment.layout.version, chunk.index)
+            key = chunk_key(manifest.key, passage.layout.version, chunk.index)
             _, at_its_beginning = metadata_changes(chunk.record, key)[0]
             metadata = {**found.metadata, **manifest.metadata, **at_its_beginning}
             filters.check_applied(found.model_copy(update={"metadata": metadata}), searcher)
 
 
-def _metadata_along(segment: DocumentSegment) -> Sequence[Mapping[str, Any]]:
-    """Return the metadata that changes along the segment, ignoring white space at cut ends."""
-    text = segment.text
+def _metadata_along(passage: Passage) -> Sequence[Mapping[str, Any]]:
+    """Return the metadata that changes along the passage, ignoring white space at cut ends."""
+    text = passage.text
     visible_text = text
-    if segment.skipped or segment.dropped:
+    if passage.skipped or passage.dropped:
         visible_text = text.strip() or text
-    # Positions count from the first character of the segment's first chunk.
-    start = segment.skipped + text.index(visible_text)
+    # Positions count from the first character of the passage's first chunk.
+    start = passage.skipped + text.index(visible_text)
     end = start + len(visible_text)
     changes: list[tuple[int, Mapping[str, Any]]] = []
     chunk_start = 0
-    for chunk in segment.chunks:
+    for chunk in passage.chunks:
         if chunk.record is None:
             continue
-        key = chunk_key(segment.layout.manifest.key, segment.layout.version, chunk.index)
+        key = chunk_key(passage.layout.manifest.key, passage.layout.version, chunk.index)
         for position, metadata in metadata_changes(chunk.record, key):
             changes.append((chunk_start + position, metadata))
         chunk_start += len(chunk.record.page_content)
@@ -150,7 +150,7 @@ def _metadata_along(segment: DocumentSegment) -> Sequence[Mapping[str, Any]]:
 
 
 def _describe(chunk: Chunk, *, shows_query: bool) -> dict[str, Any]:
-    """Describe a chunk for the metadata of its segment."""
+    """Describe a chunk for the metadata of its passage."""
     length = len(chunk.record.page_content) if chunk.record else 0
     described: dict[str, Any] = {"index": chunk.index, "length": length}
     candidate = chunk.candidate

@@ -127,7 +127,7 @@ def _warn_of_limit(reranker: BaseDocumentCompressor, returned: int) -> None:
     for field in _LIMITS:
         if getattr(reranker, field, None) == returned:
             warn(
-                f"{type(reranker).__name__} keeps only {field}={returned} candidates, so segments "
+                f"{type(reranker).__name__} keeps only {field}={returned} candidates, so passages "
                 "contain only these and chunks between them. To rank all candidates, set "
                 f"{field}=None on the reranker, or {field}=fetch_k if it does not accept None"
             )

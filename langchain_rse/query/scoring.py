@@ -24,7 +24,7 @@ class ScoredChunks(NamedTuple):
     """The candidates and the chunks around them, window by window; a position is an index here.
 
     A window is a range of chunks of one document: candidates, and the chunks that can be in a
-    segment with them. Arrays have the shape ``(chunks,)``.
+    passage with them. Arrays have the shape ``(chunks,)``.
     """
 
     # The layout and number of each chunk; documents are in the order of their best candidates.
@@ -53,7 +53,7 @@ class Chunk:
             candidates.
         credited: The relevance including neighbors, as used by the solver.
         weight: The length of the chunk compared with the average chunk.
-        value: The contribution to its segment: weight * (credited - penalty).
+        value: The contribution to its passage: weight * (credited - penalty).
         record: The text, once read; None if it is missing from the docstore.
         outcome: Whether it was returned, and why not.
         duplicate_of: For a duplicate, the id of the document with the same text.

@@ -34,8 +34,8 @@ from langchain_rse.stores.records import (
     CHUNK_INDEX,
     DOC_ID,
     NAMESPACE,
+    PASSAGE,
     RELEVANCE_SCORE,
-    SEGMENT,
     VERSION,
     adopted_key,
     document_key,
@@ -381,7 +381,7 @@ def _add_hits(
         try:
             candidate = _make_candidate(document, number, is_wrapped=is_wrapped)
         except CandidateError as error:
-            if settings.on_missing == "raise" or isinstance(document.metadata.get(SEGMENT), dict):
+            if settings.on_missing == "raise" or isinstance(document.metadata.get(PASSAGE), dict):
                 raise
             errors.append(error)
             continue
@@ -407,10 +407,10 @@ def _add_hits(
 def _make_candidate(document: Document, number: int, *, is_wrapped: bool) -> Candidate:
     """Make a candidate from a Document whose metadata identifies a chunk."""
     metadata = document.metadata
-    if isinstance(metadata.get(SEGMENT), dict):
+    if isinstance(metadata.get(PASSAGE), dict):
         raise CandidateError(
-            f"candidate {number} (id {document.id!r}) is a segment, not a chunk. Wrap a retriever "
-            "that returns chunks, not an RSERetriever or a store of segments"
+            f"candidate {number} (id {document.id!r}) is a passage, not a chunk. Wrap a retriever "
+            "that returns chunks, not an RSERetriever or a store of passages"
         )
     doc_id, version, index = metadata.get(DOC_ID), metadata.get(VERSION), metadata.get(CHUNK_INDEX)
     if type(index) is not int:

@@ -1,4 +1,4 @@
-"""Select: forms segments from scored chunks, ordered so that any budget takes the first steps."""
+"""Select: forms passages from scored chunks, ordered so that any budget takes the first steps."""
 
 from __future__ import annotations
 
@@ -25,39 +25,39 @@ T = TypeVar("T")
 
 
 class Selection(NamedTuple):
-    """The segments of a query as they grow with the budget, in positions of chunks."""
+    """The passages of a query as they grow with the budget, in positions of chunks."""
 
-    values: Floats  # contribution of each chunk to a segment
+    values: Floats  # contribution of each chunk to a passage
     weights: Floats  # factor of each chunk's relevance after the penalty
     # Ranges (start, end) in the order in which a growing budget adds them: chunk by chunk with the
-    # exact solver, segment by segment with the others.
+    # exact solver, passage by passage with the others.
     steps: Sequence[Bounds]
     ranking: Ranking | None = None  # of the exact solver
-    chosen: Sequence[Segment] = ()  # of a published solver: one segment for each step
+    chosen: Sequence[Segment] = ()  # of a published solver: one passage for each step
 
     @property
     def thresholds(self) -> Mapping[int, float]:
         """The penalty below which each chunk is returned, by position; exact solver only."""
         return MappingProxyType({}) if self.ranking is None else self.ranking.thresholds
 
-    def segments_after(self, steps: int) -> list[Segment]:
-        """Return the segments formed by the first ``steps`` steps, best first."""
+    def passages_after(self, steps: int) -> list[Segment]:
+        """Return the passages formed by the first ``steps`` steps, best first."""
         if self.ranking is None:
             return list(self.chosen[:steps])
         positions = itertools.chain.from_iterable(range(*step) for step in self.steps[:steps])
-        segments = []
-        for segment in self.ranking.segments(positions):
-            if segment.value < 0:
+        passages = []
+        for passage in self.ranking.segments(positions):
+            if passage.value < 0:
                 # It is kept for the best candidate of a query although its cost exceeds its value.
-                value = float(self.values[segment.start : segment.end].sum())
-                segments.append(segment._replace(value=value))
+                value = float(self.values[passage.start : passage.end].sum())
+                passages.append(passage._replace(value=value))
             else:
-                segments.append(segment)
-        return sorted(segments, key=lambda segment: (-segment.value, segment.start))
+                passages.append(passage)
+        return sorted(passages, key=lambda passage: (-passage.value, passage.start))
 
 
 def select(scored: ScoredChunks, settings: QuerySettings, budget: float) -> Selection:
-    """Choose segments, at least all that fit a budget in characters."""
+    """Choose passages, at least all that fit a budget in characters."""
     solver = settings.config.solver
     if solver != "exact":
         return _select_as_published(scored, settings, solver)
@@ -67,7 +67,7 @@ def select(scored: ScoredChunks, settings: QuerySettings, budget: float) -> Sele
         scored.lengths,
         budget=min(budget, total),
         penalty=settings.penalty,
-        segment_cost=settings.config.segment_cost,
+        segment_cost=settings.config.passage_cost,
         boundaries=scored.window_starts.tolist(),
         document_lengths=scored.document_lengths,
     )
@@ -99,13 +99,13 @@ def single_chunk_fallback(
 ) -> list[Segment]:
     """Return the candidates that reach the penalty and fit the budget, the most relevant first.
 
-    If no step fits the budget, the first of them that fits is returned as a segment, without a
-    segment cost.
+    If no step fits the budget, the first of them that fits is returned as a passage, without a
+    passage cost.
     """
     solver = settings.config.solver
     minimum = 0.0
     if solver != "exact":
-        if not selection.steps:  # a published solver that selects no segment returns nothing
+        if not selection.steps:  # a published solver that selects no passage returns nothing
             return []
         minimum = solver.minimum_value
     qualifies = (scored.relevance >= settings.penalty) & (scored.relevance > 0)
@@ -121,14 +121,14 @@ def single_chunk_fallback(
 def _select_as_published(
     scored: ScoredChunks, settings: QuerySettings, solver: Greedy | BestSegment
 ) -> Selection:
-    """Choose segments with a published solver, which does not use the budget."""
+    """Choose passages with a published solver, which does not use the budget."""
     weights = _published_weights(scored, solver)
     value_rows = weights * (scored.credited_rows - settings.penalty)
     if isinstance(solver, BestSegment):
-        segments = _best_of_each_document(scored, value_rows, solver)
+        passages = _best_of_each_document(scored, value_rows, solver)
     else:
         further_queries = len(scored.by_query) - 1
-        segments = solve_greedy(
+        passages = solve_greedy(
             value_rows,
             max_length=solver.max_length,
             overall_max_length=solver.overall_max_length
@@ -138,20 +138,20 @@ def _select_as_published(
         )
     values = np.asarray(value_rows.max(axis=0))
     chosen: list[Segment] = []
-    for segment in segments:
-        positions = range(segment.start, segment.end)
-        # With a penalty of 0, irrelevant chunks can form segments of value 0: skip those.
+    for passage in passages:
+        positions = range(passage.start, passage.end)
+        # With a penalty of 0, irrelevant chunks can form passages of value 0: skip those.
         if scored.candidates.keys().isdisjoint(positions):
             continue
-        value = segment.value
+        value = passage.value
         if len(value_rows) > 1:
-            value = float(values[segment.start : segment.end].sum())
-        chosen.append(segment._replace(value=value))
+            value = float(values[passage.start : passage.end].sum())
+        chosen.append(passage._replace(value=value))
     best_rows = value_rows.argmax(axis=0)
     return Selection(
         values=values,
         weights=weights[best_rows, np.arange(scored.lengths.size)],
-        steps=[(segment.start, segment.end) for segment in chosen],
+        steps=[(passage.start, passage.end) for passage in chosen],
         chosen=chosen,
     )
 
@@ -172,27 +172,27 @@ def _published_weights(scored: ScoredChunks, solver: Greedy | BestSegment) -> Fl
 def _best_of_each_document(
     scored: ScoredChunks, value_rows: Floats, solver: BestSegment
 ) -> list[Segment]:
-    """Return the best segment of each document, best first; several queries take turns."""
+    """Return the best passage of each document, best first; several queries take turns."""
     bounds = [*scored.window_starts.tolist(), len(scored.chunks)]
-    segments_of_rows: list[list[Segment]] = []
+    passages_of_rows: list[list[Segment]] = []
     for values in value_rows:
         best: dict[str, Segment] = {}  # by document
         for start, end in itertools.pairwise(bounds):
-            segment = best_segment(values[start:end], max_length=solver.max_length)
-            if segment is None or segment.value < solver.minimum_value:
+            passage = best_segment(values[start:end], max_length=solver.max_length)
+            if passage is None or passage.value < solver.minimum_value:
                 continue
             layout, _ = scored.chunks[start]
             key = layout.manifest.key
-            if key not in best or segment.value > best[key].value:
-                best[key] = Segment(segment.start + start, segment.end + start, segment.value)
-        segments_of_rows.append(sorted(best.values(), key=lambda segment: -segment.value))
+            if key not in best or passage.value > best[key].value:
+                best[key] = Segment(passage.start + start, passage.end + start, passage.value)
+        passages_of_rows.append(sorted(best.values(), key=lambda passage: -passage.value))
     taken: set[int] = set()
     chosen = []
-    for segment in _round_robin(segments_of_rows):
-        positions = range(segment.start, segment.end)
+    for passage in _round_robin(passages_of_rows):
+        positions = range(passage.start, passage.end)
         if taken.isdisjoint(positions):
             taken.update(positions)
-            chosen.append(segment)
+            chosen.append(passage)
     return chosen
 
 

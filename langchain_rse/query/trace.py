@@ -22,7 +22,7 @@ from langchain_rse.query.candidates import (
 )
 from langchain_rse.query.floor import FloorCheck
 from langchain_rse.query.lookup import LookedUp
-from langchain_rse.query.reading import CHARACTERS, DocumentSegment, chunk_at
+from langchain_rse.query.reading import CHARACTERS, Passage, chunk_at
 from langchain_rse.query.scoring import Chunk, ScoredChunks
 from langchain_rse.query.selecting import Selection
 
@@ -31,7 +31,7 @@ from langchain_rse.query.selecting import Selection
 class Trace:
     """The results of each step of a query.
 
-    All numbers are the ones that selected the segments. `langchain_rse.explaining` shows a trace.
+    All numbers are the ones that selected the passages. `langchain_rse.explaining` shows a trace.
 
     Attributes:
         query: The question.
@@ -47,8 +47,8 @@ class Trace:
         selection: The chunks in the order in which a growing budget adds them; None if there are
             no candidates.
         steps: Number of steps of the selection that fit the budget.
-        segments: The segments that fit the budget, best first.
-        returned: The returned segments, in the order of the answer.
+        passages: The passages that fit the budget, best first.
+        returned: The returned passages, in the order of the answer.
         documents_returned: The returned Documents.
         floor_checks: The comparison of each query with the score floor; empty without a floor.
         reason: Why the answer is empty, in words; None if it is not.
@@ -65,8 +65,8 @@ class Trace:
     scored: ScoredChunks | None = None
     selection: Selection | None = None
     steps: int = 0
-    segments: Sequence[DocumentSegment] = ()
-    returned: Sequence[DocumentSegment] = ()
+    passages: Sequence[Passage] = ()
+    returned: Sequence[Passage] = ()
     documents_returned: Sequence[Document] = ()
     floor_checks: Sequence[FloorCheck] = ()
     reason: str | None = None
@@ -120,12 +120,12 @@ class Trace:
         """Yield the chunks that reached the solver, with their outcomes."""
         if self.scored is None or self.selection is None:
             return
-        outcome_of: dict[tuple[str, int], Reason] = {}  # of chunks in segments
-        returned = {id(segment) for segment in self.returned}
-        for segment in self.segments:
-            is_returned = id(segment) in returned
-            for index in range(segment.start, segment.end):
-                key = segment.layout.manifest.key, index
+        outcome_of: dict[tuple[str, int], Reason] = {}  # of chunks in passages
+        returned = {id(passage) for passage in self.returned}
+        for passage in self.passages:
+            is_returned = id(passage) in returned
+            for index in range(passage.start, passage.end):
+                key = passage.layout.manifest.key, index
                 outcome_of[key] = Reason.RETURNED if is_returned else Reason.BEYOND_K
         outcomes = self._outcomes(self.scored, self.selection)
         for position, (layout, index) in enumerate(self.scored.chunks):
@@ -164,23 +164,23 @@ class Trace:
             minimum = config.solver.minimum_value
         else:
             document_weights = scored.document_lengths * selection.weights / scored.lengths
-            segment_cost = self.settings.penalty * config.segment_cost
-            costs = segment_cost * np.minimum(document_weights, 1.0)
+            passage_cost = self.settings.penalty * config.passage_cost
+            costs = passage_cost * np.minimum(document_weights, 1.0)
         limit = self.settings.max_context_length
         is_too_long = np.zeros(values.size, np.bool_)
         if limit is not None and self.settings.length_function is CHARACTERS:
             is_too_long = scored.lengths > limit
-        elif self.steps == 0 and not self.segments:
+        elif self.steps == 0 and not self.passages:
             is_too_long = step_of == 0  # not even the first step fits
         conditions = {
             Reason.TOO_LONG: is_too_long & reaches_penalty,
             Reason.NO_ROOM: step_of >= self.steps,
             Reason.MISSING: step_of >= 0,
             Reason.BELOW_THE_PENALTY: ~reaches_penalty,
-            Reason.SEGMENT_COST: np.full(values.size, is_exact) & (run_values <= costs),
+            Reason.PASSAGE_COST: np.full(values.size, is_exact) & (run_values <= costs),
             Reason.MINIMUM_VALUE: run_values - costs < minimum,
         }
-        otherwise = Reason.SEGMENT_COST
+        otherwise = Reason.PASSAGE_COST
         if isinstance(config.solver, BestSegment):
             otherwise = Reason.NOT_THE_BEST
         elif isinstance(config.solver, Greedy) or self.steps < len(selection.steps):
@@ -228,7 +228,7 @@ def sentence(reason: Reason, settings: QuerySettings, facts: Mapping[str, Any]) 
         k=settings.k,
         budget=budget,
         minimum_value=minimum_value,
-        segment_cost=settings.config.segment_cost,
+        passage_cost=settings.config.passage_cost,
         penalty=settings.penalty,
         top_k=settings.config.top_k_for_document_selection,
         **facts,

@@ -20,7 +20,7 @@ from langchain_rse.text.quoting import as_unicode
 def try_settings(
     question: str, sources: Sources, settings: Sequence[QuerySettings]
 ) -> Steps[list[Sequence[Document]]]:
-    """Answer a question with each of the settings; return the segments of each answer.
+    """Answer a question with each of the settings; return the passages of each answer.
 
     The search, ``query_generator`` and the reranker run only once, with the first settings. The
     other settings may differ only in later steps.

@@ -71,22 +71,22 @@ def rank_query(
         name_factors = np.exp(-settings.config.name_weight * named.name_gap)
         text = named.query
     query = _Query(without_function_words(text), candidates, name_factors, settings)
-    evidence: dict[str, Floats] = {}
+    signals: dict[str, Floats] = {}
     rest = np.ones(len(candidates))  # 1 minus the relevance by earlier witnesses
     for name, witness in WITNESSES.items():
         relevance = witness(query)
-        evidence[name] = rest * relevance
+        signals[name] = rest * relevance
         rest = rest * (1 - relevance)
     if settings.reranker is not None:
-        evidence = _mix_with_reranker(query, evidence)
-    total = np.sum(list(evidence.values()), axis=0)
-    rows = np.transpose(list(evidence.values())).tolist()  # one for each candidate
+        signals = _mix_with_reranker(query, signals)
+    total = np.sum(list(signals.values()), axis=0)
+    rows = np.transpose(list(signals.values())).tolist()  # one for each candidate
     ranked = []
     for number in _best_first(total):
         ranked.append(
             candidates[number]._replace(
                 relevance=float(total[number]),
-                evidence=dict(zip(evidence, rows[number], strict=True)),
+                signals=dict(zip(signals, rows[number], strict=True)),
                 name_factor=float(name_factors[number]),
                 words=query.words,
                 query=question,
@@ -152,7 +152,7 @@ WITNESSES: Mapping[str, Callable[[_Query], Floats]] = {
 """Functions that compute the relevance of candidates, by the names that traces show."""
 
 
-def _mix_with_reranker(query: _Query, evidence: Mapping[str, Floats]) -> dict[str, Floats]:
+def _mix_with_reranker(query: _Query, signals: Mapping[str, Floats]) -> dict[str, Floats]:
     """Mix the relevances of reranker and search; see `RSEConfig.rerank_weight`."""
     config = query.settings.config
     calibration = config.calibration
@@ -162,7 +162,7 @@ def _mix_with_reranker(query: _Query, evidence: Mapping[str, Floats]) -> dict[st
     share_of_search = (1.0 - config.rerank_weight) * by_reranker.max(initial=0.0)
     # A candidate that the reranker scores 0 ends at 0.
     scale = np.where(by_reranker > 0, share_of_search, 0.0)
-    mixed = {name: scale * relevance for name, relevance in evidence.items()}
+    mixed = {name: scale * relevance for name, relevance in signals.items()}
     mixed[RERANKER] = config.rerank_weight * by_reranker
     return mixed
 

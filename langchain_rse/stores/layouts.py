@@ -79,7 +79,7 @@ class Layout:
         return int(cuts[position]), int(cuts[position + 1])
 
     def without(self, chunks: Iterable[int]) -> Layout:
-        """Return this layout with some chunks turned into gaps, which no segment may contain."""
+        """Return this layout with some chunks turned into gaps, which no passage may contain."""
         return replace(self, windows=_cut_at_gaps(self.windows, sorted(chunks)))
 
 
@@ -156,7 +156,7 @@ def _read_layout(
 
 
 def _cut_at_gaps(windows: Sequence[range], gaps: Sequence[int]) -> Sequence[range]:
-    """Split ascending windows at gaps, because no segment may contain one."""
+    """Split ascending windows at gaps, because no passage may contain one."""
     cut_windows: list[range] = []
     for window in windows:
         inside = [gap for gap in gaps if gap in window]

@@ -21,7 +21,7 @@ from langchain_rse.stores.json import encode_json
 from langchain_rse.stores.metadata import simple_metadata
 from langchain_rse.text.quoting import encodable
 
-# Metadata of chunks and segments.
+# Metadata of chunks and passages.
 DOC_ID = "doc_id"  # id of the document
 CHUNK_INDEX = "chunk_index"  # number of the chunk in the document, from 0
 START_INDEX = "start_index"  # position of the first character in the document's text
@@ -37,11 +37,11 @@ WRITTEN = frozenset({*LOCATION_FIELDS, CHUNK_ID, VERSION, NAMESPACE})
 METADATA_CHANGES = "metadata_changes"  # `Chunk.metadata`, if not empty
 HEADER = "header"  # the header embedded with the chunk, if any
 TABLE_HEADER = "table_header"  # `Chunk.table_header`, if any
-# Metadata of segments: the segment's value. Metadata of reranked documents: the reranker's score.
+# Metadata of passages: the passage's value. Metadata of reranked documents: the reranker's score.
 RELEVANCE_SCORE = "relevance_score"
-# Metadata of segments: a dict with their chunks and scores.
-SEGMENT = "rse"
-CLOSER_THAN = "closer_than"  # in that dict of the first segment: `ScoreFloor.closer_than`
+# Metadata of passages: a dict with their chunks and scores.
+PASSAGE = "rse"
+CLOSER_THAN = "closer_than"  # in that dict of the first passage: `ScoreFloor.closer_than`
 COUNTS_IN_SOURCE = "counts_in_source"  # in that dict, if `Manifest.counts_in_source` is False
 # Metadata of filtered documents.
 IS_RELEVANT = "is_relevant"  # the model's judgment; None if not judged
@@ -52,7 +52,7 @@ SPANS_PER_PAGE = 512
 """Number of chunk spans per record, and of adopted vector ids per record."""
 
 Rule = Literal["range", "first", "last", "all", "same", "drop"]
-"""How a segment shows a metadata field that changes along a document; see `RSEIndexer`."""
+"""How a passage shows a metadata field that changes along a document; see `RSEIndexer`."""
 
 DEFAULT_RULES: Mapping[str, Rule] = {"page": "range", "page_label": "range"}
 """Fields with a default rule, which applies even if the field is constant in the document."""
@@ -176,12 +176,12 @@ def table_header_of(record: Document | None) -> str:
 
 
 def with_headers(header: str, record: Document | None, text: str) -> str:
-    """Put the document's header and a table's header row above a segment's text.
+    """Put the document's header and a table's header row above a passage's text.
 
     Args:
         header: The header of the document.
-        record: The record of the segment's first chunk, which may begin inside a table.
-        text: The segment's text.
+        record: The record of the passage's first chunk, which may begin inside a table.
+        text: The passage's text.
     """
     return with_header(header, with_table_header(table_header_of(record), text))
 
@@ -216,38 +216,38 @@ def judgment_of(metadata: Mapping[str, Any]) -> dict[str, bool | str | None]:
     return judgment if is_whole and are_plain else {}
 
 
-# Metadata of segments
+# Metadata of passages
 
 
-def segment_metadata(
+def passage_metadata(
     shared: Mapping[str, Any], rules: Mapping[str, Rule], changes: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Combine the metadata of a document and its chunks into the metadata of a segment.
+    """Combine the metadata of a document and its chunks into the metadata of a passage.
 
     A field with a rule always follows it. Other fields follow ``"range"`` if they change.
 
     Args:
         shared: Metadata of the whole document.
         rules: Rules by field.
-        changes: The remaining metadata along the segment, in text order.
+        changes: The remaining metadata along the passage, in text order.
     """
     all_rules = {**DEFAULT_RULES, **rules}
-    segment: dict[str, Any] = {}
+    passage: dict[str, Any] = {}
     shared_with_rule: dict[str, Any] = {}
     for name, value in shared.items():
-        target = shared_with_rule if name in all_rules else segment
+        target = shared_with_rule if name in all_rules else passage
         target[name] = value
     along = [{**shared_with_rule, **change} for change in changes] or [shared_with_rule]
     names: dict[str, None] = {}  # names of all fields, in order of appearance
     for metadata in along:
         names.update(dict.fromkeys(metadata))
     for name in names:
-        segment.update(_follow_rule(all_rules.get(name, "range"), name, along))
-    return segment
+        passage.update(_follow_rule(all_rules.get(name, "range"), name, along))
+    return passage
 
 
 def _follow_rule(rule: Rule, name: str, along: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Apply a rule to one metadata field, given the metadata along the segment."""
+    """Apply a rule to one metadata field, given the metadata along the passage."""
     first = along[0]
     last = along[-1]
     if rule == "all":
@@ -365,7 +365,7 @@ class Manifest:
     metadata: Mapping[str, Any] = field(default_factory=dict)  # of the whole document
     # Rules of metadata fields; other fields follow the default rules.
     rules: Mapping[str, Rule] = field(default_factory=dict)
-    header: str = ""  # shown above segments with ``include_header``; may be empty
+    header: str = ""  # shown above passages with ``include_header``; may be empty
     # False if positions refer to text joined from chunks, or to an excerpt, not to the source.
     counts_in_source: bool = True
     # True if `check` found unreadable text. Adding the same document again then writes it again.

@@ -1,4 +1,4 @@
-"""The pages of a segment, as people number them."""
+"""The pages of a passage, as people number them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ _LONGEST_LABEL = 20
 
 
 def pages_of(metadata: Mapping[str, Any]) -> str | None:
-    """Name the pages of a segment; None if they are unknown.
+    """Name the pages of a passage; None if they are unknown.
 
     Pages have the labels that are printed on them. Without labels, ``page`` counts from 0, as in
     LangChain's loaders of PDFs, and ``page_number`` from 1.
@@ -32,7 +32,7 @@ def pages_of(metadata: Mapping[str, Any]) -> str | None:
 
 
 def _first_and_last(metadata: Mapping[str, Any], name: str) -> tuple[Any, Any]:
-    """The values of a field at the first and the last character of a segment."""
+    """The values of a field at the first and the last character of a passage."""
     value = metadata.get(name)  # if the whole document has the same value
     return metadata.get(f"{name}_start", value), metadata.get(f"{name}_end", value)
 

@@ -5,7 +5,7 @@ outline and read, `create_mcp_server` a server for MCP clients. `RSEMiddleware` 
 of a conversation within one budget. `verify_quotes` checks the quotations in an answer against its
 passages. `search_result_blocks` (Claude) and `cohere_documents` (Cohere) let a model cite natively;
 `locate_citations` finds the cited places. `citation_of` and `place_of` describe the place of a
-segment.
+passage.
 """
 
 import importlib

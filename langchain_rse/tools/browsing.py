@@ -16,7 +16,7 @@ from langchain_rse.errors import MissingRecordError, RSEError
 from langchain_rse.finding import Finder, Match, read_section
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.document_names import source_of
-from langchain_rse.stores.records import DOC_ID, END_INDEX, SEGMENT, Manifest
+from langchain_rse.stores.records import DOC_ID, END_INDEX, PASSAGE, Manifest
 from langchain_rse.text.outlines import outline
 from langchain_rse.text.pages import pages_of
 from langchain_rse.text.patterns import Pattern
@@ -172,7 +172,7 @@ class Browser:
             last = match
             with suppress(RSEError):
                 passage = access.passage(match.manifest, *match.around, match.version)
-                passage.metadata[SEGMENT][LINE] = match.line
+                passage.metadata[PASSAGE][LINE] = match.line
                 passages.append(passage)
                 before.append(number)
         return passages, before

@@ -8,7 +8,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_rse.text.quoting import encodable
 from langchain_rse.tools.passages import block_ranges, block_source, cohere_id, heading_of
-from langchain_rse.tools.places import Passage, Place, Segment, read_passages
+from langchain_rse.tools.places import Passage, PassageLike, Place, read_passages
 
 _Blocks = Sequence[str | Mapping[str, Any]]
 
@@ -21,7 +21,7 @@ class ModelCitation(Place):
         text: The part of the answer with the citation.
         start: The first character of ``text`` in the answer.
         end: The character after the last one of ``text``.
-        number: The number of the cited passage, from 1; None if no segment contains the place.
+        number: The number of the cited passage, from 1; None if no passage contains the place.
         doc_id: The id of the passage's document; None if ``number`` is None.
         start_index: The first character of the place in the document's text.
         end_index: The character after the last one of the place.
@@ -32,7 +32,7 @@ class ModelCitation(Place):
 
 
 def locate_citations(
-    answer: BaseMessage | _Blocks, segments: Iterable[Segment]
+    answer: BaseMessage | _Blocks, passages: Iterable[PassageLike]
 ) -> list[ModelCitation]:
     """Find the places in documents that an answer cites.
 
@@ -44,18 +44,18 @@ def locate_citations(
     Args:
         answer: The model's message, or its content blocks, with citations in Anthropic's form or as
             LangChain's standard annotations. Cohere's citations need the message.
-        segments: The segments that the model has read: all artifacts of the conversation in their
-            order, or the segments passed to the functions above. Dicts from a checkpointer work.
+        passages: The passages that the model has read: all artifacts of the conversation in their
+            order, or the passages passed to the functions above. Dicts from a checkpointer work.
 
     Returns:
         The citations in the order of the answer.
     """
-    passages = read_passages(segments)
+    read = read_passages(passages)
     if not isinstance(answer, BaseMessage):
-        return list(_locate_of_claude(answer, passages))
-    citations = list(_locate_of_cohere(answer, passages))
+        return list(_locate_of_claude(answer, read))
+    citations = list(_locate_of_cohere(answer, read))
     if isinstance(answer.content, list):
-        citations += _locate_of_claude(answer.content, passages)
+        citations += _locate_of_claude(answer.content, read)
     return citations
 
 

@@ -9,9 +9,9 @@ from langchain_core.messages import ToolMessage
 from langchain_core.stores import BaseStore
 
 from langchain_rse.access import read_passage
-from langchain_rse.stores.records import DOC_ID, END_INDEX, RELEVANCE_SCORE, SEGMENT, START_INDEX
+from langchain_rse.stores.records import DOC_ID, END_INDEX, PASSAGE, RELEVANCE_SCORE, START_INDEX
 from langchain_rse.tools.passages import format_passages, search_result_blocks, text_of_blocks
-from langchain_rse.tools.places import NUMBER, Segment
+from langchain_rse.tools.places import NUMBER, PassageLike
 
 # Identify the artifacts of this package; other tools have other artifacts.
 _FIELDS_OF_PASSAGES = {NUMBER, "version", "chunk_start", "chunk_end"}
@@ -39,7 +39,7 @@ class VisiblePassage(NamedTuple):
     chunks: frozenset[VisibleChunk]
     text: str  # as the model reads it, with its heading
     part: int | None  # index in the message's content; None if it was removed
-    segment: Segment
+    passage: PassageLike
 
 
 def messages_in(runtime: Any) -> list[object]:  # noqa: ANN401 - of LangGraph, or None
@@ -58,17 +58,17 @@ def passages_in(message: object) -> Iterator[VisiblePassage]:
     if not isinstance(message, ToolMessage) or not isinstance(message.artifact, list):
         return
     parts = _parts_of(message.content)
-    for segment in message.artifact:
+    for passage in message.artifact:
         # Some checkpointers restore a dict.
-        fields = segment if isinstance(segment, Mapping) else getattr(segment, "__dict__", {})
+        fields = passage if isinstance(passage, Mapping) else getattr(passage, "__dict__", {})
         metadata: Any = fields.get("metadata")
-        rse: Any = metadata.get(SEGMENT) if isinstance(metadata, Mapping) else None
+        rse: Any = metadata.get(PASSAGE) if isinstance(metadata, Mapping) else None
         if not isinstance(rse, Mapping) or not rse.keys() >= _FIELDS_OF_PASSAGES:
             continue
-        part: Any = format_passages([segment])
+        part: Any = format_passages([passage])
         text = part
         if not isinstance(message.content, str):
-            [part] = search_result_blocks([segment])
+            [part] = search_result_blocks([passage])
             text = text_of_blocks([part])
         first, last = rse["chunk_start"], rse["chunk_end"]
         length = sum(chunk["length"] for chunk in rse.get("chunks", ()))
@@ -83,7 +83,7 @@ def passages_in(message: object) -> Iterator[VisiblePassage]:
             chunks=frozenset(chunks),
             text=text,
             part=parts.index(part) if part in parts else None,
-            segment=segment,
+            passage=passage,
         )
 
 
@@ -126,14 +126,14 @@ def visible_chunks(messages: Iterable[object]) -> VisibleChunks:
 
 
 def split_visible(
-    docstore: BaseStore[str, Document], segment: Document, shown: VisibleChunks
+    docstore: BaseStore[str, Document], passage: Document, shown: VisibleChunks
 ) -> tuple[list[Document], set[int]]:
-    """Return the new parts of a segment, and the numbers of the passages that show the rest.
+    """Return the new parts of a passage, and the numbers of the passages that show the rest.
 
     Parts without a candidate are dropped.
     """
-    doc_id = segment.metadata[DOC_ID]
-    rse = segment.metadata[SEGMENT]
+    doc_id = passage.metadata[DOC_ID]
+    rse = passage.metadata[PASSAGE]
     version = rse["version"]
 
     def number_of(chunk: Mapping[str, Any]) -> int | None:
@@ -148,13 +148,13 @@ def split_visible(
         elif not all(chunk.get("filled") for chunk in chunks):
             parts.append(chunks)
     if not numbers:
-        return [segment], numbers
+        return [passage], numbers
     passages = []
     for chunks in parts:
         indexes = range(chunks[0]["index"], chunks[-1]["index"] + 1)
-        passage = read_passage(docstore, doc_id, version, indexes)
-        if passage is not None:
-            passage.metadata[SEGMENT]["chunks"] = chunks
-            passage.metadata[RELEVANCE_SCORE] = sum(chunk["value"] for chunk in chunks)
-            passages.append(passage)
+        part = read_passage(docstore, doc_id, version, indexes)
+        if part is not None:
+            part.metadata[PASSAGE]["chunks"] = chunks
+            part.metadata[RELEVANCE_SCORE] = sum(chunk["value"] for chunk in chunks)
+            passages.append(part)
     return passages, numbers

@@ -215,7 +215,7 @@ def _note_uses(
     """Note which passages the model cites or quotes."""
     text = str(answer.text)
     numbers = {int(number) for listed in _CITED.findall(text) for number in listed.split(",")}
-    citations = locate_citations(answer, [item.passage.segment for item in items])
+    citations = locate_citations(answer, [item.passage.passage for item in items])
     numbers.update(citation.number or 0 for citation in citations)
     quotations = [
         [fold(part) for part in split_at_omissions(quotation.text)]

@@ -12,7 +12,7 @@ from langchain_rse.stores.records import (
     COUNTS_IN_SOURCE,
     DOC_ID,
     END_INDEX,
-    SEGMENT,
+    PASSAGE,
     START_INDEX,
 )
 from langchain_rse.text.pages import pages_of
@@ -24,7 +24,7 @@ from langchain_rse.tools.places import (
     NAME,
     NUMBER,
     Passage,
-    Segment,
+    PassageLike,
     name_in,
     path_in,
     read_passages,
@@ -59,8 +59,8 @@ def place_of(metadata: Mapping[str, Any]) -> str:
     pages = pages_of(metadata)
     if pages is not None:
         parts.append(pages)
-    if LINE in metadata.get(SEGMENT, {}):
-        parts.append(f"line {metadata[SEGMENT][LINE]:,}")
+    if LINE in metadata.get(PASSAGE, {}):
+        parts.append(f"line {metadata[PASSAGE][LINE]:,}")
     is_whole = path_in(metadata) != source and metadata[START_INDEX] == 0
     if not is_whole:
         parts.append(_characters_of(metadata, source))
@@ -69,34 +69,34 @@ def place_of(metadata: Mapping[str, Any]) -> str:
 
 def _characters_of(metadata: Mapping[str, Any], source: str) -> str:
     characters = f"characters {format_range(metadata[START_INDEX], metadata[END_INDEX])}"
-    if metadata.get(SEGMENT, {}).get(COUNTS_IN_SOURCE, True):
+    if metadata.get(PASSAGE, {}).get(COUNTS_IN_SOURCE, True):
         return characters
     if metadata[DOC_ID] == source:
         return f"{characters} of its stored text"
     return f"{characters} of document {name_shown(metadata[DOC_ID])}"
 
 
-def number_passages(segments: Sequence[Document], first_number: int) -> list[Document]:
-    """Copy segments, and add numbers from ``first_number`` and names to their metadata."""
-    name_of = short_names(path_in(segment.metadata) for segment in segments)
-    passages = []
-    for number, segment in enumerate(segments, first_number):
-        passage = segment.model_copy(deep=True)
-        name = name_of[path_in(segment.metadata)]
-        if name != name_in(segment.metadata):
-            passage.metadata[SEGMENT][NAME] = name
-        passage.metadata[SEGMENT][NUMBER] = number
-        passages.append(passage)
-    return passages
+def number_passages(passages: Sequence[Document], first_number: int) -> list[Document]:
+    """Copy passages, and add numbers from ``first_number`` and names to their metadata."""
+    name_of = short_names(path_in(passage.metadata) for passage in passages)
+    numbered = []
+    for number, passage in enumerate(passages, first_number):
+        copy = passage.model_copy(deep=True)
+        name = name_of[path_in(copy.metadata)]
+        if name != name_in(copy.metadata):
+            copy.metadata[PASSAGE][NAME] = name
+        copy.metadata[PASSAGE][NUMBER] = number
+        numbered.append(copy)
+    return numbered
 
 
 # As text
 
 
-def format_passages(segments: Iterable[Segment]) -> str:
-    """Format segments as text, each below a line with its number and place to cite."""
+def format_passages(passages: Iterable[PassageLike]) -> str:
+    """Format passages as text, each below a line with its number and place to cite."""
     parts = []
-    for passage in read_passages(segments):
+    for passage in read_passages(passages):
         text = quote_lines(passage.shown.strip("\r\n"))
         parts.append(f"{heading_of(passage)}\n{text}")
     return "\n\n".join(parts)
@@ -119,22 +119,22 @@ def quote_lines(text: str) -> str:
 # For models that cite natively
 
 
-def search_result_blocks(segments: Iterable[Segment]) -> list[dict[str, Any]]:
+def search_result_blocks(passages: Iterable[PassageLike]) -> list[dict[str, Any]]:
     """Make ``search_result`` content blocks, which Claude cites natively.
 
-    A segment becomes a block, with the number and place to cite as its title. Each of its chunks
+    A passage becomes a block, with the number and place to cite as its title. Each of its chunks
     becomes a text block, the smallest unit that Claude cites. Put the blocks into a user message;
     `create_rse_tool` makes the same blocks with ``content="search_results"``.
 
     Args:
-        segments: The segments from a retriever or from the artifacts of `create_rse_tool`; dicts
-            from a checkpointer work. Segments without a number from the tool count from 1.
+        passages: The passages from a retriever or from the artifacts of `create_rse_tool`; dicts
+            from a checkpointer work. Passages without a number from the tool count from 1.
 
     Returns:
-        A block for each segment. Segments of white space are skipped: the API rejects them.
+        A block for each passage. Passages of white space are skipped: the API rejects them.
     """
     blocks = []
-    for passage in read_passages(segments):
+    for passage in read_passages(passages):
         texts = [encodable(passage.shown[start:end]) for start, end in block_ranges(passage)]
         if not texts:
             continue
@@ -162,7 +162,7 @@ def block_ranges(passage: Passage) -> list[tuple[int, int]]:
     block, or the last one, because the API rejects blank text blocks. A passage whose chunk lengths
     are unknown is one block.
     """
-    chunks = (passage.metadata.get(SEGMENT) or {}).get("chunks", ())
+    chunks = (passage.metadata.get(PASSAGE) or {}).get("chunks", ())
     lengths = [chunk["length"] for chunk in chunks]
     if sum(lengths) != len(passage.text):
         lengths = [len(passage.text)]
@@ -189,22 +189,22 @@ def text_of_blocks(blocks: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(parts)
 
 
-def cohere_documents(segments: Iterable[Segment]) -> list[dict[str, Any]]:
+def cohere_documents(passages: Iterable[PassageLike]) -> list[dict[str, Any]]:
     """Make documents for Cohere's chat models, which cite them natively.
 
-    Call ``ChatCohere(...).invoke(question, documents=cohere_documents(segments))``, and pass the
-    answer with the same segments to `locate_citations`.
+    Call ``ChatCohere(...).invoke(question, documents=cohere_documents(passages))``, and pass the
+    answer with the same passages to `locate_citations`.
 
     Returns:
-        A document for each segment, with the fields ``title`` (the place to cite) and ``text``.
+        A document for each passage, with the fields ``title`` (the place to cite) and ``text``.
     """
     documents = []
-    for position, passage in enumerate(read_passages(segments), 1):
+    for position, passage in enumerate(read_passages(passages), 1):
         fields = {"title": citation_of(passage.metadata), "text": encodable(passage.shown)}
         documents.append({"id": cohere_id(position), "data": fields})
     return documents
 
 
 def cohere_id(position: int) -> str:
-    """Return the id of a segment's document for Cohere's models."""
+    """Return the id of a passage's document for Cohere's models."""
     return f"passage-{position}"

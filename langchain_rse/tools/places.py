@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from langchain_core.documents import Document
 from langchain_core.messages.content import Citation, create_citation
 
-from langchain_rse.stores.records import DOC_ID, END_INDEX, SEGMENT, START_INDEX
+from langchain_rse.stores.records import DOC_ID, END_INDEX, PASSAGE, START_INDEX
 from langchain_rse.text.titles import short_names, shown_name
 
 NUMBER = "number"
@@ -19,8 +19,8 @@ LINE = "line"
 NAME = "name"
 """The field for the name of its document, if the file name is ambiguous."""
 
-Segment = Document | Mapping[str, Any]
-"""A segment, or its dict from a checkpointer."""
+PassageLike = Document | Mapping[str, Any]
+"""A passage, or its dict from a checkpointer."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,9 @@ class Place:
 
 
 class Passage(NamedTuple):
-    """A segment that a model has read."""
+    """A passage that a model has read."""
 
-    number: int  # from the tool, or its position among the segments, from 1
+    number: int  # from the tool, or its position among the passages, from 1
     header: str  # the header above the text, or ""
     text: str  # from the document
     metadata: Mapping[str, Any]
@@ -97,27 +97,27 @@ class Passage(NamedTuple):
         }
 
 
-def read_passages(segments: Iterable[Segment]) -> list[Passage]:
-    """Make the passages of segments, in their order."""
-    return [_read_passage(segment, position) for position, segment in enumerate(segments, 1)]
+def read_passages(passages: Iterable[PassageLike]) -> list[Passage]:
+    """Read what is shown of passages, in their order."""
+    return [_read_passage(passage, position) for position, passage in enumerate(passages, 1)]
 
 
-def _read_passage(segment: Segment, position: int) -> Passage:
-    fields = segment if isinstance(segment, Mapping) else vars(segment)
+def _read_passage(passage: PassageLike, position: int) -> Passage:
+    fields = passage if isinstance(passage, Mapping) else vars(passage)
     text: str = fields["page_content"]
     metadata: Mapping[str, Any] = fields["metadata"]
     header_length = 0
     if metadata.keys() >= {START_INDEX, END_INDEX}:
         length = metadata[END_INDEX] - metadata[START_INDEX]
         header_length = max(len(text) - length, 0)
-    rse = metadata.get(SEGMENT) or {}
+    rse = metadata.get(PASSAGE) or {}
     number = int(rse.get(NUMBER, position))
     return Passage(number, text[:header_length], text[header_length:], metadata)
 
 
 def name_in(metadata: Mapping[str, Any]) -> str:
     """Return a short name of a passage's document: an absolute path without its folders."""
-    rse = metadata.get(SEGMENT) or {}
+    rse = metadata.get(PASSAGE) or {}
     path = path_in(metadata)
     return str(rse.get(NAME) or short_names([path])[path])
 

@@ -13,7 +13,7 @@ from rapidfuzz.distance import Indel, LCSseq
 from rapidfuzz.fuzz import partial_ratio_alignment
 
 from langchain_rse.ingest.alignment import Form, fold, folded
-from langchain_rse.tools.places import Passage, Place, Segment, read_passages
+from langchain_rse.tools.places import Passage, PassageLike, Place, read_passages
 from langchain_rse.tools.quotations import (
     Quotation,
     count_omissions,
@@ -80,18 +80,18 @@ class Quote(Place):
 
 
 def verify_quotes(
-    answer: str, segments: Iterable[Segment], *, min_similarity: float = 0.85
+    answer: str, passages: Iterable[PassageLike], *, min_similarity: float = 0.85
 ) -> list[Quote]:
-    """Find the quotations of an answer in its segments.
+    """Find the quotations of an answer in its passages.
 
     Quotations are text in quotation marks of any language, and Markdown block quotes, except in
-    code. An ellipsis stands for omitted text of the segment. Quotation marks, punctuation at the
+    code. An ellipsis stands for omitted text of the passage. Quotation marks, punctuation at the
     ends, citations such as ``[1]`` and white space are not compared.
 
     Args:
         answer: The answer, as text or Markdown.
-        segments: The segments from a retriever or from the artifacts of `create_rse_tool`; dicts
-            from a checkpointer work. Segments without a number from the tool count from 1.
+        passages: The passages from a retriever or from the artifacts of `create_rse_tool`; dicts
+            from a checkpointer work. Passages without a number from the tool count from 1.
         min_similarity: Minimum share of equal letters and digits in a similar quotation, from 0 to
             1. Its numbers must be equal in any case.
 
@@ -103,7 +103,7 @@ def verify_quotes(
     """
     if not 0 <= min_similarity <= 1:
         raise ValueError(f"min_similarity must be from 0 to 1; got {min_similarity!r}")
-    sources = [_read_source(passage) for passage in read_passages(segments)]
+    sources = [_read_source(passage) for passage in read_passages(passages)]
     return [_verify(quotation, sources, min_similarity) for quotation in find_quotations(answer)]
 
 

@@ -78,7 +78,7 @@ def create_rse_tool(
     such as ``[1] report.pdf, page 3, characters ...``, and ``> `` in front of each line of its
     text, so that no text can imitate a heading. With ``content="search_results"``, a passage is a
     ``search_result`` block instead, which Claude cites natively. The artifact of the message is the
-    list of segments, numbered in ``metadata["rse"]["number"]``. Wrong arguments produce a message
+    list of passages, numbered in ``metadata["rse"]["number"]``. Wrong arguments produce a message
     of status "error". In LangGraph, the tool does not repeat text from earlier calls, and a number
     identifies one passage of the conversation.
 
@@ -273,7 +273,7 @@ class _Search:
         """
         room = self.limit.max_context_length
         for _ in range(2):
-            segments = yield from call(
+            found = yield from call(
                 self.retriever.invoke,
                 self.retriever.ainvoke,
                 query,
@@ -284,15 +284,15 @@ class _Search:
             )
             passages: list[Document] = []
             found_again: set[int] = set()
-            for segment in segments:
+            for passage in found:
                 parts, numbers = yield from compute(
-                    split_visible, self.retriever.docstore, segment, shown
+                    split_visible, self.retriever.docstore, passage, shown
                 )
                 passages.extend(parts)
                 found_again.update(numbers)
                 if numbers:
                     k += 1
-                    room += self._length_shown(segment.page_content)
+                    room += self._length_shown(passage.page_content)
             if not found_again:
                 break
         return passages, found_again
@@ -323,8 +323,8 @@ class _Search:
         return f"{counted(len(found), 'passage')} found, but too long to show.", []
 
 
-def _value_of(segment: Document) -> float:
-    return float(segment.metadata[RELEVANCE_SCORE])
+def _value_of(passage: Document) -> float:
+    return float(passage.metadata[RELEVANCE_SCORE])
 
 
 def _explain_nothing(query: str, conditions: Mapping[str, Any], note: str, trace: RSETrace) -> str:
@@ -340,7 +340,7 @@ def _explain_nothing(query: str, conditions: Mapping[str, Any], note: str, trace
     nothing = f"Nothing was found for {searched}: {reason}."
     refused = [check.best for check in trace.floor_checks if check.is_refused]
     nearest = refused[0] if refused else None
-    if nearest is None or trace.segments:
+    if nearest is None or trace.passages:
         return f"{nothing} {advice}"
     text = " ".join(nearest.document.page_content[:_EXCERPT].split())
     name = name_in({"doc_id": nearest.doc_id, **nearest.document.metadata})

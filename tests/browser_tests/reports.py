@@ -43,14 +43,14 @@ def shown_in(page: Page) -> list[str]:
     return [re.sub(r" · value.*", "", item) for item in items]
 
 
-def names_of(segments: Iterable[Any]) -> list[str]:
-    """Segments as the page names them."""
+def names_of(passages: Iterable[Any]) -> list[str]:
+    """Passages as the page names them."""
     names = []
-    for segment in segments:
-        rse = segment.metadata["rse"]
+    for passage in passages:
+        rse = passage.metadata["rse"]
         first, last = rse["chunk_start"], rse["chunk_end"] - 1
         which = f"chunk {first}" if first == last else f"chunks {first}–{last}"
-        names.append(f"{segment.metadata['source']}, {which}")
+        names.append(f"{passage.metadata['source']}, {which}")
     return names
 
 

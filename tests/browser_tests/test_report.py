@@ -37,10 +37,10 @@ def test_a_report_shows_the_answer(
     assert {"returned", "filled", "no candidate"} <= set(outcomes)
     assert page.locator(".bar.in").count() == outcomes.count("returned")
     assert page.locator(".bar.fill").count() == outcomes.count("filled")
-    shown = page.locator(".segment .text").all_text_contents()
-    texts = [line for segment in trace.returned for line in segment.text.splitlines()]
+    shown = page.locator(".passage .text").all_text_contents()
+    texts = [line for passage in trace.returned for line in passage.text.splitlines()]
     assert sorted(shown) == sorted(texts)
-    marked = set(page.locator(".segment mark").all_text_contents())
+    marked = set(page.locator(".passage mark").all_text_contents())
     assert {"rent", "late"} <= marked <= {"rent", "late", "fee"}
 
 
@@ -70,7 +70,7 @@ def test_sliders_choose_what_the_retriever_chooses(
         answers.add(tuple(expected))
         labels = page.locator(".bar").evaluate_all("(all) => all.map((bar) => bar.ariaLabel)")
         shown = sum(bool(re.search(r": (returned|filled) in passage", label)) for label in labels)
-        assert shown == sum(len(segment.chunks) for segment in trace.returned)
+        assert shown == sum(len(passage.chunks) for passage in trace.returned)
     assert len(answers) > 4
     page.get_by_role("button", name="Reset").click()
     assert shown_in(page) == names_of(retriever.invoke(QUESTION))

@@ -9,7 +9,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from playwright.sync_api import FloatRect, Locator
 
 from langchain_rse import RSERetriever, RSETrace
-from langchain_rse.explaining.text import name_of_segment
+from langchain_rse.explaining.text import name_of_passage
 from tests.browser_tests.conftest import Open
 from tests.browser_tests.reports import (
     QUESTION,
@@ -23,25 +23,25 @@ from tests.unit_tests.fakes import BagOfWords
 
 
 @pytest.mark.parametrize("order", ["document", "relevance"])
-def test_a_segment_has_one_number(open_page: Open, retriever: RSERetriever, order: str) -> None:
+def test_a_passage_has_one_number(open_page: Open, retriever: RSERetriever, order: str) -> None:
     trace = retriever.explain(QUESTION, irrelevant_chunk_penalty=0.2, order=order)
     assert len(trace.returned) > 3
     page = open_page(trace.to_html())
-    for number, segment in enumerate(trace.returned, start=1):
-        first = segment.start
-        passage = page.locator(f"#segment-{number}")
-        assert passage.locator("strong").text_content() == f"Passage {number}"
+    for number, passage in enumerate(trace.returned, start=1):
+        first = passage.start
+        shown = page.locator(f"#passage-{number}")
+        assert shown.locator("strong").text_content() == f"Passage {number}"
         assert f"chunk {first} " in (passage.locator("small").first.text_content() or "")
-        bars = page.get_by_role("listbox", name=f"Chunks of {name_of_segment(segment)}")
+        bars = page.get_by_role("listbox", name=f"Chunks of {name_of_passage(passage)}")
         bar = bars.get_by_role("option", name=f"Chunk {first}:")
-        assert bar.get_attribute("data-segment") == str(number)
+        assert bar.get_attribute("data-passage") == str(number)
         assert f"in passage {number}," in (bar.get_attribute("aria-label") or "")
     sections = page.locator("#documents h3").all_text_contents()
-    assert sections == list(dict.fromkeys(map(name_of_segment, trace.returned)))
+    assert sections == list(dict.fromkeys(map(name_of_passage, trace.returned)))
     for penalty in (0.3, 0.2, 0.5):
         slide(page, "Penalty", penalty)
-        numbers = page.locator("[data-segment]").evaluate_all(
-            "(all) => all.map((one) => one.dataset.segment)"
+        numbers = page.locator("[data-passage]").evaluate_all(
+            "(all) => all.map((one) => one.dataset.passage)"
         )
         assert sorted(map(int, numbers)) == list(range(1, len(shown_in(page)) + 1))
 
@@ -53,13 +53,13 @@ def test_weak_parts_are_folded(open_page: Open, retriever: RSERetriever) -> None
     page = open_page(trace.to_html())
     numbered = enumerate(trace.returned, start=1)
     strongest = sorted(numbered, key=lambda pair: -pair[1].value)[:3]
-    opened = page.locator(".segment[open] strong").all_text_contents()
+    opened = page.locator(".passage[open] strong").all_text_contents()
     assert sorted(opened) == sorted(f"Passage {number}" for number, _ in strongest)
-    unreturned = len(trace.segments) - len(trace.returned)
+    unreturned = len(trace.passages) - len(trace.returned)
     assert unreturned
-    folded = page.locator(".segment:not([open]) summary", has_text="Not returned, beyond k")
+    folded = page.locator(".passage:not([open]) summary", has_text="Not returned, beyond k")
     assert folded.count() == unreturned
-    returned = set(map(name_of_segment, trace.returned))
+    returned = set(map(name_of_passage, trace.returned))
     assert set(page.locator("#documents h3").all_text_contents()) == returned
     others = [document for document in trace.documents if document.name not in returned]
     line = page.locator("#others > summary").inner_text()
@@ -67,8 +67,8 @@ def test_weak_parts_are_folded(open_page: Open, retriever: RSERetriever) -> None
     assert page.locator("#folded .bar").first.is_hidden()
     page.locator("#others > summary").click()
     assert page.locator("#folded .bar").first.is_visible()
-    page.locator("#chosen a").last.click()  # a link unfolds its segment
-    assert page.locator(f"#segment-{len(trace.returned)} .text").first.is_visible()
+    page.locator("#chosen a").last.click()  # a link unfolds its passage
+    assert page.locator(f"#passage-{len(trace.returned)} .text").first.is_visible()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -83,7 +83,7 @@ def test_the_answer_is_there_without_scripts(
     for number in range(1, len(trace.returned) + 1):
         assert page.get_by_text(f"Passage {number} ·").is_visible()
     passages = page.locator(".unscripted .text").all_text_contents()
-    assert passages == [segment.text for segment in trace.returned]
+    assert passages == [passage.text for passage in trace.returned]
     widths = [box_of(bar)["width"] for bar in page.locator("svg .returned").all()]
     assert len(widths) == len(trace.returned)
     assert min(widths) > 1
@@ -108,7 +108,7 @@ def test_the_scripted_page_does_not_show_the_answer_twice(open_page: Open, trace
 
 def test_a_print_has_colors_and_no_controls(open_page: Open, retriever: RSERetriever) -> None:
     page = open_page(retriever.explain(QUESTION, irrelevant_chunk_penalty=0.2).to_html())
-    folded = page.locator("#documents .segment:not([open])")
+    folded = page.locator("#documents .passage:not([open])")
     assert folded.count()
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print")
@@ -137,7 +137,7 @@ def test_texts_have_their_direction_and_code_its_columns(open_page: Open) -> Non
     trace = retriever.explain("late rent fee الإيجار", irrelevant_chunk_penalty=0.0)
     for scripts in (True, False):
         page = open_page(trace.to_html(), scripts=scripts)
-        part = ".segment .text" if scripts else ".unscripted .text"
+        part = ".passage .text" if scripts else ".unscripted .text"
         arabic, english = (page.locator(part, has_text=words) for words in ("متأخر", "costs a"))
         python = page.locator(f"{part} code")
         assert style_of(arabic, "direction") == "rtl"
@@ -179,8 +179,8 @@ def test_tables_in_prose_keep_their_columns_and_long_lines_a_mark(open_page: Ope
     )
     retriever.add_documents([Document(text, id="a")])
     page = open_page(retriever.explain(QUESTION, irrelevant_chunk_penalty=0.0).to_html(), width=390)
-    [table] = page.locator(".segment .text code").all()
+    [table] = page.locator(".passage .text code").all()
     assert "monospace" in style_of(table, "fontFamily")
-    assert "monospace" not in style_of(page.locator(".segment .text").first, "fontFamily")
+    assert "monospace" not in style_of(page.locator(".passage .text").first, "fontFamily")
     assert table.evaluate("(code) => code.scrollWidth > code.clientWidth")
     assert style_of(table, "backgroundAttachment") == "local, scroll"

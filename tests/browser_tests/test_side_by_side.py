@@ -17,9 +17,9 @@ LIGHT, DARK = "rgb(255, 255, 255)", "rgb(18, 18, 18)"
 
 def comparison() -> SideBySide:
     text = f"{HOSTILE}\nA passage of several lines,\none of them missing: {LONG}"
-    segments = [Piece("a.txt", "a", 100, text)]
+    passages = [Piece("a.txt", "a", 100, text)]
     other = [Piece("a.txt", "a", 100, text[:80]), Piece(LONG, "b", 0, "מימין לשמאל")]
-    return SideBySide("What?", segments, other, "top-k chunks", {"a": 9_000})
+    return SideBySide("What?", passages, other, "top-k chunks", {"a": 9_000})
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -46,12 +46,12 @@ def test_a_narrow_screen_has_a_tab_for_each_side(open_page: Open) -> None:
     first, second = page.locator(".rse-compare").all()
     for one in (first, second):  # each has its own tabs
         assert one.locator(".text:visible").all_inner_texts() == [
-            text for text in one.locator("section.segments .text").all_inner_texts() if text
+            text for text in one.locator("section.passages .text").all_inner_texts() if text
         ]
     first.get_by_label("top-k chunks (2)").click()
-    assert first.locator("section.segments").is_hidden()
+    assert first.locator("section.passages").is_hidden()
     assert first.locator("section.other").is_visible()
-    assert second.locator("section.segments").is_visible()
+    assert second.locator("section.passages").is_visible()
     wide = open_page(comparison().to_html(), width=1280)
     assert wide.get_by_role("radio").count() == 0
     assert wide.locator("section:visible").count() == 2

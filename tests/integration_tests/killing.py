@@ -225,21 +225,21 @@ class Bench:
         """Raise an error unless a query gets slices of one of the texts of each document."""
         query = "harbor garden"
         if self.setup.pair.is_async:
-            segments = await self.retriever.ainvoke(query)
+            passages = await self.retriever.ainvoke(query)
         else:
-            segments = self.retriever.invoke(query)
+            passages = self.retriever.invoke(query)
         left = {doc_id: list(some) for doc_id, some in allowed.items()}
-        for one in segments:
+        for one in passages:
             place, doc_id = slice(one.metadata["start_index"], one.metadata["end_index"]), ""
             doc_id = one.metadata["doc_id"]
             left[doc_id] = [
                 text for text in left[doc_id] if text and text[place] == one.page_content
             ]
             assert left[doc_id], f"no slice of one text of {doc_id!r}: {one.page_content!r}"
-        found = {one.metadata["doc_id"] for one in segments}
+        found = {one.metadata["doc_id"] for one in passages}
         for doc_id, some in allowed.items():
             assert None in some or doc_id in found, f"nothing of {doc_id!r} is found"
-        return len(segments)
+        return len(passages)
 
 
 def _whole_text(

@@ -84,10 +84,10 @@ def adopted(way: Way, store: VectorStore, folder: Path, **index: Any) -> RSERetr
 
 
 def whole_texts(way: Way, retriever: RSERetriever) -> dict[str, str]:
-    """The text of each document, if one segment is all of it."""
-    segments = way.invoke(retriever, "what is a string")
-    assert len({segment.metadata["doc_id"] for segment in segments}) == len(segments)
-    return {segment.metadata["doc_id"]: segment.page_content for segment in segments}
+    """The text of each document, if one passage is all of it."""
+    passages = way.invoke(retriever, "what is a string")
+    assert len({passage.metadata["doc_id"] for passage in passages}) == len(passages)
+    return {passage.metadata["doc_id"]: passage.page_content for passage in passages}
 
 
 @pytest.mark.parametrize("case", params(KNOWN))
@@ -109,11 +109,11 @@ def test_chunks_of_a_plain_index_become_passages(
     assert {name: letters(text) for name, text in found.items()} == {
         name: letters(text) for name, text in TEXTS.items()
     }
-    # A few segments for a question, and each is where it says it is.
-    for segment in way.invoke(retriever, "format specification", k=3, max_context_length=3000):
-        source = topics[segment.metadata["source"]]
-        place = slice(segment.metadata["start_index"], segment.metadata["end_index"])
-        assert letters(source[place]) == letters(segment.page_content)
+    # A few passages for a question, and each is where it says it is.
+    for passage in way.invoke(retriever, "format specification", k=3, max_context_length=3000):
+        source = topics[passage.metadata["source"]]
+        place = slice(passage.metadata["start_index"], passage.metadata["end_index"])
+        assert letters(source[place]) == letters(passage.page_content)
     # From here on it is an index like any other.
     way.add(retriever, [Document("A new text on strings.", metadata={"source": "strings"})])
     way.delete(retriever, ["import"])
@@ -150,8 +150,8 @@ def test_chunks_without_places_are_taken_in_the_order_of_the_store(
     found = whole_texts(way, retriever)
     for name, text in TEXTS.items():
         assert letters(found[name]) == letters(text)
-    (segment,) = way.invoke(retriever, "what is a string", k=1)
-    assert segment.metadata["page_end"] > segment.metadata["page_start"] == 0
+    (passage,) = way.invoke(retriever, "what is a string", k=1)
+    assert passage.metadata["page_end"] > passage.metadata["page_start"] == 0
 
 
 @pytest.mark.parametrize("case", params(KNOWN))
@@ -180,7 +180,7 @@ def test_text_that_other_code_deletes_or_changes_is_not_shown(
     way.call(store.add_documents, store.aadd_documents, [changed], ids=[ids[8]])
     with pytest.warns(UserWarning, match=r"2 chunks of adopted document\(s\) 'a' are excluded"):
         found = way.invoke(retriever, "alpha", fetch_k=6)
-    texts = [segment.page_content for segment in found]
+    texts = [passage.page_content for passage in found]
     assert "alpha 5 filler6 alpha 7 " in texts
     assert not any("filler4" in text or "filler8" in text for text in texts)
 
@@ -189,8 +189,8 @@ def test_text_that_other_code_deletes_or_changes_is_not_shown(
             way, store, tmp_path, doc_id_key="source", chunk_index_key="number", chunk_overlap=0
         )
     found = way.invoke(retriever, "alpha", fetch_k=6)
-    assert any("alpha 7 filler changed\nalpha 9" in segment.page_content for segment in found)
-    assert not any("filler4" in segment.page_content for segment in found)
+    assert any("alpha 7 filler changed\nalpha 9" in passage.page_content for passage in found)
+    assert not any("filler4" in passage.page_content for passage in found)
 
 
 @pytest.mark.parametrize("case", params(KNOWN))
@@ -211,9 +211,9 @@ def test_texts_without_metadata_are_one_document_in_stores_with_an_order(
     retriever = RSERetriever(
         vectorstore=store, docstore=indexer.docstore, config=fakes.EVERYTHING, fetch_k=1
     )
-    (segment,) = way.invoke(retriever, "one")
-    assert segment.metadata["doc_id"] == "manual"
-    assert segment.page_content == "alpha one\nalpha two"
+    (passage,) = way.invoke(retriever, "one")
+    assert passage.metadata["doc_id"] == "manual"
+    assert passage.page_content == "alpha one\nalpha two"
 
 
 def parents_of(store: VectorStore, **child: Any) -> ParentDocumentRetriever:
@@ -260,5 +260,5 @@ def test_children_are_found_in_the_texts_of_their_parents(
     found = whole_texts(way, retriever)
     whole = texts.mget(list(texts.yield_keys()))
     assert sorted(found.values()) == sorted(text.page_content for text in whole if text)
-    (segment,) = way.invoke(retriever, "what is a string", k=1)
-    assert segment.metadata["source"] in TEXTS
+    (passage,) = way.invoke(retriever, "what is a string", k=1)
+    assert passage.metadata["source"] in TEXTS

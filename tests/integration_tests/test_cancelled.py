@@ -161,8 +161,8 @@ class Stores:
             max_context_length=None,
             duplicates="keep",
         )
-        segments = await retriever.ainvoke("harbor", fetch_k=1_000)
-        texts = [one.page_content for one in segments if one.metadata["doc_id"] == doc_id]
+        passages = await retriever.ainvoke("harbor", fetch_k=1_000)
+        texts = [one.page_content for one in passages if one.metadata["doc_id"] == doc_id]
         return "".join(texts)
 
     async def check(self) -> None:

@@ -55,25 +55,25 @@ def claude(server: CitingServer, **kwargs: Any) -> ChatAnthropic:
     return model
 
 
-def segments_of(messages: list[BaseMessage]) -> list[Document]:
+def passages_of(messages: list[BaseMessage]) -> list[Document]:
     found = [message.artifact for message in messages if isinstance(message, ToolMessage)]
-    return [segment for artifact in found for segment in artifact or []]
+    return [passage for artifact in found for passage in artifact or []]
 
 
-def check(answer: BaseMessage, segments: list[Document], texts: dict[str, str]) -> None:
-    """All chunks of all segments are cited, and each citation leads to its characters."""
-    citations = locate_citations(answer, segments)
+def check(answer: BaseMessage, passages: list[Document], texts: dict[str, str]) -> None:
+    """All chunks of all passages are cited, and each citation leads to its characters."""
+    citations = locate_citations(answer, passages)
     for citation in citations:
         assert citation.doc_id is not None
         place = slice(citation.start_index, citation.end_index)
         assert texts[citation.doc_id][place] == citation.found
         assert answer.text[citation.start : citation.end] == citation.text
         assert citation.text.startswith("Claim ")
-    for segment in segments:
-        number = segment.metadata["rse"]["number"]
+    for passage in passages:
+        number = passage.metadata["rse"]["number"]
         cited = [citation.found for citation in citations if citation.number == number]
-        assert "".join(cited) == segment.page_content
-        assert len(cited) == len(segment.metadata["rse"]["chunks"])
+        assert "".join(cited) == passage.page_content
+        assert len(cited) == len(passage.metadata["rse"]["chunks"])
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -88,10 +88,10 @@ def test_an_agent(way: Way, server: CitingServer, version: str, *, streaming: bo
     first, second, third = (each for each in messages if isinstance(each, ToolMessage))
     assert [len(each.artifact) for each in (first, second, third)] == [2, 2, 0]
     assert str(third.content).startswith("Nothing else was found for 'q 1'. Found again, and")
-    segments = segments_of(messages)
-    assert [segment.metadata["rse"]["number"] for segment in segments] == [1, 2, 3, 4]
+    passages = passages_of(messages)
+    assert [passage.metadata["rse"]["number"] for passage in passages] == [1, 2, 3, 4]
     assert len(results_in(server.requests[-1])) == 4
-    check(messages[-1], segments, TEXTS)
+    check(messages[-1], passages, TEXTS)
 
 
 def test_the_answer_goes_back_with_its_citations(server: CitingServer) -> None:
@@ -99,23 +99,23 @@ def test_the_answer_goes_back_with_its_citations(server: CitingServer) -> None:
     agent = create_agent(claude(server), [tool])
     messages = agent.invoke({"messages": [HumanMessage("?")]})["messages"]
     again = agent.invoke({"messages": [*messages, HumanMessage("And?")]})["messages"]
-    check(again[-1], segments_of(again), TEXTS)
+    check(again[-1], passages_of(again), TEXTS)
 
 
 def test_documents_for_cohere(server: CitingServer) -> None:
-    segments = make_retriever(TEXTS).invoke("q 0")
-    assert len(segments) > 1
+    passages = make_retriever(TEXTS).invoke("q 0")
+    assert len(passages) > 1
     with cohere.ClientV2(KEY.get_secret_value(), base_url=server.url) as client:
         message = client.chat(
             model="command-a-03-2025",
             messages=[{"role": "user", "content": "?"}],
-            documents=cohere_documents(segments),
+            documents=cohere_documents(passages),
         ).message
     answer = AIMessage(message.content[0].text, additional_kwargs={"citations": message.citations})
     (request,) = server.requests
-    assert request["documents"] == cohere_documents(segments)
-    citations = locate_citations(answer, segments)
-    assert [citation.found for citation in citations] == [each.page_content for each in segments]
+    assert request["documents"] == cohere_documents(passages)
+    citations = locate_citations(answer, passages)
+    assert [citation.found for citation in citations] == [each.page_content for each in passages]
     for number, citation in enumerate(citations, 1):
         assert citation.number == number
         assert citation.text == answer.text[citation.start : citation.end]

@@ -97,7 +97,7 @@ def ask(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return ask
 
 
-def segments(ask: Run, question: str, *options: object) -> list[dict[str, Any]]:
+def passages(ask: Run, question: str, *options: object) -> list[dict[str, Any]]:
     result = ask("query", question, "--json", *options)
     assert result.exit_code < 2, result.stderr
     printed: list[dict[str, Any]] = json.loads(result.stdout)
@@ -105,7 +105,7 @@ def segments(ask: Run, question: str, *options: object) -> list[dict[str, Any]]:
 
 
 def names(found: list[dict[str, Any]]) -> list[str]:
-    return [Path(segment["metadata"]["source"]).name for segment in found]
+    return [Path(passage["metadata"]["source"]).name for passage in found]
 
 
 def listed(run: Run) -> dict[str, str]:
@@ -444,21 +444,21 @@ def test_a_query_prints_passages_and_where_they_stand(ask: Run) -> None:
 
 
 def test_options_of_a_query(ask: Run) -> None:
-    everything = segments(ask, "do fish swim", "--penalty", 0, "--order", "relevance")
-    assert len(everything) > len(segments(ask, "do fish swim", "--penalty", 0.95))
-    scores = [segment["metadata"]["relevance_score"] for segment in everything]
+    everything = passages(ask, "do fish swim", "--penalty", 0, "--order", "relevance")
+    assert len(everything) > len(passages(ask, "do fish swim", "--penalty", 0.95))
+    scores = [passage["metadata"]["relevance_score"] for passage in everything]
     assert scores == sorted(scores, reverse=True)
-    assert len(segments(ask, "do fish swim", "--preset", "precision", "--k", 1)) == 1
-    (best, *_) = segments(ask, "strangers", "--hybrid", 0.5)
+    assert len(passages(ask, "do fish swim", "--preset", "precision", "--k", 1)) == 1
+    (best, *_) = passages(ask, "strangers", "--hybrid", 0.5)
     assert best["metadata"]["rse"]["chunks"][0]["lexical_rank"] == 0
 
 
 def test_filters(ask: Run, library: Path) -> None:
     for name in (library / "docs" / "cats.md", "cats.md", "cats"):
-        found = segments(ask, "fish", "--filter", f"source={name}", "--penalty", 0)
+        found = passages(ask, "fish", "--filter", f"source={name}", "--penalty", 0)
         assert names(found) == ["cats.md"]
-    assert segments(ask, "fish", "--filter", "source=cats", "--filter", "year=2024") == []
-    assert names(segments(ask, "birds", "--filter", "page=1", "--penalty", 0)) == ["birds.pdf"]
+    assert passages(ask, "fish", "--filter", "source=cats", "--filter", "year=2024") == []
+    assert names(passages(ask, "birds", "--filter", "page=1", "--penalty", 0)) == ["birds.pdf"]
 
 
 @pytest.mark.parametrize(
@@ -511,7 +511,7 @@ def test_half_an_emoji_in_a_question(ask: Run) -> None:
     half = "\ud83d"
     asked = ask("query", f"cats {half}", "--json", "--report", "a.html")
     assert asked.exit_code == 0, asked.stderr
-    assert segments(ask, f"cats {half}") == segments(ask, "cats \ufffd")
+    assert passages(ask, f"cats {half}") == passages(ask, "cats \ufffd")
     compared = ask("compare", f"cats {half}", "--html", "b.html")
     assert compared.exit_code == 0, compared.stderr
 
@@ -583,12 +583,12 @@ def json_lines(lines: list[dict[str, Any]]) -> Path:
     return path
 
 
-def test_evaluate_measures_segments_and_chunks(ask: Run) -> None:
+def test_evaluate_measures_passages_and_chunks(ask: Run) -> None:
     unanswerable = {"question": "why is the sky blue", "evidence": []}
     arguments = ["evaluate", "--questions", json_lines([unanswerable, *QUESTIONS])]
     result = ask(*arguments, "--budget", 1000, "--budget", 9)
     assert result.exit_code == 0, result.stderr
-    for name in ("segments: ", "segments, filling the budget: ", "chunks: "):
+    for name in ("passages: ", "passages, filling the budget: ", "chunks: "):
         assert f"\n{name}" in result.stdout
     printed = json.loads(ask(*arguments, "--penalty", 1, "--json").stdout)
     reports = printed["reports"]
@@ -608,8 +608,8 @@ def test_evaluate_saves_settings_for_queries(ask: Run) -> None:
     assert saved | changes == saved
     assert saved["irrelevant_chunk_penalty"] == changes.get("irrelevant_chunk_penalty", 0.1)
     Path("tuned.json").write_text(json.dumps({"irrelevant_chunk_penalty": 0.95}), "utf-8")
-    few = segments(ask, "fish", "--config", "tuned.json")
-    assert len(few) < len(segments(ask, "fish", "--config", "tuned.json", "--penalty", 0))
+    few = passages(ask, "fish", "--config", "tuned.json")
+    assert len(few) < len(passages(ask, "fish", "--config", "tuned.json", "--penalty", 0))
     assert "--tune" in ask(*arguments, "--save-config", "other.json").stderr
     assert not Path("other.json").exists()
     one = ask("evaluate", "--questions", json_lines(QUESTIONS[:1]), "--tune", 5)

@@ -63,11 +63,11 @@ def filled(reranker: Any) -> RSERetriever:
 
 
 @fakes.both_ways
-def test_segments_by_its_scores(way: Way, server: RerankServer) -> None:
+def test_passages_by_its_scores(way: Way, server: RerankServer) -> None:
     retriever = filled(ours(server))
-    (segment,) = way.invoke(retriever, "red fox", rse_config=RSEConfig(neighbor_weight=0))
-    assert segment.page_content.strip() == "red fox\nfox red"
-    chunks = segment.metadata["rse"]["chunks"]
+    (passage,) = way.invoke(retriever, "red fox", rse_config=RSEConfig(neighbor_weight=0))
+    assert passage.page_content.strip() == "red fox\nfox red"
+    chunks = passage.metadata["rse"]["chunks"]
     assert [chunk["score"] for chunk in chunks] == [1.0, 1.0]
     assert [chunk["rank"] for chunk in sorted(chunks, key=lambda c: c["rank"])] == [0, 1]
     assert server.keys == [f"Bearer {KEY}"]

@@ -24,10 +24,10 @@ def comparison() -> SideBySide:
 
 
 def test_one_passage_has_the_whole_answer(comparison: SideBySide) -> None:
-    (passage,) = comparison.segments
+    (passage,) = comparison.passages
     assert passage.text.startswith("Overview\n--------\n")
     assert passage.text.rstrip().endswith("Case 3, y: 200")
-    outline = outline_of(comparison.segments)
+    outline = outline_of(comparison.passages)
     assert outline.answered == 1
     assert outline.missing == []
     assert steps_of(outline) == ["1.", "2.", "3."]

@@ -26,10 +26,10 @@ def test_two_collections_have_their_own_vectors(postgres_url: str) -> None:
     for indexer in indexers:
         indexer.add_documents([Document("the same text", metadata={"source": "same.txt"})])
     for indexer, retriever in zip(indexers, retrievers, strict=True):
-        assert [segment.page_content for segment in retriever.invoke("text")] == ["the same text"]
+        assert [passage.page_content for passage in retriever.invoke("text")] == ["the same text"]
         assert indexer.check().ok
     indexers[1].delete(["same.txt"])
-    assert [segment.page_content for segment in retrievers[0].invoke("text")] == ["the same text"]
+    assert [passage.page_content for passage in retrievers[0].invoke("text")] == ["the same text"]
     assert indexers[0].check().ok
     indexers[0].delete(["same.txt"])
     engine.dispose()

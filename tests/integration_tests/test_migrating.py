@@ -81,7 +81,7 @@ def stored(store: Chroma) -> Any:
 
 @pytest.mark.parametrize("kept", ["LocalFileStore", "InMemoryStore", "byte_store"])
 @fakes.both_ways
-def test_parents_become_segments_without_embedding(
+def test_parents_become_passages_without_embedding(
     way: Way, kept: str, chroma: Chroma, model: fakes.BagOfWords, tmp_path: Path
 ) -> None:
     files = LocalFileStore(tmp_path / "parents")
@@ -96,21 +96,21 @@ def test_parents_become_segments_without_embedding(
     model.batches.clear()
 
     retriever = adopted(way, chroma, docstore_in(tmp_path), doc_id_key="doc_id", texts=old.docstore)
-    segments = way.invoke(retriever, QUERY, max_context_length=3_000)
+    passages = way.invoke(retriever, QUERY, max_context_length=3_000)
     assert model.batches == []
     assert stored(chroma) == before
-    assert segments
-    for segment in segments:
-        place = slice(segment.metadata["start_index"], segment.metadata["end_index"])
-        assert TEXTS[segment.metadata["source"]][place] == segment.page_content
+    assert passages
+    for passage in passages:
+        place = slice(passage.metadata["start_index"], passage.metadata["end_index"])
+        assert TEXTS[passage.metadata["source"]][place] == passage.page_content
     # Less than the parents, and of the document that they are of.
-    assert segments[0].metadata["source"] == whole[0].metadata["source"] == "formatstrings"
-    assert sum(map(len, (s.page_content for s in segments))) <= 3_000 < len(whole[0].page_content)
+    assert passages[0].metadata["source"] == whole[0].metadata["source"] == "formatstrings"
+    assert sum(map(len, (s.page_content for s in passages))) <= 3_000 < len(whole[0].page_content)
 
     # Another program opens the two stores, without langchain-classic.
     again = RSERetriever(vectorstore=chroma, docstore=docstore_in(tmp_path))
-    assert way.invoke(again, QUERY, max_context_length=3_000) == segments
-    name = segments[0].metadata["doc_id"]
+    assert way.invoke(again, QUERY, max_context_length=3_000) == passages
+    name = passages[0].metadata["doc_id"]
     way.add(again, [Document("A new format.", metadata={"source": "formatstrings"})], ids=[name])
     found = way.invoke(again, "a new format", max_context_length=None, fetch_k=500)
     assert [s.page_content for s in found if s.metadata["doc_id"] == name] == ["A new format."]
@@ -157,7 +157,7 @@ def sentences(text: str, overlap: int) -> list[str]:
 
 
 @pytest.mark.parametrize("overlap", [0, 1], ids=["sentences", "leaves that overlap"])
-def test_nodes_of_llama_index_become_segments(
+def test_nodes_of_llama_index_become_passages(
     way: Way, overlap: int, model: fakes.BagOfWords, tmp_path: Path
 ) -> None:
     client = chromadb.PersistentClient(str(tmp_path / "kb"))
@@ -181,14 +181,14 @@ def test_nodes_of_llama_index_become_segments(
         ExistingIndex(doc_id_key="ref_doc_id", in_store_order=True, **joining),
         metadata_rules=dict.fromkeys(("window", "original_text", "_node_content"), "drop"),
     )
-    segments = way.invoke(retriever, "which pump needs oil every 7 weeks")
+    passages = way.invoke(retriever, "which pump needs oil every 7 weeks")
     assert model.batches == []
-    assert segments
-    for segment in segments:
-        place = slice(segment.metadata["start_index"], segment.metadata["end_index"])
-        assert texts[segment.metadata["doc_id"]][place] == segment.page_content
-        assert segment.metadata["file_name"].startswith("pumps")
-        assert not {"window", "window_start", "_node_content_start"} & segment.metadata.keys()
+    assert passages
+    for passage in passages:
+        place = slice(passage.metadata["start_index"], passage.metadata["end_index"])
+        assert texts[passage.metadata["doc_id"]][place] == passage.page_content
+        assert passage.metadata["file_name"].startswith("pumps")
+        assert not {"window", "window_start", "_node_content_start"} & passage.metadata.keys()
 
 
 # dsRAG: the example of the page is run as it stands.
@@ -231,10 +231,10 @@ def example(
 
 def check_birds(way: Way, retriever: RSERetriever) -> None:
     retriever.config = fakes.EVERYTHING
-    segments = way.invoke(retriever, "what do owls hunt")
-    segments_by_document = {segment.metadata["doc_id"]: segment for segment in segments}
-    assert segments_by_document.keys() == {"birds.pdf", "fish"}
-    birds = segments_by_document["birds.pdf"]
+    passages = way.invoke(retriever, "what do owls hunt")
+    passages_by_document = {passage.metadata["doc_id"]: passage for passage in passages}
+    assert passages_by_document.keys() == {"birds.pdf", "fish"}
+    birds = passages_by_document["birds.pdf"]
     assert birds.page_content == "Herons fish.\nThey stand still.\nOwls hunt."
     assert birds.metadata["document_title"] == "Birds"
     assert (birds.metadata["page_start"], birds.metadata["page_end"]) == (1, 2)

@@ -104,6 +104,6 @@ def _write(indexer: RSEIndexer, name: str, new: Document | None) -> None:
 
 def _found(indexer: RSEIndexer, name: str) -> str | None:
     """The text of a document that a query finds."""
-    segments = retriever(indexer).invoke("harbor", max_context_length=None, fetch_k=1_000)
-    texts = [one.page_content for one in segments if one.metadata["doc_id"] == name]
+    passages = retriever(indexer).invoke("harbor", max_context_length=None, fetch_k=1_000)
+    texts = [one.page_content for one in passages if one.metadata["doc_id"] == name]
     return "".join(texts) or None

@@ -74,10 +74,10 @@ class Tenant:
         settings: dict[str, Any] = {"filter": {"color": color}} if color else {}
         if color and isinstance(self.retriever.vectorstore, InMemoryVectorStore):
             settings["filter"] = lambda chunk: chunk.metadata["color"] == color
-        segments = self.retriever.invoke("harbor", **settings)
-        found = {one.metadata["doc_id"]: one.page_content for one in segments}
+        passages = self.retriever.invoke("harbor", **settings)
+        found = {one.metadata["doc_id"]: one.page_content for one in passages}
         expected = self.expected.items()
-        assert len(segments) == len(found)
+        assert len(passages) == len(found)
         assert found == {
             doc_id: stored.text for doc_id, stored in expected if color in (None, stored.color)
         }

@@ -64,21 +64,21 @@ def make_retriever(folder: Path, store: str = "memory", **settings: Any) -> RSER
 def ask(
     way: Way, retriever: RSERetriever, parts: Sequence[Document], question: str, **kwargs: Any
 ) -> Document:
-    """The best segment, which is a slice of the parts' text."""
+    """The best passage, which is a slice of the parts' text."""
     way.add(retriever, parts)
-    (segment,) = way.invoke(retriever, question, k=1, **kwargs)
-    assert isinstance(segment, Document)
+    (passage,) = way.invoke(retriever, question, k=1, **kwargs)
+    assert isinstance(passage, Document)
     text = "\n\n".join(part.page_content for part in parts)
-    start, end = segment.metadata["start_index"], segment.metadata["end_index"]
-    assert segment.page_content == text[start:end]
-    return segment
+    start, end = passage.metadata["start_index"], passage.metadata["end_index"]
+    assert passage.page_content == text[start:end]
+    return passage
 
 
-def pages_of(segment: Document, pages: Sequence[Document]) -> tuple[int, int]:
-    """The pages on which a segment begins and ends, by its text."""
+def pages_of(passage: Document, pages: Sequence[Document]) -> tuple[int, int]:
+    """The pages on which a passage begins and ends, by its text."""
     ends = list(itertools.accumulate(len(page.page_content) + 2 for page in pages))
-    last = segment.metadata["start_index"] + len(segment.page_content.rstrip()) - 1
-    return bisect.bisect(ends, segment.metadata["start_index"]), bisect.bisect(ends, last)
+    last = passage.metadata["start_index"] + len(passage.page_content.rstrip()) - 1
+    return bisect.bisect(ends, passage.metadata["start_index"]), bisect.bisect(ends, last)
 
 
 # A PDF, a Document a page
@@ -124,12 +124,12 @@ def test_a_table_across_a_page_border(
     assert border == [False, False, True, True, False]
 
     retriever = make_retriever(tmp_path, store)
-    segment = ask(way, retriever, pages, QUESTION)
-    rows = re.findall(r"(Pier \d+)\s+(\d+ ships)", segment.page_content)
+    passage = ask(way, retriever, pages, QUESTION)
+    rows = re.findall(r"(Pier \d+)\s+(\d+ ships)", passage.page_content)
     assert dict(rows) == PIERS
-    metadata = segment.metadata
+    metadata = passage.metadata
     first, last = metadata["page_start"], metadata["page_end"]
-    assert (first, last) == pages_of(segment, pages)
+    assert (first, last) == pages_of(passage, pages)
     assert first <= 2
     assert last >= 3
     assert (metadata["source"], metadata["total_pages"]) == (str(report), 5)
@@ -159,17 +159,17 @@ def filter_by(store: str, name: str, value: int) -> dict[str, Any]:
 def test_pages_loaded_lazily_and_in_any_order(way: Way, tmp_path: Path, report: Path) -> None:
     retriever = make_retriever(tmp_path)
     way.add(retriever, PyPDFLoader(report).lazy_load())
-    (segment,) = way.invoke(retriever, QUESTION, k=1)
+    (passage,) = way.invoke(retriever, QUESTION, k=1)
     pages = PyPDFLoader(report).load()
-    found = segment.metadata["page_start"], segment.metadata["page_end"]
-    assert found == pages_of(segment, pages)
+    found = passage.metadata["page_start"], passage.metadata["page_end"]
+    assert found == pages_of(passage, pages)
     with pytest.warns(UserWarning, match=r"report\.pdf': page 3 comes after 1"):
         ask(way, retriever, [*pages[:2], *pages[3:]], QUESTION)
     with pytest.raises(ValueError, match=r"report\.pdf'.*page 3 comes after 4.*ids="):
         ask(way, retriever, [*pages[:2], pages[4], pages[3]], QUESTION)
     with pytest.warns(UserWarning, match=r"stored only once.*report\.pdf'"):
         assert way.add(retriever, [*pages, *pages]) == [str(report)]
-    assert way.invoke(retriever, QUESTION, k=1) == [segment]
+    assert way.invoke(retriever, QUESTION, k=1) == [passage]
 
 
 @fakes.both_ways
@@ -233,12 +233,12 @@ def test_a_table_in_a_file(
     metadata: dict[str, Any],
 ) -> None:
     parts = list(load(tmp_path))
-    segment = ask(way, make_retriever(tmp_path), parts, QUESTION)
-    rows = re.findall(r"(Pier \d+)[\s|]+(\d+ ships)", segment.page_content)
+    passage = ask(way, make_retriever(tmp_path), parts, QUESTION)
+    rows = re.findall(r"(Pier \d+)[\s|]+(\d+ ships)", passage.page_content)
     assert dict(rows) == PIERS
-    assert segment.metadata["source"].startswith(str(tmp_path / "report."))
-    assert segment.metadata.items() >= metadata.items()
-    assert not [name for name in segment.metadata if "page" in name]
+    assert passage.metadata["source"].startswith(str(tmp_path / "report."))
+    assert passage.metadata.items() >= metadata.items()
+    assert not [name for name in passage.metadata if "page" in name]
 
 
 # Rows, and what is said when
@@ -268,9 +268,9 @@ ODD = "The \ud835 cook\0 baked bread.\r\n\udc9e Butter"
 def test_lone_surrogates_and_nul(way: Way, tmp_path: Path) -> None:
     """Such as a reader of PDFs makes of a broken font."""
     part = Document(ODD, metadata={"source": "s", "title": ODD})
-    segment = ask(way, make_retriever(tmp_path, "chroma"), [part], "cook")
-    assert segment.page_content == ODD
-    assert segment.metadata["title"] == ODD
+    passage = ask(way, make_retriever(tmp_path, "chroma"), [part], "cook")
+    assert passage.page_content == ODD
+    assert passage.metadata["title"] == ODD
 
 
 def test_lone_surrogates_and_nul_in_postgresql(postgres_url: str) -> None:
@@ -282,9 +282,9 @@ def test_lone_surrogates_and_nul_in_postgresql(postgres_url: str) -> None:
     try:
         retriever = RSERetriever(vectorstore=store, docstore=SQLDocStore(postgres_url))
         part = Document(ODD, metadata={"source": "s", "title": ODD})
-        segment = ask(Way(None), retriever, [part], "cook")
-        assert segment.page_content == ODD
-        assert segment.metadata["title"] == ODD
+        passage = ask(Way(None), retriever, [part], "cook")
+        assert passage.page_content == ODD
+        assert passage.metadata["title"] == ODD
         retriever.delete(["s"])
     finally:
         store.delete_collection()

@@ -123,7 +123,7 @@ async def _work_async(bench: Bench, work: Work) -> Counter[str]:
 
 
 async def _ask(bench: Bench, work: Work, counts: Counter[str]) -> None:
-    """Segments of one text of each document, or nothing of it."""
+    """Passages of one text of each document, or nothing of it."""
     await bench.ask({doc_id: [*some, None] for doc_id, some in work.texts.items()})
     counts["queries"] += 1
 

@@ -1,4 +1,4 @@
-"""The same documents and vectors on every store: the same segments.
+"""The same documents and vectors on every store: the same passages.
 
 With SOAK=n in the environment, everything is tried with every metric, and not only scores.
 """
@@ -118,7 +118,7 @@ class Index:
     def ask(
         self, query: str, base_retriever: BaseRetriever | None = None, **settings: Any
     ) -> list[Document]:
-        """The segments; ``settings`` are fields of the retriever or of its config."""
+        """The passages; ``settings`` are fields of the retriever or of its config."""
         retriever = RSERetriever(
             vectorstore=None if base_retriever else self.vectorstore,
             base_retriever=base_retriever,
@@ -155,8 +155,8 @@ def all_of(*subjects: str, paragraphs: int = PARAGRAPHS) -> list[tuple[str, int]
 
 
 def same(found: Sequence[Document], expected: Sequence[Document]) -> None:
-    assert [segment.page_content for segment in found] == [
-        segment.page_content for segment in expected
+    assert [passage.page_content for passage in found] == [
+        passage.page_content for passage in expected
     ]
     for one, other in zip(found, expected, strict=True):
         assert one.id == other.id
@@ -284,7 +284,7 @@ def check_vectors(index: Index, model: Model) -> None:
 
 
 @with_every_metric
-def test_segments_are_the_same(case: Case, index: Index, reference: Index) -> None:
+def test_passages_are_the_same(case: Case, index: Index, reference: Index) -> None:
     few: dict[str, Any] = {"fetch_k": 20, "k": 2, "order": "relevance"}
     for query in QUERIES:
         ranked = index.ask(query, calibration="rank")
@@ -295,13 +295,13 @@ def test_segments_are_the_same(case: Case, index: Index, reference: Index) -> No
             same(index.ask(query, **few), reference.ask(query, **few))
 
 
-def test_segments_without_scores(index: Index, reference: Index) -> None:
+def test_passages_without_scores(index: Index, reference: Index) -> None:
     """Of a retriever over the store, which gives none."""
     retriever = index.vectorstore.as_retriever(search_kwargs={"k": 200})
     for query in QUERIES:
         found = index.ask(query, base_retriever=retriever)
         same(found, reference.ask(query, calibration="rank"))
-        chunks = [chunk for segment in found for chunk in segment.metadata["rse"]["chunks"]]
+        chunks = [chunk for passage in found for chunk in passage.metadata["rse"]["chunks"]]
         assert {chunk["score"] for chunk in chunks if "rank" in chunk} == {None}
 
 
@@ -347,8 +347,8 @@ def test_filters_look_into_lists(case: Case, store: VectorStore, way: Way) -> No
         chunks = [chunk for chunk, _ in index.scored("salt", **filtered)]
         assert {chunk.metadata["doc_id"] for chunk in chunks} == members
         for query in QUERIES:
-            segments = index.ask(query, search_kwargs=filtered, irrelevant_chunk_penalty=0)
-            assert {segment.metadata["doc_id"] for segment in segments} == members
+            passages = index.ask(query, search_kwargs=filtered, irrelevant_chunk_penalty=0)
+            assert {passage.metadata["doc_id"] for passage in passages} == members
 
 
 def candidates_of(index: Index, query: str, **fields: Any) -> dict[tuple[str, int], float | None]:

@@ -42,11 +42,11 @@ retriever = RSERetriever(
 lines = [f"dog {number}" for number in range(int(count) - 2)]
 text = "\\n".join([*lines, "quick red fox", "red and fox"]) + "\\n"
 retriever.add_documents([Document(text)], ids=["a"])
-for segments in (
+for passages in (
     retriever.invoke("quick red fox"),
     asyncio.run(retriever.ainvoke("quick red fox")),
 ):
-    print(json.dumps([[s.page_content, s.metadata["rse"]["chunks"]] for s in segments]))
+    print(json.dumps([[s.page_content, s.metadata["rse"]["chunks"]] for s in passages]))
 print(repr(retriever), file=sys.stderr)
 """
 

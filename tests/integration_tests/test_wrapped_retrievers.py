@@ -71,12 +71,12 @@ def wrapped(source: RSERetriever, base: Any, **kwargs: Any) -> RSERetriever:
 
 
 def check(way: Way, retriever: RSERetriever, query: str = "what hunts at night") -> list[Document]:
-    segments: list[Document] = way.invoke(retriever, query)
-    for segment in segments:
-        place = slice(segment.metadata["start_index"], segment.metadata["end_index"])
-        assert segment.page_content == TEXTS[segment.metadata["source"]][place]
-    assert "it hunts at night" in segments[0].page_content
-    return segments
+    passages: list[Document] = way.invoke(retriever, query)
+    for passage in passages:
+        place = slice(passage.metadata["start_index"], passage.metadata["end_index"])
+        assert passage.page_content == TEXTS[passage.metadata["source"]][place]
+    assert "it hunts at night" in passages[0].page_content
+    return passages
 
 
 @fakes.both_ways
@@ -109,16 +109,16 @@ def test_equal_texts_from_different_places_stay_apart(way: Way, source: RSERetri
 
     def places(**kwargs: Any) -> set[tuple[str, int]]:
         base = EnsembleRetriever(retrievers=members, weights=[0.5, 0.5], **kwargs)
-        segments = way.invoke(
+        passages = way.invoke(
             wrapped(source, base),
             "same words",
             irrelevant_chunk_penalty=0.01,
             rse_config=RSEConfig(neighbor_weight=0),
         )
         return {
-            (segment.metadata["source"], chunk["index"])
-            for segment in segments
-            for chunk in segment.metadata["rse"]["chunks"]
+            (passage.metadata["source"], chunk["index"])
+            for passage in passages
+            for chunk in passage.metadata["rse"]["chunks"]
             if "rank" in chunk
         }
 

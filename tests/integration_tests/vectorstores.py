@@ -100,7 +100,7 @@ def distance(similarity: float) -> float:
 def announced(arguments: dict[str, Any]) -> dict[str, Any]:
     """Arguments of a query, with ``candidates_only`` if a filter is not a dict.
 
-    Without it, a warning would say that segments contain the candidates only.
+    Without it, a warning would say that passages contain the candidates only.
     """
     search_kwargs = arguments.get("search_kwargs", {})
     if not filters_of(search_kwargs, None).others:

@@ -53,7 +53,7 @@ PLAIN = RSEConfig(
     document_weight=0.0,
     rerank_weight=1.0,
     neighbor_weight=0.0,
-    segment_cost=0.0,
+    passage_cost=0.0,
     top_k_for_document_selection=None,
 )
 # Keeps every chunk that the index gives, if the budget is large enough: all candidates are
@@ -67,12 +67,12 @@ EVERYTHING = RSEConfig(
 
 
 def about(expected: Any) -> Any:
-    """Equal to a number, or numbers, of the metadata of segments, which have four digits."""
+    """Equal to a number, or numbers, of the metadata of passages, which have four digits."""
     return pytest.approx(expected, abs=1e-4)
 
 
 def with_minimum(config: RSEConfig, value: float = 0.0) -> RSEConfig:
-    """The config with another least value of segments, if its solver has one."""
+    """The config with another least value of passages, if its solver has one."""
     if config.solver == "exact":
         return config
     return config.replace(solver=config.solver.model_copy(update={"minimum_value": value}))
@@ -465,12 +465,12 @@ def _config_fields(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: fields.pop(name) for name in names}
 
 
-def chunks_in(segments: Sequence[Document]) -> dict[tuple[str, int], dict[str, Any]]:
-    """What segments say of their chunks, by document and number."""
+def chunks_in(passages: Sequence[Document]) -> dict[tuple[str, int], dict[str, Any]]:
+    """What passages say of their chunks, by document and number."""
     return {
-        (segment.metadata["doc_id"], chunk["index"]): chunk
-        for segment in segments
-        for chunk in segment.metadata["rse"]["chunks"]
+        (passage.metadata["doc_id"], chunk["index"]): chunk
+        for passage in passages
+        for chunk in passage.metadata["rse"]["chunks"]
     }
 
 
@@ -484,9 +484,9 @@ def wrap(source: RSERetriever, found: Any, **fields: Any) -> RSERetriever:
     )
 
 
-def ranges(segments: Sequence[Document]) -> list[tuple[str, int, int]]:
-    """The document of each segment, and its chunks."""
+def ranges(passages: Sequence[Document]) -> list[tuple[str, int, int]]:
+    """The document of each passage, and its chunks."""
     return [
         (s.metadata["doc_id"], s.metadata["rse"]["chunk_start"], s.metadata["rse"]["chunk_end"])
-        for s in segments
+        for s in passages
     ]

@@ -65,34 +65,34 @@ def test_a_filter_of_the_search_holds_for_whole_documents(way: Way) -> None:
 
 
 @fakes.both_ways
-def test_around_a_segment(way: Way) -> None:
+def test_around_a_passage(way: Way) -> None:
     retriever = make_retriever({"a": lines(0, 90, 90, 0, 90)})
-    segment = retriever.invoke("q 0", k=1)[0]
-    start, end = segment.metadata["start_index"], segment.metadata["end_index"]
+    passage = retriever.invoke("q 0", k=1)[0]
+    start, end = passage.metadata["start_index"], passage.metadata["end_index"]
     text = retriever.text("a")
 
-    def around(segment: Document, length: int) -> Document:
+    def around(passage: Document, length: int) -> Document:
         found: Document = way.call(
-            lambda: retriever.around(segment, length), lambda: retriever.aaround(segment, length)
+            lambda: retriever.around(passage, length), lambda: retriever.aaround(passage, length)
         )
         return found
 
-    assert around(segment, 0).page_content == segment.page_content
+    assert around(passage, 0).page_content == passage.page_content
     for length in (1, 4, 10_000):
-        longer = around(segment, length)
+        longer = around(passage, length)
         first, last = max(start - length, 0), min(end + length, len(text))
         assert longer.page_content == text[first:last]
         assert (longer.metadata["start_index"], longer.metadata["end_index"]) == (first, last)
     with pytest.raises(ValueError, match="length must be at least 0; got -1"):
-        around(segment, -1)
-    with pytest.raises(ValueError, match="segment must be a Document returned by this retriever"):
+        around(passage, -1)
+    with pytest.raises(ValueError, match="passage must be a Document returned by this retriever"):
         around(Document("text"), 3)
     hidden = retriever.model_copy(update={"search_kwargs": {"filter": {"group": "none"}}})
     with pytest.raises(MissingRecordError, match="or the filter excludes it"):
-        hidden.around(segment, 3)
+        hidden.around(passage, 3)
     retriever.add_documents([Document(lines(5), id="a")])
     with pytest.raises(MissingRecordError, match="the document was replaced"):
-        around(segment, 3)
+        around(passage, 3)
 
 
 NOT_UNDERSTOOD: dict[str, dict[str, Any]] = {

@@ -30,8 +30,8 @@ way = fakes.way
 TEXTS = {"a": lines(0, 30, 90, name="a"), "b": lines(45, 90, name="b")}
 
 
-def text_of(segments: list[Document]) -> str:
-    return "".join(segment.page_content for segment in segments)
+def text_of(passages: list[Document]) -> str:
+    return "".join(passage.page_content for passage in passages)
 
 
 def answering(retriever: Runnable[Any, Any]) -> Runnable[Any, str]:
@@ -98,15 +98,15 @@ def test_a_batch_asks_no_more_at_a_time_than_it_may(way: Way, at_once: int) -> N
 def test_fields_are_chosen_when_a_chain_runs(way: Way) -> None:
     retriever = make_retriever(TEXTS)
     named = retriever.configurable_fields(
-        k=ConfigurableField(id="segments"), max_context_length=ConfigurableField(id="budget")
+        k=ConfigurableField(id="passages"), max_context_length=ConfigurableField(id="budget")
     )
     chain: Runnable[Any, str] = RunnablePassthrough[Any]() | named | text_of
-    one = way.invoke(chain, QUERY, {"configurable": {"segments": 1}})
+    one = way.invoke(chain, QUERY, {"configurable": {"passages": 1}})
     assert one == text_of(retriever.invoke(QUERY, k=1))
     small = way.invoke(chain, QUERY, {"configurable": {"budget": 6}})
     assert small == text_of(retriever.invoke(QUERY, max_context_length=6)) == "a0 0\n"
     with pytest.raises(ValueError, match="RSERetriever\nk"):
-        way.invoke(chain, QUERY, {"configurable": {"segments": 0}})
+        way.invoke(chain, QUERY, {"configurable": {"passages": 0}})
     others = retriever.configurable_alternatives(
         ConfigurableField(id="which"), default_key="all", few=make_retriever(TEXTS, k=1)
     )

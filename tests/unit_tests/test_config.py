@@ -113,7 +113,7 @@ def test_a_config_is_a_value() -> None:
 
 def test_presets_by_name() -> None:
     assert RSEConfig() == PRESETS["balanced"] == RSEConfig.of("balanced")
-    assert RSEConfig.of(config := RSEConfig(segment_cost=2)) is config
+    assert RSEConfig.of(config := RSEConfig(passage_cost=2)) is config
     presets: Any = PRESETS
     with pytest.raises(TypeError):
         presets["balanced"] = RSEConfig()
@@ -177,9 +177,9 @@ def test_a_config_comes_back_from_a_file(tmp_path: Path, preset: str) -> None:
 
 def test_the_weight_of_the_full_text_index_is_not_lost_in_silence(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
-    RSEConfig(segment_cost=0.3).to_file(path, hybrid=0.2)
+    RSEConfig(passage_cost=0.3).to_file(path, hybrid=0.2)
     with pytest.warns(UserWarning, match=r"hybrid=0\.2") as caught:
-        assert RSEConfig.from_file(path) == RSEConfig(segment_cost=0.3)
+        assert RSEConfig.from_file(path) == RSEConfig(passage_cost=0.3)
     assert caught[0].filename == __file__
 
 
@@ -212,7 +212,7 @@ def test_a_function_cannot_be_kept_in_a_file(tmp_path: Path) -> None:
     [
         ("fetchk", "fetch_k"),
         ("penalty", "irrelevant_chunk_penalty"),
-        ("segment_cost", r"RSEConfig\(segment_cost=...\)"),
+        ("passage_cost", r"RSEConfig\(passage_cost=...\)"),
         ("search_type", "base_retriever"),
         ("top_k", "fetch_k"),
         ("base_compressor", "reranker"),
@@ -315,7 +315,7 @@ def test_a_field_can_be_set() -> None:
 def test_a_call_changes_what_it_gives() -> None:
     texts = {"a": lines(0, 90, 90, 5), "b": lines(20)}
     arguments: dict[str, Any] = {
-        "rse_config": fakes.PLAIN.replace(irrelevant_chunk_penalty=0.1, segment_cost=3.0),
+        "rse_config": fakes.PLAIN.replace(irrelevant_chunk_penalty=0.1, passage_cost=3.0),
         "k": 1,
     }
     retriever = make_retriever(texts)

@@ -54,7 +54,7 @@ def test_a_copy_of_a_retriever_answers_and_writes(
     expected = way.invoke(retriever, QUERY)
     assert way.invoke(other, QUERY) == expected
     way.add(other, [Document(lines(0))], ids=["c"])
-    assert "c" in {segment.metadata["doc_id"] for segment in way.invoke(other, QUERY, k=9)}
+    assert "c" in {passage.metadata["doc_id"] for passage in way.invoke(other, QUERY, k=9)}
     # What is in memory is the copy's own.
     assert other.vectorstore is not retriever.vectorstore
 

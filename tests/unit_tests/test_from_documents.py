@@ -29,9 +29,9 @@ def make_of_texts(way: fakes.Way, *args: Any, **kwargs: Any) -> RSERetriever:
 def test_documents_are_found_at_once(way: fakes.Way) -> None:
     documents = [Document(text, metadata={"source": f"{n}.txt"}) for n, text in enumerate(TEXTS)]
     retriever = make(way, documents, fakes.BagOfWords(), k=1)
-    [segment] = way.invoke(retriever, "steel prices")
-    assert segment.page_content == TEXTS[0]
-    assert segment.metadata["source"] == "0.txt"
+    [passage] = way.invoke(retriever, "steel prices")
+    assert passage.page_content == TEXTS[0]
+    assert passage.metadata["source"] == "0.txt"
     assert isinstance(retriever.vectorstore, InMemoryVectorStore)
     assert isinstance(retriever.docstore, SQLDocStore)
 
@@ -41,8 +41,8 @@ def test_each_text_is_a_document(way: fakes.Way) -> None:
     metadatas = [{"source": "a.txt", "year": 2023}, {"source": "b.txt"}]
     retriever = make_of_texts(way, TEXTS, fakes.BagOfWords(), metadatas)
     assert [each.doc_id for each in retriever.documents()] == ["a.txt", "b.txt"]
-    [segment] = way.invoke(retriever, "steel prices", filter={"year": 2023})
-    assert segment.page_content == TEXTS[0]
+    [passage] = way.invoke(retriever, "steel prices", filter={"year": 2023})
+    assert passage.page_content == TEXTS[0]
 
 
 def test_texts_need_no_metadata_and_take_ids(way: fakes.Way) -> None:

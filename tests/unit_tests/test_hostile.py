@@ -177,9 +177,9 @@ def test_only_words_at_the_beginning_of_a_long_query_count(way: Way) -> None:
             :1_000_000
         ]
         with pytest.warns(UserWarning, match=r"1,000,000 characters, but keyword"):
-            segments = way.invoke(retriever, query)
-        assert segments == expected
-        answers.append([segment.metadata["rse"] for segment in segments])
+            passages = way.invoke(retriever, query)
+        assert passages == expected
+        answers.append([passage.metadata["rse"] for passage in passages])
     first, second = answers
     assert first != second  # these words count
 

@@ -79,7 +79,7 @@ def document(doc_id: str, *lines: str, **metadata: Any) -> Document:
 
 
 def texts(retriever: RSERetriever, query: str = "text", **arguments: Any) -> list[str]:
-    return [segment.page_content for segment in retriever.invoke(query, **arguments)]
+    return [passage.page_content for passage in retriever.invoke(query, **arguments)]
 
 
 def chunks(target: RSERetriever | RSEIndexer) -> list[Document]:
@@ -120,8 +120,8 @@ def test_the_same_document_is_two(
         assert way.add(retriever, [same]) == ["d"]
     assert len(vectorstore.store) == 4
     for retriever, name in ((a, A), (b, B)):
-        (segment,) = way.invoke(retriever, "text")
-        assert segment.page_content == same.page_content
+        (passage,) = way.invoke(retriever, "text")
+        assert passage.page_content == same.page_content
         assert chunks(retriever) == stored(vectorstore, name)
     assert way.delete(a, ["d"]) == ["d"]
     assert (texts(a), chunks(a), stored(vectorstore, A)) == ([], [], [])
@@ -139,8 +139,8 @@ def test_metadata_cannot_claim_another_namespace(
     assert texts(b) == []
     plain = opened(InMemoryVectorStore(fakes.BagOfWords()), InMemoryStore())
     plain.add_documents([document("d", "forged text", **forged)], ids=["d"])
-    (segment,) = plain.invoke("text")
-    assert "rse_namespace" not in segment.metadata
+    (passage,) = plain.invoke("text")
+    assert "rse_namespace" not in passage.metadata
     assert all("rse_namespace" not in chunk.metadata for chunk in plain.indexer.chunks())
 
 
@@ -174,7 +174,7 @@ def test_better_chunks_of_another_namespace_crowd_nothing_out(
         [document("d", "a zulu among many other words of a line"), document("e", "other")]
     )
     found = b.invoke("zulu", k=1)
-    assert [segment.page_content for segment in found] == [
+    assert [passage.page_content for passage in found] == [
         "a zulu among many other words of a line\n"
     ]
     assert len(a.invoke("zulu")) > 0

@@ -100,7 +100,7 @@ assert (root.level, list(root.handlers)) == before, (root.level, root.handlers)
 
 ERRORS: dict[str, Any] = {
     "AdoptionError": ValueError,
-    "CalibrationError": ValueError,
+    "ScoreFloorError": ValueError,
     "CandidateError": ValueError,
     "CorruptRecordError": ValueError,
     "EmbeddingError": ValueError,

@@ -92,20 +92,20 @@ class RelevanceOnly(Scoreless):
 
 
 @fakes.both_ways
-def test_segments_by_hand(way: Way) -> None:
+def test_passages_by_hand(way: Way) -> None:
     # Cosines < 0, 1, 0.5, 0.94, < 0; less a penalty of 0.45: < 0, 0.55, 0.05, 0.49, < 0.
     text = lines(100, 0, 60, 20, 100)
     retriever = make_retriever({"a": text})
-    (segment,) = way.invoke(retriever, QUERY, irrelevant_chunk_penalty=0.45)
-    assert segment.page_content == "c1 0\nc2 60\nc3 20\n"
-    assert segment.metadata["start_index"] == text.index("c1")
-    assert segment.metadata["end_index"] == text.index("c4")
+    (passage,) = way.invoke(retriever, QUERY, irrelevant_chunk_penalty=0.45)
+    assert passage.page_content == "c1 0\nc2 60\nc3 20\n"
+    assert passage.metadata["start_index"] == text.index("c1")
+    assert passage.metadata["end_index"] == text.index("c4")
     cosine = math.cos(math.radians(20))
     # Each weighs its length over the mean length of the relevant ones.
     worth = 5 * 0.55 + 6 * 0.05 + 6 * (cosine - 0.45)
-    assert segment.metadata["relevance_score"] == pytest.approx(worth / (17 / 3))
-    assert segment.metadata["doc_id"] == segment.metadata["source"] == "a"
-    chunks = segment.metadata["rse"]["chunks"]
+    assert passage.metadata["relevance_score"] == pytest.approx(worth / (17 / 3))
+    assert passage.metadata["doc_id"] == passage.metadata["source"] == "a"
+    chunks = passage.metadata["rse"]["chunks"]
     assert [chunk["index"] for chunk in chunks] == [1, 2, 3]
     assert [chunk["length"] for chunk in chunks] == [5, 6, 6]
     assert [chunk["rank"] for chunk in chunks] == [0, 2, 1]
@@ -114,10 +114,10 @@ def test_segments_by_hand(way: Way) -> None:
 
 
 def test_a_chunk_between_candidates_is_filled_in() -> None:
-    retriever = make_retriever({"a": lines(0, 95, 0)}, fetch_k=2, segment_cost=2.0)
-    (segment,) = ask(retriever, irrelevant_chunk_penalty=0.3)
-    assert segment.page_content == lines(0, 95, 0)
-    assert segment.metadata["rse"]["chunks"][1] == {
+    retriever = make_retriever({"a": lines(0, 95, 0)}, fetch_k=2, passage_cost=2.0)
+    (passage,) = ask(retriever, irrelevant_chunk_penalty=0.3)
+    assert passage.page_content == lines(0, 95, 0)
+    assert passage.metadata["rse"]["chunks"][1] == {
         "index": 1,
         "length": 6,
         "filled": True,
@@ -130,8 +130,8 @@ def test_chunks_tell_what_the_solver_saw() -> None:
     retriever = make_retriever(
         {"a": lines(0, 60, 95)}, neighbor_weight=0.5, neighbor_radius=1, fetch_k=2
     )
-    (segment,) = ask(retriever, irrelevant_chunk_penalty=0.2)
-    first, second, filled = segment.metadata["rse"]["chunks"]
+    (passage,) = ask(retriever, irrelevant_chunk_penalty=0.2)
+    first, second, filled = passage.metadata["rse"]["chunks"]
     # Noisy or of a chunk's relevance and half of its neighbors'.
     assert [first["relevance"], second["relevance"]] == pytest.approx([1, 0.5])
     assert [first["credited"], second["credited"]] == pytest.approx([1, 0.75])
@@ -140,7 +140,7 @@ def test_chunks_tell_what_the_solver_saw() -> None:
     # 5, 6 and 6 characters, weighed by their mean.
     values = [5 * 0.8 / (17 / 3), 6 * 0.55 / (17 / 3), 6 * 0.05 / (17 / 3)]
     assert [chunk["value"] for chunk in (first, second, filled)] == pytest.approx(values, abs=1e-4)
-    assert segment.metadata["relevance_score"] == pytest.approx(sum(values))
+    assert passage.metadata["relevance_score"] == pytest.approx(sum(values))
 
 
 def test_metadata_and_id_survive_json_and_repeat() -> None:
@@ -245,12 +245,12 @@ def test_a_wrapped_retriever(way: Way, name: str) -> None:
         metadata = {**document.metadata, name: score}
         found.append(document.model_copy(update={"metadata": metadata}))
     retriever = wrap(source, found)
-    segments = way.invoke(retriever, QUERY)
+    passages = way.invoke(retriever, QUERY)
     if name == "other":  # no score: ranks alone, all candidates at 0.8
-        assert ranges(segments) == [("a", 0, 5)]
+        assert ranges(passages) == [("a", 0, 5)]
     else:
-        assert segments == way.invoke(source, QUERY)
-        assert ranges(segments) == [("a", 1, 4)]
+        assert passages == way.invoke(source, QUERY)
+        assert ranges(passages) == [("a", 1, 4)]
     assert ranges(way.invoke(retriever, QUERY, fetch_k=1)) == [("a", 1, 2)]
 
 
@@ -278,10 +278,10 @@ class Reranker(BaseDocumentCompressor):
 @fakes.both_ways
 def test_a_reranker_decides_the_order_and_what_it_drops_may_fill_a_gap(way: Way) -> None:
     texts = {"a": "b 0\nx 0\na 40\n", "c": "x 0\n"}
-    retriever = make_retriever(texts, reranker=Reranker(scores=[0.9, 0.7]), segment_cost=2.0)
-    (segment,) = way.invoke(retriever, QUERY, irrelevant_chunk_penalty=0.1)
-    chunks = segment.metadata["rse"]["chunks"]
-    assert ranges([segment]) == [("a", 0, 3)]
+    retriever = make_retriever(texts, reranker=Reranker(scores=[0.9, 0.7]), passage_cost=2.0)
+    (passage,) = way.invoke(retriever, QUERY, irrelevant_chunk_penalty=0.1)
+    chunks = passage.metadata["rse"]["chunks"]
+    assert ranges([passage]) == [("a", 0, 3)]
     assert [chunk.get("rank") for chunk in chunks] == [1, None, 0]
     assert [chunk.get("score") for chunk in chunks] == [0.7, None, 0.9]
     assert chunks[1]["filled"] is True
@@ -290,7 +290,7 @@ def test_a_reranker_decides_the_order_and_what_it_drops_may_fill_a_gap(way: Way)
 # The docstore
 
 
-def test_two_reads_however_many_segments() -> None:
+def test_two_reads_however_many_passages() -> None:
     store = CountingStore()
     texts = {f"d{n}": lines(*[0, 90, 90, 90, 90, 90] * 20, name=f"n{n}-") for n in range(9)}
     retriever = make_retriever(texts, docstore=store)
@@ -308,7 +308,7 @@ def lose(retriever: RSERetriever, doc_id: str, *chunks: int) -> None:
     retriever.docstore.mdelete([chunk_key(key, version, chunk) for chunk in chunks])
 
 
-def test_lost_chunks_raise_or_split_the_segment() -> None:
+def test_lost_chunks_raise_or_split_the_passage() -> None:
     solver = Greedy(max_length=7, minimum_value=0.0, length_weighting="none")
     retriever = make_retriever(
         {"a": lines(0, 0, 95, 0, 40, 95, 0)},
@@ -318,16 +318,16 @@ def test_lost_chunks_raise_or_split_the_segment() -> None:
     lose(retriever, "a", 3)
     with pytest.raises(MissingRecordError, match=r"3 of document 'a'"):
         ask(retriever)
-    segments = ask(retriever, on_missing="split")
-    assert ranges(segments) == [("a", 0, 2), ("a", 4, 7)]
+    passages = ask(retriever, on_missing="split")
+    assert ranges(passages) == [("a", 0, 2), ("a", 4, 7)]
     # 0.6 + 0.6 of chunks 0 and 1; (0.77 - 0.4) - 0.4 + 0.6 of chunks 4 to 6
-    values = [segment.metadata["relevance_score"] for segment in segments]
+    values = [passage.metadata["relevance_score"] for passage in passages]
     assert values == pytest.approx([1.2, math.cos(math.radians(40)) - 0.2])
-    assert segments[0].page_content == "c0 0\nc1 0\n"
-    # The exact solver bridges the gaps where a segment costs more.
-    exact = PLAIN.replace(irrelevant_chunk_penalty=0.4, segment_cost=2.0)
+    assert passages[0].page_content == "c0 0\nc1 0\n"
+    # The exact solver bridges the gaps where a passage costs more.
+    exact = PLAIN.replace(irrelevant_chunk_penalty=0.4, passage_cost=2.0)
     found = ask(retriever, rse_config=exact, on_missing="split")
-    assert ranges(found) == ranges(segments)
+    assert ranges(found) == ranges(passages)
 
 
 def test_a_lost_document() -> None:
@@ -335,9 +335,9 @@ def test_a_lost_document() -> None:
     retriever.docstore.mdelete([manifest_key(document_key("a"))])
     for on_missing in ("raise", "split"):
         with pytest.warns(UserWarning, match=r"1 of 2 candidates.*'a'") as caught:
-            segments = retriever.invoke(QUERY, on_missing=on_missing)
+            passages = retriever.invoke(QUERY, on_missing=on_missing)
         assert [warning.filename for warning in caught] == [__file__]
-        assert ranges(segments) == [("b", 0, 1)]
+        assert ranges(passages) == [("b", 0, 1)]
     retriever.docstore.mdelete([manifest_key(document_key("b"))])
     with pytest.raises(MissingRecordError, match=r"no documents.*'[ab]'"):
         retriever.invoke(QUERY)

@@ -8,13 +8,13 @@ function showChunk(chunk) {
   const close = element("button", { type: "button", className: "close" }, "Close");
   close.addEventListener("click", hideChunk);
   const isRecorded = chunk.now === chunk.outcome || chunk.now === chunk.excluded;
-  const segment = numbers.get(chunk.column);
+  const passage = numbers.get(chunk.column);
   byId("chunk").replaceChildren(
     close, element("h2", {}, `Chunk ${chunk.index} of `, element("bdi", { title: pathOf(chunk) }, nameOf(chunk))),
     listOf([
       ["outcome", chunk.now],
-      ["why", data.documents[chunk.document].reason || (isRecorded && !segment && chunk.why)],
-      ["passage", segment && `${segment.number}`],
+      ["why", data.documents[chunk.document].reason || (isRecorded && !passage && chunk.why)],
+      ["passage", passage && `${passage.number}`],
       ["characters", chunk.length && range(chunk.start_index ?? 0, (chunk.start_index ?? 0) + chunk.length)],
     ]),
     ...groupOf("Search", searchOf(chunk)),

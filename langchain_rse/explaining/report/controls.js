@@ -2,12 +2,12 @@
 const state = { penalty: data.penalty, budget: data.budget };
 const budgetOf = (budget) => (budget === null ? "no limit" : `${grouped(budget)} characters`);
 
-/** The segments for the positions of the sliders. */
+/** The passages for the positions of the sliders. */
 function answerNow() {
   if (isInitial()) return recorded;
   const { penalties, budgets, rows, answers } = data.alternatives;
   const row = rows[penalties.indexOf(state.penalty)];
-  return segmentsOf(answers[row[budgets.indexOf(state.budget)]]);
+  return passagesOf(answers[row[budgets.indexOf(state.budget)]]);
 }
 const isInitial = () => state.penalty === data.penalty && state.budget === data.budget;
 

@@ -33,13 +33,13 @@ data.documents.forEach((doc, place) => {
   }
 });
 
-/** Reads segments from a list: each has a first column, the one after its last, and a value. */
-function segmentsOf(numbers) {
-  const segments = [];
+/** Reads passages from a list: each has a first column, the one after its last, and a value. */
+function passagesOf(numbers) {
+  const passages = [];
   for (let n = 0; n < numbers.length; n += 3) {
     const [start, end, value] = numbers.slice(n, n + 3);
-    segments.push({ start, end, value });
+    passages.push({ start, end, value });
   }
-  return segments;
+  return passages;
 }
-const recorded = segmentsOf(data.returned); // the original answer
+const recorded = passagesOf(data.returned); // the original answer

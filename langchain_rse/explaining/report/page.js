@@ -1,9 +1,9 @@
 // The page: shows the answer for the positions of the sliders, and starts.
-const columnsOf = (segments) => new Set(segments.flatMap(({ start, end }) => {
+const columnsOf = (passages) => new Set(passages.flatMap(({ start, end }) => {
   return Array.from({ length: end - start }, (_, n) => start + n);
 }));
 const before = columnsOf(recorded);
-let numbers = new Map(); // the number of the segment of each column in the answer
+let numbers = new Map(); // the number of the passage of each column in the answer
 
 /** The outcome of a chunk; for the original settings, the outcome in the trace. */
 function outcomeOf(chunk) {
@@ -13,24 +13,24 @@ function outcomeOf(chunk) {
 }
 
 function update() {
-  const segments = answerNow();
+  const passages = answerNow();
   numbers = new Map();
-  segments.forEach(({ start, end }, n) => {
+  passages.forEach(({ start, end }, n) => {
     for (let at = start; at < end; at++) numbers.set(at, { number: n + 1, isFirst: at === start });
   });
-  const shown = columnsOf(segments);
+  const shown = columnsOf(passages);
   for (const doc of data.documents) for (const chunk of doc.chunks) chunk.now = outcomeOf(chunk);
   showBars(shown);
   byId("filled-key").hidden = !chunks.some((chunk) => chunk.now === "filled");
-  showSegments(segments, isInitial() ? segmentsOf(data.unreturned) : []);
-  foldDocuments(segments);
-  showResult(segments, shown);
+  showPassages(passages, isInitial() ? passagesOf(data.unreturned) : []);
+  foldDocuments(passages);
+  showResult(passages, shown);
   showSettings();
   if (selected) showChunk(selected);
 }
 
-function showResult(segments, shown) {
-  const some = segments.flatMap(({ start, end }) => chunks.slice(start, end));
+function showResult(passages, shown) {
+  const some = passages.flatMap(({ start, end }) => chunks.slice(start, end));
   const added = [...shown].filter((at) => !before.has(at)).length;
   const lost = [...before].filter((at) => !shown.has(at)).length;
   let changes = "";
@@ -40,7 +40,7 @@ function showResult(segments, shown) {
   if (added || lost) {
     changes = `; compared with the original answer: ${counted(added, "chunk")} added (blue line), ${lost} removed (red line)`;
   }
-  byId("result").textContent = `${counted(segments.length, "passage")}, ${counted(lengthOf(some), "character")}${changes}`;
+  byId("result").textContent = `${counted(passages.length, "passage")}, ${counted(lengthOf(some), "character")}${changes}`;
 }
 
 addDocuments();

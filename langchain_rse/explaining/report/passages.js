@@ -1,6 +1,6 @@
-// The text of the segments, which people read as passages, below the strip of their document.
-const OPEN = 3; // strongest segments that begin unfolded
-const PREVIEW = 120; // characters of a folded segment
+// The text of the passages, below the strip of their document.
+const OPEN = 3; // strongest passages that begin unfolded
+const PREVIEW = 120; // characters of a folded passage
 
 // Made once for each chunk.
 function partOf(chunk) {
@@ -29,46 +29,46 @@ function whichOf(some) {
   return `${first === last ? "chunk" : "chunks"} ${range(first, last)}`;
 }
 
-// Made once for each best chunk, so that a growing segment stays folded or unfolded.
-function segmentOf(some, isOpen) {
+// Made once for each best chunk, so that a growing passage stays folded or unfolded.
+function passageOf(some, isOpen) {
   const { made } = data.documents[some[0].document];
   const best = bestOf(some);
   if (!made.has(best)) {
-    made.set(best, element("details", { className: "segment", open: isOpen }, element("summary")));
+    made.set(best, element("details", { className: "passage", open: isOpen }, element("summary")));
   }
-  const segment = made.get(best);
-  replaceIfOther(segment, [segment.firstElementChild, ...some.map(partOf)]);
-  return segment;
+  const passage = made.get(best);
+  replaceIfOther(passage, [passage.firstElementChild, ...some.map(partOf)]);
+  return passage;
 }
 
-function describe(segment, title, some, value) {
+function describe(passage, title, some, value) {
   const preview = (bestOf(some).text ?? []).flatMap(([, ...parts]) => parts).join("").trim().slice(0, PREVIEW).replace(/\S*$/, "…");
-  segment.firstElementChild.replaceChildren(
+  passage.firstElementChild.replaceChildren(
     element("strong", {}, title),
     ` · ${whichOf(some)} · ${counted(lengthOf(some), "character")} · value ${number(value)}`,
     element("bdi", { className: "preview" }, preview),
   );
 }
 
-/** Show the segments in the order of the answer, then the segments that were not returned. */
-function showSegments(segments, unreturned) {
-  const strongest = [...segments].sort((a, b) => b.value - a.value).slice(0, OPEN);
+/** Show the passages in the order of the answer, then the passages that were not returned. */
+function showPassages(passages, unreturned) {
+  const strongest = [...passages].sort((a, b) => b.value - a.value).slice(0, OPEN);
   const links = [];
   const inDocument = data.documents.map(() => []);
-  segments.forEach((segment, n) => {
-    const some = chunks.slice(segment.start, segment.end);
+  passages.forEach((passage, n) => {
+    const some = chunks.slice(passage.start, passage.end);
     const name = element("bdi", { title: pathOf(some[0]) }, nameOf(some[0]));
-    const link = element("a", { href: `#segment-${n + 1}` }, name, `, ${whichOf(some)}`);
-    links.push(element("li", {}, link, ` · value\u00a0${number(segment.value)}`));
-    const made = segmentOf(some, strongest.includes(segment));
-    made.id = `segment-${n + 1}`;
-    describe(made, `Passage ${n + 1}`, some, segment.value);
-    inDocument[some[0].document].push([segment.start, made]);
+    const link = element("a", { href: `#passage-${n + 1}` }, name, `, ${whichOf(some)}`);
+    links.push(element("li", {}, link, ` · value\u00a0${number(passage.value)}`));
+    const made = passageOf(some, strongest.includes(passage));
+    made.id = `passage-${n + 1}`;
+    describe(made, `Passage ${n + 1}`, some, passage.value);
+    inDocument[some[0].document].push([passage.start, made]);
   });
   byId("chosen").replaceChildren(...links);
   for (const { start, end, value } of unreturned) {
     const some = chunks.slice(start, end);
-    const made = segmentOf(some, false);
+    const made = passageOf(some, false);
     made.removeAttribute("id");
     describe(made, `Not returned, ${some[0].now}`, some, value);
     inDocument[some[0].document].push([chunks.length + start, made]);
@@ -79,7 +79,7 @@ function showSegments(segments, unreturned) {
   });
 }
 
-// A link to a folded segment opens it.
+// A link to a folded passage opens it.
 byId("chosen").addEventListener("click", (event) => {
   const link = event.target.closest("a");
   if (link) byId(link.hash.slice(1)).open = true;

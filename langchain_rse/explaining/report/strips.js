@@ -4,7 +4,7 @@ const LEAST_IN_ROW = 11; // bars in a row of the narrowest screen
 
 function addDocuments() {
   for (const doc of data.documents) {
-    doc.made = new Map(); // its segments, by the best chunk
+    doc.made = new Map(); // its passages, by the best chunk
     doc.texts = element("div");
     const count = doc.chunk_count ? ` of ${counted(doc.chunk_count, "chunk")}` : "";
     const found = doc.chunks.filter((chunk) => chunk.found).length;
@@ -61,11 +61,11 @@ function showBars(shown) {
   }
 }
 
-function showBar(chunk, shown, segment) {
+function showBar(chunk, shown, passage) {
   const { now } = chunk;
   const is = shown.has(chunk.column);
-  const first = segment && segment.isFirst ? segment.number : "";
-  const place = segment ? ` in passage ${segment.number}` : "";
+  const first = passage && passage.isFirst ? passage.number : "";
+  const place = passage ? ` in passage ${passage.number}` : "";
   const key = `${now}${place} ${first} ${is}`;
   if (chunk.shown === key) return;
   chunk.shown = key;
@@ -73,8 +73,8 @@ function showBar(chunk, shown, segment) {
   const change = is === before.has(chunk.column) ? "" : is ? " new" : " gone";
   chunk.bar.className = `bar${kind}${change}`;
   chunk.bar.style.setProperty("--credited", Math.min(chunk.credited ?? 0, 1));
-  if (first) chunk.bar.dataset.segment = first;
-  else delete chunk.bar.dataset.segment;
+  if (first) chunk.bar.dataset.passage = first;
+  else delete chunk.bar.dataset.passage;
   const rank = chunk.rank === undefined ? "" : `, ${chunk.rank}`;
   const credited = chunk.credited === undefined ? "" : `, with neighbors ${number(chunk.credited)}`;
   const relevance = chunk.found ? `, relevance ${number(chunk.relevance)}` : "";
@@ -92,9 +92,9 @@ function moveFocus(event, some) {
   next.bar.focus();
 }
 
-/** Documents with a segment are in the order of the answer, the others in a folded list. */
-function foldDocuments(segments) {
-  const shown = new Set(segments.map(({ start }) => data.documents[chunks[start].document]));
+/** Documents with a passage are in the order of the answer, the others in a folded list. */
+function foldDocuments(passages) {
+  const shown = new Set(passages.map(({ start }) => data.documents[chunks[start].document]));
   const folded = data.documents.filter((doc) => !shown.has(doc));
   replaceIfOther(byId("documents"), [...shown].map((doc) => doc.section));
   replaceIfOther(byId("folded"), folded.map((doc) => doc.section));

@@ -55,12 +55,12 @@ class Index:
             **{"config": fakes.EVERYTHING, "max_context_length": None, **fields},
         )
 
-    def segments(self, way: Way, query: str = "text", **fields: Any) -> list[Document]:
+    def passages(self, way: Way, query: str = "text", **fields: Any) -> list[Document]:
         found: list[Document] = way.invoke(self.retriever(**fields), query)
         return found
 
     def texts(self, way: Way, **fields: Any) -> list[str]:
-        return [segment.page_content for segment in self.segments(way, **fields)]
+        return [passage.page_content for passage in self.passages(way, **fields)]
 
 
 class Unknown(VectorStore):
@@ -107,9 +107,9 @@ def split(**kwargs: Any) -> list[Document]:
 def test_the_text_comes_back_by_start_index(way: Way, overlap: int) -> None:
     index = Index(split(chunk_overlap=overlap, add_start_index=True))
     report = index.adopt(way, BY_START)
-    (segment,) = index.segments(way)
-    assert segment.page_content == TEXT
-    assert (segment.metadata["start_index"], segment.metadata["end_index"]) == (0, len(TEXT))
+    (passage,) = index.passages(way)
+    assert passage.page_content == TEXT
+    assert (passage.metadata["start_index"], passage.metadata["end_index"]) == (0, len(TEXT))
     assert not report.gaps
 
 
@@ -138,7 +138,7 @@ def test_the_text_comes_back_by_index_in_any_order(way: Way) -> None:
     assert report.chunks == report.vectors == len(chunks)
 
 
-def test_pages_come_in_their_order_and_segments_say_which(way: Way) -> None:
+def test_pages_come_in_their_order_and_passages_say_which(way: Way) -> None:
     pages = ["The first page.\n\nIts end", "The second page", "The third page.\n\nThe end."]
     splitter = CharacterTextSplitter("\n\n", chunk_size=16, chunk_overlap=0, add_start_index=True)
     documents = [
@@ -150,9 +150,9 @@ def test_pages_come_in_their_order_and_segments_say_which(way: Way) -> None:
     index.adopt(
         way, ExistingIndex(doc_id_key="source", start_index_key="start_index", page_key="page")
     )
-    (segment,) = index.segments(way)
-    assert segment.page_content == "\n\n".join(pages)
-    metadata = segment.metadata
+    (passage,) = index.passages(way)
+    assert passage.page_content == "\n\n".join(pages)
+    metadata = passage.metadata
     assert (metadata["page_start"], metadata["page_end"]) == (0, 2)
     assert metadata["doc_id"] == metadata["source"] == "a"
     assert metadata["title"] == "Book"
@@ -459,9 +459,9 @@ def test_text_that_is_in_no_vector_is_returned_beside_others_only(way: Way) -> N
     text = "Before. One. Removed. Two. After."
     index = Index([chunk("One.", number=0), chunk("Two.", number=1)])
     index.adopt(way, ExistingIndex(doc_id_key="source", texts=whole(a=text)))
-    (segment,) = index.segments(way)
-    assert "One. Removed. Two. " in segment.page_content
-    removed = segment.metadata["rse"]["chunks"][2]
+    (passage,) = index.passages(way)
+    assert "One. Removed. Two. " in passage.page_content
+    removed = passage.metadata["rse"]["chunks"][2]
     assert (removed["length"], removed["filled"]) == (len("Removed. "), True)
     assert index.texts(way, candidates_only=True) == ["One. ", "Two. "]
     everyone = {"filter": lambda document: document.metadata["number"] < 5}
@@ -473,9 +473,9 @@ def test_equal_chunks_are_found_one_after_the_other(way: Way) -> None:
     text = "Yes. A long answer: Yes. No? Yes."
     index = Index([chunk(part) for part in ("Yes.", "A long answer: Yes.", "No? ", "Yes.")])
     index.adopt(way, ExistingIndex(doc_id_key="source", texts=whole(a=text)))
-    (segment,) = index.segments(way)
-    assert segment.page_content == text
-    assert [part["length"] for part in segment.metadata["rse"]["chunks"]] == [5, 20, 4, 4]
+    (passage,) = index.passages(way)
+    assert passage.page_content == text
+    assert [part["length"] for part in passage.metadata["rse"]["chunks"]] == [5, 20, 4, 4]
 
 
 def test_a_document_whose_whole_text_is_not_known_is_refused_or_left_out(way: Way) -> None:
@@ -491,8 +491,8 @@ def test_texts_may_be_a_dict(way: Way) -> None:
     index = Index(numbered("one", "two"))
     texts = {"a": Document("one - two", metadata={"title": "Book"})}
     index.adopt(way, ExistingIndex(doc_id_key="source", texts=texts))
-    (segment,) = index.segments(way)
-    assert (segment.page_content, segment.metadata["title"]) == ("one - two", "Book")
+    (passage,) = index.passages(way)
+    assert (passage.page_content, passage.metadata["title"]) == ("one - two", "Book")
     other = ExistingIndex(doc_id_key="source", texts={"a": Document("one, too")})
     with pytest.raises(AdoptionError, match=r"begins 'two', was not found in .* text .*Summaries"):
         index.adopt(way, other)
@@ -501,12 +501,12 @@ def test_texts_may_be_a_dict(way: Way) -> None:
 # Gaps
 
 
-def test_no_segment_crosses_a_gap(way: Way) -> None:
+def test_no_passage_crosses_a_gap(way: Way) -> None:
     index = Index([at(0, "one "), at(4, "two"), at(40, "three "), at(46, "four")])
     report = index.adopt(way, BY_START)
-    segments = index.segments(way)
-    assert [s.page_content for s in segments] == ["one two", "three four"]
-    assert [s.metadata["start_index"] for s in segments] == [0, 40]
+    passages = index.passages(way)
+    assert [s.page_content for s in passages] == ["one two", "three four"]
+    assert [s.metadata["start_index"] for s in passages] == [0, 40]
     (gap,) = report.gaps
     assert (gap.doc_id, gap.length) == ("a", 33)
     texts = {vector: entry["text"] for vector, entry in index.vectorstore.store.items()}
@@ -554,8 +554,8 @@ def test_text_that_is_missing_at_the_beginning_is_reported(way: Way) -> None:
     index = Index([at(50, "one")])
     (gap,) = index.adopt(way, BY_START).gaps
     assert (gap.after, gap.length) == (None, 50)
-    (segment,) = index.segments(way)
-    assert segment.metadata["start_index"] == 50
+    (passage,) = index.passages(way)
+    assert passage.metadata["start_index"] == 50
 
 
 def test_gaps_lie_anywhere_in_a_long_document(way: Way) -> None:
@@ -627,9 +627,9 @@ def counting(way: Way, existing: ExistingIndex = BY_INDEX) -> tuple[Index, Count
 
 
 def alpha(way: Way, index: Index, **fields: Any) -> list[str]:
-    """The segments around the three chunks that have the word."""
+    """The passages around the three chunks that have the word."""
     fields = {"fetch_k": 3, "max_context_length": None, **fields}
-    return [segment.page_content for segment in index.segments(way, "alpha", **fields)]
+    return [passage.page_content for passage in index.passages(way, "alpha", **fields)]
 
 
 @fakes.both_ways
@@ -640,15 +640,15 @@ def test_text_that_was_deleted_from_the_index_does_not_come_back_between_candida
     assert alpha(way, index) == ["\n".join(PAGES)]
     store.delete(["b"])
     with pytest.warns(UserWarning, match=f"1 chunk of {STALE}") as warned:
-        segments = index.segments(way, "alpha", fetch_k=3)
+        passages = index.passages(way, "alpha", fetch_k=3)
     assert len(warned) == 1
     assert warned[0].filename == fakes.__file__  # the line that asked
-    assert [segment.page_content for segment in segments] == [
+    assert [passage.page_content for passage in passages] == [
         "alpha one\n",
         "alpha two\ngamma\nalpha three",
     ]
     # What is left keeps its place in the text.
-    assert [segment.metadata["start_index"] for segment in segments] == [0, 15]
+    assert [passage.metadata["start_index"] for passage in passages] == [0, 15]
     # Adopted again, the index is as it is, and nothing is to be warned of.
     index.adopt(way, BY_INDEX)
     assert alpha(way, index) == ["alpha one", "alpha two\ngamma\nalpha three"]
@@ -672,12 +672,12 @@ def test_a_candidate_whose_text_was_changed_is_left_out(way: Way) -> None:
         assert sorted(alpha(way, index)) == ["alpha one\nbeta\n", "gamma\nalpha three"]
     with pytest.warns(UserWarning, match=STALE):
         trace = way.call(index.retriever().explain, index.retriever().aexplain, "other", fetch_k=1)
-    assert trace.segments == []
+    assert trace.passages == []
     assert [part.outcome for part in trace.documents[0].chunks] == [Reason.CHANGED]
     assert trace.reason
 
 
-def test_other_segments_are_chosen_where_text_is_gone(way: Way) -> None:
+def test_other_passages_are_chosen_where_text_is_gone(way: Way) -> None:
     index, store = counting(way)
     # Both chunks between are gone: the second is noticed at once.
     store.delete(["b", "d"])
@@ -690,14 +690,14 @@ def test_other_segments_are_chosen_where_text_is_gone(way: Way) -> None:
 def test_whole_documents_are_not_read_with_text_that_is_gone(way: Way) -> None:
     index, store = counting(way)
     retriever = index.retriever(fetch_k=1, config="precision")
-    (segment,) = way.invoke(retriever, "gamma")
-    wider = way.call(retriever.around, retriever.aaround, segment, 12)
+    (passage,) = way.invoke(retriever, "gamma")
+    wider = way.call(retriever.around, retriever.aaround, passage, 12)
     assert wider.page_content == "a\nalpha two\ngamma\nalpha three"
     assert way.call(retriever.text, retriever.atext, "a") == "\n".join(PAGES)
     store.delete(["b"])
-    assert way.call(retriever.around, retriever.aaround, segment, 9).page_content
+    assert way.call(retriever.around, retriever.aaround, passage, 9).page_content
     with pytest.raises(LookupError, match="adopted index, adopt it again"):
-        way.call(retriever.around, retriever.aaround, segment, 12)
+        way.call(retriever.around, retriever.aaround, passage, 12)
     with pytest.raises(LookupError, match="adopted index, adopt it again"):
         way.call(retriever.text, retriever.atext, "a")
 
@@ -709,8 +709,8 @@ def test_words_find_no_text_that_was_deleted_from_the_index(way: Way) -> None:
     index.adopt(way, BY_INDEX)
     index.vectorstore.delete(["b"])
     with pytest.warns(UserWarning, match=f"1 chunk of {STALE}"):
-        segments = index.segments(way, "unrelated", hybrid=0.5)
-    assert sorted(segment.page_content for segment in segments) == ["alpha\n", "beta"]
+        passages = index.passages(way, "unrelated", hybrid=0.5)
+    assert sorted(passage.page_content for passage in passages) == ["alpha\n", "beta"]
 
 
 @pytest.mark.parametrize("existing", [BY_START, BY_INDEX])
@@ -738,7 +738,7 @@ def test_a_wrapped_store_is_looked_up_and_an_unknown_retriever_cannot_be(way: Wa
             config=fakes.EVERYTHING,
             fetch_k=3,
         )
-        return [segment.page_content for segment in way.invoke(retriever, "alpha")]
+        return [passage.page_content for passage in way.invoke(retriever, "alpha")]
 
     with pytest.warns(UserWarning, match=STALE):
         texts = found_by(store.as_retriever(search_kwargs={"k": 3}))
@@ -955,9 +955,9 @@ def test_the_order_of_the_store_is_the_way_on_without_positions(
 def test_numbers_may_be_floats_or_digits(way: Way) -> None:
     index = Index([chunk("two", 7, number="10"), chunk("one", 7, number=9.0)])
     index.adopt(way, BY_INDEX)
-    (segment,) = index.segments(way)
-    assert segment.page_content == "one\ntwo"
-    assert segment.metadata["doc_id"] == "7"
+    (passage,) = index.passages(way)
+    assert passage.page_content == "one\ntwo"
+    assert passage.metadata["doc_id"] == "7"
 
 
 def test_chunks_that_came_later_by_other_means_are_named_at_the_query(way: Way) -> None:
@@ -965,7 +965,7 @@ def test_chunks_that_came_later_by_other_means_are_named_at_the_query(way: Way) 
     index.adopt(way, BY_INDEX)
     index.add([chunk("three", number=2)])
     with pytest.raises(CandidateError, match=r"from_existing_index, and again whenever"):
-        index.segments(way)
+        index.passages(way)
     index.adopt(way, BY_INDEX)
     assert index.texts(way) == ["one\ntwo\nthree"]
 
@@ -1018,7 +1018,7 @@ def test_any_text_and_id_is_kept(way: Way) -> None:
     index.docstore = InMemoryByteStore()
     index.adopt(way, BY_INDEX)
     assert index.texts(way) == ["a\x00b \ud800 \u202eend"]
-    assert index.segments(way)[0].metadata["doc_id"] == "\ud800"
+    assert index.passages(way)[0].metadata["doc_id"] == "\ud800"
 
 
 def test_an_empty_store_is_refused(way: Way) -> None:

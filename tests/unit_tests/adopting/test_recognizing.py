@@ -68,9 +68,9 @@ def test_an_index_is_adopted_without_a_description(
         InMemoryStore(),
         config=fakes.EVERYTHING,
     )
-    (segment,) = way.invoke(retriever, "page")
-    assert segment.page_content == "The first page.\n\nIts end.\n\nThe second page."
-    assert (segment.metadata["page_start"], segment.metadata["page_end"]) == (0, 1)
+    (passage,) = way.invoke(retriever, "page")
+    assert passage.page_content == "The first page.\n\nIts end.\n\nThe second page."
+    assert (passage.metadata["page_start"], passage.metadata["page_end"]) == (0, 1)
     # What was taken can be read in the log and in the report.
     taken = "source, page, start_index: 3 chunks of 1 document"
     assert caplog.messages == [f"adopted an index, recognized from chunk metadata: {taken}"]
@@ -156,10 +156,10 @@ def test_chunks_without_metadata_are_of_one_document_that_is_named(way: Way) -> 
         ExistingIndex(doc_id="handbook", in_store_order=True, chunk_overlap=0),
         config=fakes.EVERYTHING,
     )
-    (segment,) = way.invoke(retriever, "oil")
-    assert segment.page_content == "The pump needs oil.\nEvery week."
-    assert segment.metadata["doc_id"] == "handbook"
-    assert citation_of(segment.metadata) == "handbook, characters 0–31 of its stored text"
+    (passage,) = way.invoke(retriever, "oil")
+    assert passage.page_content == "The pump needs oil.\nEvery week."
+    assert passage.metadata["doc_id"] == "handbook"
+    assert citation_of(passage.metadata) == "handbook, characters 0–31 of its stored text"
     with pytest.raises(AdoptionError, match=r"source=None.*doc_id='handbook'"):
         adopt(way, store, index=ExistingIndex(doc_id_key="source", in_store_order=True))
 

@@ -37,7 +37,7 @@ def test_a_retriever_is_asked_once_for_all_budgets(way: Way) -> None:
     report = ask(way, retriever, iter([ask_for((0, 20))]), iter([20, 5, 10, 10]), k=3)
     assert report.budgets == (5, 10, 20)
     assert report.figures["recall"].tolist() == [[0.25, 0.5, 1.0]]
-    assert report.figures["segments"].tolist() == [[1, 1, 2]]
+    assert report.figures["passages"].tolist() == [[1, 1, 2]]
     assert retriever.asked == [("Why?", {"k": 3})]
 
 
@@ -221,7 +221,7 @@ def test_evidence_may_be_quoted_from_an_adopted_document() -> None:
 
 
 class Doubled(RSERetriever):
-    """Returns each segment twice; ``asked`` has the arguments of each call."""
+    """Returns each passage twice; ``asked`` has the arguments of each call."""
 
     asked: list[dict[str, Any]] = Field(default_factory=list)
 
@@ -261,7 +261,7 @@ def test_an_rse_retriever_is_invoked_for_each_budget_as_a_user_does(way: Way) ->
     assert [arguments["max_context_length"] for arguments in retriever.asked] == [100, 400]
     assert all(arguments["fetch_k"] == 7 for arguments in retriever.asked)
     assert [run.name for run in runs.traced_runs] == ["Doubled"] * 2
-    assert report.figures["segments"].min() >= 2
+    assert report.figures["passages"].min() >= 2
 
 
 def test_evidence_counts_in_each_document_that_has_its_text() -> None:
@@ -277,10 +277,10 @@ def test_an_rse_retriever_is_measured_by_what_it_returns() -> None:
     retriever = indexed(length_function=fakes.words, max_context_length=3)
     question = ask_for((0, len(TEXT)), question="first paragraph")
     report = evaluate(retriever, [question], [400])
-    segments = retriever.invoke(question.question, max_context_length=400, length_function=len)
-    length = sum(len(d.page_content) for d in segments if d.metadata["doc_id"] == "a")
+    passages = retriever.invoke(question.question, max_context_length=400, length_function=len)
+    length = sum(len(d.page_content) for d in passages if d.metadata["doc_id"] == "a")
     assert report.figures["recall"][0, 0] == length / len(TEXT) > 0
-    assert report.figures["segments"][0, 0] == len(segments)
+    assert report.figures["passages"][0, 0] == len(passages)
 
 
 @pytest.mark.parametrize(

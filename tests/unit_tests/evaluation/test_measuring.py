@@ -30,7 +30,7 @@ def test_a_budget_cuts_the_last_text() -> None:
         "whole": 0.0,
         "precision": 1.0,
         "iou": 16 / 20,
-        "segments": 2,
+        "passages": 2,
         "characters": 16,
     }
 
@@ -78,7 +78,7 @@ def test_what_adds_nothing_need_not_be_located() -> None:
     """Documents without text, and those that no budget reaches."""
     documents = [Document(""), text_at(0, 10), Document("nowhere")]
     result = figures(documents, ask_for((0, 5)), 10)
-    assert (result["segments"], result["recall"]) == (1, 1)
+    assert (result["passages"], result["recall"]) == (1, 1)
 
 
 slices = st.tuples(st.sampled_from("ab"), st.integers(0, 20), st.integers(1, 10))
@@ -110,7 +110,7 @@ def test_the_figures_are_those_of_sets_of_characters(
         "whole": len(whole) / len(parts),
         "precision": len(expected & returned_once) / len(returned) if returned else 0,
         "iou": len(expected & returned_once) / len(expected | returned_once),
-        "segments": len({number for number, _ in returned}),
+        "passages": len({number for number, _ in returned}),
         "characters": len(returned),
     }
 

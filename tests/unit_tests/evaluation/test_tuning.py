@@ -153,7 +153,7 @@ def test_an_error_of_the_store_names_the_question(caplog: pytest.LogCaptureFixtu
         ("precision", {"k": 2}),
         ("iou", {"config": "dsrag-balanced"}),
         ("recall", {"config": "kadane", "k": 3}),
-        ("iou", {"length_function": words, "max_context_length": 10, "segment_cost": 1.0}),
+        ("iou", {"length_function": words, "max_context_length": 10, "passage_cost": 1.0}),
     ],
     ids=["default", "two", "greedy", "best", "words"],
 )
@@ -173,11 +173,11 @@ def test_arguments_of_queries_hold_for_all_trials() -> None:
         return bool(document.metadata["doc_id"] != "d0")
 
     settings: dict[str, Any] = {"filter": keep, "candidates_only": True, "k": 2}
-    config = RSEConfig(segment_cost=0.3)
+    config = RSEConfig(passage_cost=0.3)
     tuning = corpus.tune(metric="iou", rse_config=config, **settings)
-    assert tuning.start == pytest.approx(corpus.score("iou", segment_cost=0.3, **settings))
+    assert tuning.start == pytest.approx(corpus.score("iou", passage_cost=0.3, **settings))
     for trial in tuning.trials:
-        together = {"segment_cost": 0.3, **settings, **trial.changes}
+        together = {"passage_cost": 0.3, **settings, **trial.changes}
         assert trial.score == pytest.approx(corpus.score("iou", **together))
 
 
@@ -221,7 +221,7 @@ def test_the_same_seed_finds_the_same() -> None:
 
 
 def test_better_parameters_are_found_and_keep_what_they_claim() -> None:
-    corpus = Corpus(config=NOTHING, segment_cost=0.3)
+    corpus = Corpus(config=NOTHING, passage_cost=0.3)
     tuning = corpus.tune(space={"irrelevant_chunk_penalty": (0.3, 0.99), "decay_rate": (30.0,)})
     assert tuning.start == 0
     assert tuning.changes["irrelevant_chunk_penalty"] == 0.3
@@ -229,7 +229,7 @@ def test_better_parameters_are_found_and_keep_what_they_claim() -> None:
     assert "Use the first trial" in str(tuning)
 
     tuned = corpus.retriever.model_copy(update={"config": tuning.config})
-    assert corpus.retriever.config == NOTHING.replace(segment_cost=0.3)
+    assert corpus.retriever.config == NOTHING.replace(passage_cost=0.3)
     report = evaluate(tuned, corpus.questions, BUDGETS)
     assert report.figures["recall"].mean() == pytest.approx(tuning.trials[0].score)
     assert tuning.trials[0].score > tuning.start

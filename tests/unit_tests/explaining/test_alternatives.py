@@ -13,26 +13,26 @@ from langchain_rse import RSEConfig, RSERetriever
 from langchain_rse.explaining.alternatives import find_alternatives, find_obstacle
 from tests.unit_tests.fakes import PLAIN, QUERY, make_retriever
 
-# Often the same few, so that chunks, segments and whole documents tie.
+# Often the same few, so that chunks, passages and whole documents tie.
 ANGLES = st.sampled_from([0, 0, 20, 45, 60, 75, 85, 120]) | st.integers(0, 90)
 WORDS = st.sampled_from([5, 5, 50]) | st.integers(1, 120)
 CHUNKS = st.lists(st.tuples(ANGLES, WORDS), min_size=1, max_size=12)
 
 
 def places_of(retriever: RSERetriever, **arguments: Any) -> list[tuple[Any, ...]]:
-    """The segments of an answer, in its order."""
+    """The passages of an answer, in its order."""
     places = []
-    for segment in retriever.invoke(QUERY, **arguments):
-        described = segment.metadata["rse"]
-        value = pytest.approx(segment.metadata["relevance_score"], abs=1e-9)
-        place = segment.metadata["doc_id"], described["chunk_start"], described["chunk_end"], value
+    for passage in retriever.invoke(QUERY, **arguments):
+        described = passage.metadata["rse"]
+        value = pytest.approx(passage.metadata["relevance_score"], abs=1e-9)
+        place = passage.metadata["doc_id"], described["chunk_start"], described["chunk_end"], value
         places.append(place)
     return places
 
 
 @given(
     st.lists(CHUNKS, min_size=1, max_size=4),
-    st.sampled_from([PLAIN, RSEConfig(), RSEConfig(segment_cost=0.6, neighbor_radius=0)]),
+    st.sampled_from([PLAIN, RSEConfig(), RSEConfig(passage_cost=0.6, neighbor_radius=0)]),
     st.fixed_dictionaries(
         {
             "max_context_length": st.sampled_from([None, 40, 300, 1_000]),

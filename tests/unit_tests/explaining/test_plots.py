@@ -31,7 +31,7 @@ def labels_of(panel: Any) -> set[str]:
     return set(panel.get_legend_handles_labels()[1])
 
 
-def test_a_panel_shows_relevance_evidence_segments_and_penalty() -> None:
+def test_a_panel_shows_relevance_evidence_passages_and_penalty() -> None:
     config = RSEConfig(irrelevant_chunk_penalty=0.5)
     retriever = make_retriever({"a": lines(0, 90, 20, 80)}, config=config)
     trace = retriever.explain(QUERY, fetch_k=3)
@@ -45,7 +45,7 @@ def test_a_panel_shows_relevance_evidence_segments_and_penalty() -> None:
     points = [tuple(point) for point in panel.collections[-1].get_offsets()]
     found = [chunk for chunk in trace.documents[0].chunks if chunk.candidate is not None]
     assert dict(points) == pytest.approx({chunk.index: chunk.relevance for chunk in found})
-    # The parts of the evidence are stacked up to the relevance.
+    # The parts of the signals are stacked up to the relevance.
     highest = {index: 0.0 for index, _ in points}
     for stems in panel.collections[:-1]:
         for (x, low), (_, high) in stems.get_segments():
@@ -148,7 +148,7 @@ def test_nothing_found_and_documents_not_considered() -> None:
 def test_ten_thousand_chunks() -> None:
     angles = [0 if n % 1000 in {5, 6} else 89 for n in range(10_000)]
     trace = make_retriever({"a": lines(*angles)}, config=PLAIN).explain(QUERY, fetch_k=10_000)
-    assert len(trace.segments) == 10
+    assert len(trace.passages) == 10
     figure = trace.plot()
     assert isinstance(figure, Picture)
     data, _ = figure._repr_mimebundle_()

@@ -113,8 +113,8 @@ def test_text_is_not_obeyed() -> None:
 def test_a_page_has_the_answer_without_scripts(trace: RSETrace) -> None:
     shown = re.sub(r"<script.*?</script>", "", trace.to_html(), flags=re.DOTALL)
     assert trace.returned
-    for segment in trace.returned:
-        assert segment.text in shown
+    for passage in trace.returned:
+        assert passage.text in shown
 
 
 def test_the_texts_of_chunks_are_those_of_the_source(trace: RSETrace) -> None:
@@ -132,7 +132,7 @@ def test_headers_do_not_shift_texts() -> None:
     text = "".join(f"Rent {n} is paid late. It is {n}.\n" for n in range(9))
     retriever = retriever_of({"rent.txt": text}, headers=DocumentHeaders())
     trace = retriever.explain("rent", max_context_length=100, include_header=True)
-    assert trace.segments
+    assert trace.passages
     for document in Page(trace.to_html()).data["documents"]:
         for chunk in document["chunks"]:
             if "embedded" not in chunk:
@@ -195,7 +195,7 @@ def test_a_notebook_needs_no_package(trace: RSETrace, monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "jinja2", None)
     monkeypatch.delitem(sys.modules, "langchain_rse.explaining.report", raising=False)
     shown = trace._repr_html_()
-    assert all(segment.text in shown for segment in trace.returned)
+    assert all(passage.text in shown for passage in trace.returned)
     with pytest.raises(ImportError, match=r"pip install 'langchain-rse\[report\]'"):
         trace.to_html()
 

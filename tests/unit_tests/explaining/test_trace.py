@@ -81,11 +81,11 @@ def test_values_that_json_has(trace: RSETrace) -> None:
     ]
     best = first["chunks"][0]
     assert best["hits"] == {"vectors": {"rank": 0, "score": pytest.approx(1.0)}}
-    assert best["evidence"]["vectors"] == pytest.approx(1.0)
+    assert best["signals"]["vectors"] == pytest.approx(1.0)
     assert (best["start_index"], best["end_index"], best["text"]) == (0, 5, "c0 0\n")
-    for segment in values["segments"]:
-        assert segment["text"] in {"c0 0\n", "c2 10\n", "d0 30\n"}
-    assert sorted(segment["number"] for segment in values["segments"]) == [1, 2, 3]
+    for passage in values["passages"]:
+        assert passage["text"] in {"c0 0\n", "c2 10\n", "d0 30\n"}
+    assert sorted(passage["number"] for passage in values["passages"]) == [1, 2, 3]
 
 
 def test_values_of_chunks_have_one_shape() -> None:
@@ -99,7 +99,7 @@ def test_a_table_has_a_row_for_each_chunk(trace: RSETrace) -> None:
     table = trace.to_pandas()
     assert len(table) == sum(len(document.chunks) for document in trace.documents) == 5
     assert table["outcome"].tolist().count("returned") == 3
-    assert table["evidence_vectors"].max() == pytest.approx(1.0)
+    assert table["signals_vectors"].max() == pytest.approx(1.0)
 
 
 def test_what_is_missing_is_named(trace: RSETrace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,9 +162,9 @@ def test_evidence_adds_up_to_relevance(settings: Mapping[str, Any], names: set[s
     assert len(chunks) == 5
     with_evidence = set()
     for chunk in chunks:
-        assert sum(chunk["evidence"].values()) == pytest.approx(chunk["relevance"], abs=1e-12)
+        assert sum(chunk["signals"].values()) == pytest.approx(chunk["relevance"], abs=1e-12)
         assert set(chunk["matched_words"]) <= set(chunk["text"].split())
-        with_evidence |= {name for name, number in chunk["evidence"].items() if number}
+        with_evidence |= {name for name, number in chunk["signals"].items() if number}
     assert with_evidence == names
 
 
@@ -178,8 +178,8 @@ def test_a_new_witness_is_shown_everywhere(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(witnesses, "WITNESSES", table)
     trace = make_retriever({"a": lines(60, 80)}, irrelevant_chunk_penalty=0.3).explain(QUERY)
 
-    evidence = trace.to_dict()["documents"][0]["chunks"][0]["evidence"]
-    assert evidence["the moon"] == pytest.approx(0.125)  # of what vectors leave
+    signals = trace.to_dict()["documents"][0]["chunks"][0]["signals"]
+    assert signals["the moon"] == pytest.approx(0.125)  # of what vectors leave
     assert "the moon 0.13" in str(trace)
     assert "the moon 0.13" in trace._repr_html_()
     _, labels = trace.plot().axes[0].get_legend_handles_labels()

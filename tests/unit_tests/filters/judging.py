@@ -71,9 +71,9 @@ def failure_of(llm: Runnable[Any, Any], *texts: str, **settings: Any) -> str:
     return reason
 
 
-def chunks_of(segments: Sequence[Document]) -> list[dict[str, Any]]:
-    """What segments of an RSERetriever say of their chunks."""
+def chunks_of(passages: Sequence[Document]) -> list[dict[str, Any]]:
+    """What passages of an RSERetriever say of their chunks."""
     chunks = []
-    for segment in segments:
-        chunks += segment.metadata["rse"]["chunks"]
+    for passage in passages:
+        chunks += passage.metadata["rse"]["chunks"]
     return chunks

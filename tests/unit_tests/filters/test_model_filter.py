@@ -238,7 +238,7 @@ def test_documents_kept_after_a_failure_have_a_score_to_rse() -> None:
 
 
 @pytest.mark.parametrize("hybrid", [0.0, 0.5])
-def test_judgments_reach_the_chunks_of_segments(hybrid: float) -> None:
+def test_judgments_reach_the_chunks_of_passages(hybrid: float) -> None:
     relevance = LMBasedRelevanceFilter(llm=Judge(), batch_size=2)
     chunks = chunks_of(retriever_of(relevance, hybrid=hybrid).invoke(QUERY))
     assert json.loads(json.dumps(chunks)) == chunks

@@ -44,13 +44,13 @@ def test_the_title_without_a_model(metadata: dict[str, Any], text: str, title: s
 
 
 @fakes.both_ways
-def test_the_embedded_text_has_a_header_and_the_segment_has_not(way: Way) -> None:
+def test_the_embedded_text_has_a_header_and_the_passage_has_not(way: Way) -> None:
     index = Index(way=way)
     index.add(DocumentHeaders(), herons(source="grey_herons.txt"))
     expected = [f"grey herons\n\n{text}" for text in HERONS.split("\n\n")]
     assert index.embedded() == expected
-    (segment,) = way.invoke(index.retriever(), "herons")
-    assert segment.page_content == HERONS
+    (passage,) = way.invoke(index.retriever(), "herons")
+    assert passage.page_content == HERONS
 
 
 def test_a_document_with_empty_headers_is_stored_as_without() -> None:
@@ -76,8 +76,8 @@ def test_changed_headers_are_embedded_again_and_the_same_are_not() -> None:
     assert index.headers() == ["Of: herons"] * 4
     index.add(None, herons(source="herons.txt"))
     assert index.embedded() == HERONS.split("\n\n")
-    (segment,) = index.retriever().invoke("herons", include_header=True)
-    assert segment.page_content == HERONS
+    (passage,) = index.retriever().invoke("herons", include_header=True)
+    assert passage.page_content == HERONS
 
 
 def test_sections_and_metadata_that_change_along_the_document() -> None:
@@ -108,8 +108,8 @@ def test_sections_and_metadata_that_change_along_the_document() -> None:
         "d (2021)\nHerons\n-- {}",
         "d ()\nA > B C\n-- {}",
     ]
-    (segment,) = index.retriever().invoke("nests", include_header=True)
-    assert segment.page_content.startswith(
+    (passage,) = index.retriever().invoke("nests", include_header=True)
+    assert passage.page_content.startswith(
         "d ()\n-- {}\n\nBefore all there is an introduction.\n\nNests"
     )
 
@@ -147,7 +147,7 @@ TEXTS = st.text(alphabet="ab \n\u0301#", min_size=1, max_size=120)
 
 @settings(max_examples=25)
 @given(TEXTS, st.text(max_size=10), st.integers(5, 40))
-def test_segments_are_exact_slices_whatever_the_header(text: str, title: str, size: int) -> None:
+def test_passages_are_exact_slices_whatever_the_header(text: str, title: str, size: int) -> None:
     retriever = RSERetriever(
         vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
         docstore=InMemoryStore(),
@@ -160,13 +160,13 @@ def test_segments_are_exact_slices_whatever_the_header(text: str, title: str, si
         retriever.add_documents([Document(text, metadata={"doc_id": "d", "title": title})])
     header = DocumentHeaders().title_of(text, {"title": title})
     for include_header in (False, True):
-        for segment in retriever.invoke("a b", include_header=include_header):
-            start, end = segment.metadata["start_index"], segment.metadata["end_index"]
+        for passage in retriever.invoke("a b", include_header=include_header):
+            start, end = passage.metadata["start_index"], passage.metadata["end_index"]
             above = f"{header}\n\n" if include_header and header else ""
-            assert segment.page_content == above + text[start:end]
+            assert passage.page_content == above + text[start:end]
 
 
-# Above the segments
+# Above the passages
 
 
 @pytest.mark.parametrize("unit", ["characters", "words"])
@@ -177,18 +177,18 @@ def test_the_budget_counts_the_headers(unit: str) -> None:
     measure = fakes.LENGTHS[unit]
     for limit in (0, 20, 60, 100, 200, 1000):
         retriever = index.retriever(config=fakes.PLAIN.replace(calibration="minmax"))
-        segments = retriever.invoke(
+        passages = retriever.invoke(
             "where do herons nest",
             include_header=True,
             max_context_length=limit,
             length_function=measure,
         )
-        assert sum(measure(segment.page_content) for segment in segments) <= limit
-        assert segments or limit < 60
-        for segment in segments:
-            title = {"herons": "Of herons", "f": "Of fish"}[segment.metadata["doc_id"]]
-            length = segment.metadata["end_index"] - segment.metadata["start_index"]
-            assert segment.page_content[:-length] == f"{title}\n\n"
+        assert sum(measure(passage.page_content) for passage in passages) <= limit
+        assert passages or limit < 60
+        for passage in passages:
+            title = {"herons": "Of herons", "f": "Of fish"}[passage.metadata["doc_id"]]
+            length = passage.metadata["end_index"] - passage.metadata["start_index"]
+            assert passage.page_content[:-length] == f"{title}\n\n"
 
 
 def test_evaluation_finds_the_evidence_below_the_header() -> None:

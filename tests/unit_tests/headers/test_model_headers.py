@@ -36,8 +36,8 @@ def test_a_models_answers_are_in_the_headers(way: Way) -> None:
     index.add(LMBasedHeaders(llm=Author(), **ALL), herons())
     above = f"{TITLE}\n{SUMMARY}\n"
     assert index.headers() == [f"{above}{title}" for title in ("Nests", "Nests", "Food", "Food")]
-    (segment,) = way.invoke(index.retriever(), "herons", include_header=True)
-    assert segment.page_content == f"{TITLE}\n{SUMMARY}\n\n{HERONS}"
+    (passage,) = way.invoke(index.retriever(), "herons", include_header=True)
+    assert passage.page_content == f"{TITLE}\n{SUMMARY}\n\n{HERONS}"
 
 
 @pytest.mark.parametrize(

@@ -178,10 +178,10 @@ def seen(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
     return vectors_without_writes(rows), records_without_writes(records)
 
 
-def text_of(segments: Sequence[Document], *, may_lack_vectors: bool = False) -> str | None:
+def text_of(passages: Sequence[Document], *, may_lack_vectors: bool = False) -> str | None:
     """The text that a query found of the document; None if it found none."""
     texts: dict[str, list[Document]] = {}
-    for one in segments:
+    for one in passages:
         texts.setdefault(one.metadata["doc_id"], []).append(one)
     (other,) = texts.pop("other")
     assert other.page_content == OTHER

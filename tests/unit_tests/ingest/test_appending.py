@@ -66,8 +66,8 @@ class Stores:
         return records_without_writes(records), vectors_without_writes(self.vectorstore.store)
 
     def text(self) -> str:
-        (segment,) = self.way.invoke(self.retriever, "page text")
-        return str(segment.page_content)
+        (passage,) = self.way.invoke(self.retriever, "page text")
+        return str(passage.page_content)
 
 
 @pytest.fixture

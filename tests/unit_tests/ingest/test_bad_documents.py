@@ -46,7 +46,7 @@ def test_metadata_that_cannot_be_kept_is_named_and_the_other_documents_are_added
     ):
         stores.add(*documents)
     names.remove("d7")
-    assert sorted(stores.segments()) == sorted(names)
+    assert sorted(stores.passages()) == sorted(names)
     assert stores.add(*(one for one in documents if one.id != "d7")) == names
     stores.delete(*names)
     assert stores.keys() == []  # nothing was written of the bad one
@@ -56,7 +56,7 @@ def test_names_that_are_no_strings_are_named(stores: Stores) -> None:
     pages = [Document(f"page {number}", id="b", metadata={3: "x", "a": "y"}) for number in (1, 2)]
     with pytest.raises(TypeError, match=r"the key 3 in metadata of document 'b'"):
         stores.add(Document("good", id="good"), *pages)
-    assert list(stores.segments()) == ["good"]
+    assert list(stores.passages()) == ["good"]
 
 
 def test_all_bad_documents_of_a_call_are_named(
@@ -89,10 +89,10 @@ def test_what_some_vector_store_cannot_take_stays_in_the_docstore(
 ) -> None:
     metadata = dict.fromkeys(NAMES, value)
     stores.add(Document("the text", id="a", metadata=metadata), Document("other", id="b"))
-    (segment,) = stores.segments()["a"]
+    (passage,) = stores.passages()["a"]
     same = value.item() if isinstance(value, np.generic) else value
     for name in NAMES:
-        assert repr(segment.metadata[name]) == repr(same)
+        assert repr(passage.metadata[name]) == repr(same)
     for vector in stores.vectors():
         orjson.dumps(vector["metadata"])  # which takes neither surrogates nor more than 64 bits
         for name, kept in vector["metadata"].items():
@@ -128,11 +128,11 @@ def test_ids_of_every_kind_are_different_documents(stores: Stores) -> None:
     ids = list(dict.fromkeys(IDS))
     texts = [f"text of the document number {number}" for number, _ in enumerate(ids)]
     assert stores.add(*map(Document, texts), ids=ids) == ids
-    found = stores.segments()
-    assert {name: segment[0].page_content for name, segment in found.items()} == dict(
+    found = stores.passages()
+    assert {name: passage[0].page_content for name, passage in found.items()} == dict(
         zip(ids, texts, strict=True)
     )
     assert stores.delete(*ids[::2]) == ids[::2]
-    assert sorted(stores.segments()) == sorted(ids[1::2])
+    assert sorted(stores.passages()) == sorted(ids[1::2])
     assert stores.delete(*ids) == ids[1::2]
     assert stores.keys() == []

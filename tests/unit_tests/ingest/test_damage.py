@@ -95,15 +95,15 @@ class Index:
         for hybrid in [0.0, 0.5] if self.is_lexical else [0.0]:
             for query in QUERIES:
                 try:
-                    segments = self.way.invoke(self.retriever(), query, hybrid=hybrid)
+                    passages = self.way.invoke(self.retriever(), query, hybrid=hybrid)
                 except (RSEError, ValueError, DBAPIError, OSError):
                     answers[f"{query} {hybrid}"] = None
                     continue
-                for segment in segments:
-                    start, end = segment.metadata["start_index"], segment.metadata["end_index"]
-                    source = TEXTS[segment.metadata["doc_id"]]
-                    assert segment.page_content == source[start:end], "a wrong text"
-                answers[f"{query} {hybrid}"] = sorted(one.page_content for one in segments)
+                for passage in passages:
+                    start, end = passage.metadata["start_index"], passage.metadata["end_index"]
+                    source = TEXTS[passage.metadata["doc_id"]]
+                    assert passage.page_content == source[start:end], "a wrong text"
+                answers[f"{query} {hybrid}"] = sorted(one.page_content for one in passages)
         return answers
 
     def readable_documents(self) -> set[str]:

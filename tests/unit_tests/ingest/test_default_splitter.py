@@ -139,7 +139,7 @@ def test_a_long_text_of_one_kind_is_split_to_its_end(piece: str) -> None:
 
 
 @fakes.both_ways
-def test_segments_begin_and_end_with_sentences(way: Way) -> None:
+def test_passages_begin_and_end_with_sentences(way: Way) -> None:
     chance = random.Random(3)  # noqa: S311 - only has to be the same again
     words = ["herons", "fish", "nest", "dawn", "lake", "reed", "wing", "pond", "song", "river"]
     sentences = []
@@ -153,13 +153,13 @@ def test_segments_begin_and_end_with_sentences(way: Way) -> None:
         max_context_length=2_000,
     )
     way.add(retriever, [Document(text, metadata={"source": "herons.txt"})])
-    segments = way.invoke(retriever, sentences[37])
-    assert segments
-    for segment in segments:
-        assert segment.page_content in text
-        assert segment.page_content.startswith("Sentence ")
-        assert segment.page_content.rstrip().endswith(".")
-        assert not segment.page_content.rstrip().endswith("J.")
+    passages = way.invoke(retriever, sentences[37])
+    assert passages
+    for passage in passages:
+        assert passage.page_content in text
+        assert passage.page_content.startswith("Sentence ")
+        assert passage.page_content.rstrip().endswith(".")
+        assert not passage.page_content.rstrip().endswith("J.")
 
 
 def test_indexers_and_retrievers_split_with_the_same_default() -> None:

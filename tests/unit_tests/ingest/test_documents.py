@@ -1,4 +1,4 @@
-"""Metadata that changes along a document: what segments carry, by rule, whoever reads them."""
+"""Metadata that changes along a document: what passages carry, by rule, whoever reads them."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ class Stores:
         indexer = RSEIndexer(self.vectorstore, self.docstore, **settings)
         return self.way.add(indexer, documents)
 
-    def segment(self, **kwargs: Any) -> Document:
-        (segment,) = self.way.invoke(self.retriever, "one", **kwargs)
-        assert isinstance(segment, Document)
-        return segment
+    def passage(self, **kwargs: Any) -> Document:
+        (passage,) = self.way.invoke(self.retriever, "one", **kwargs)
+        assert isinstance(passage, Document)
+        return passage
 
     def whole(self, **settings: Any) -> dict[str, Any]:
-        """What a segment of all slides carries."""
+        """What a passage of all slides carries."""
         self.add(SLIDES, **settings)
-        segment = self.segment()
-        assert segment.page_content == TEXT
+        passage = self.passage()
+        assert passage.page_content == TEXT
         return {
             name: value
-            for name, value in segment.metadata.items()
+            for name, value in passage.metadata.items()
             if name.startswith(("slide", "by", "from"))
         }
 
@@ -120,14 +120,14 @@ def test_only_a_rule_that_changes_something_makes_a_new_version(stores: Stores) 
             for page, slide in enumerate(SLIDES)
         ]
         stores.add(pages, metadata_rules=rules)
-        return str(stores.segment().metadata["rse"]["version"])
+        return str(stores.passage().metadata["rse"]["version"])
 
     first = version()
     assert version(page="range", unheard_of="all") == first
     assert version(slide="all") != first
-    assert stores.segment().metadata["slide"] == [1, 2, 3, 4]
+    assert stores.passage().metadata["slide"] == [1, 2, 3, 4]
     assert version() == first
-    assert stores.segment().metadata["slide_end"] == 4
+    assert stores.passage().metadata["slide_end"] == 4
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_what_must_be_the_same_and_is_not(stores: Stores) -> None:
 def test_what_must_be_the_same_and_is(stores: Stores) -> None:
     """A part that lacks the field, or has None, contradicts nothing."""
     stores.add(titled("", "A", None, "A"), metadata_rules={"title": "same"})
-    assert stores.segment().metadata["title"] == "A"
+    assert stores.passage().metadata["title"] == "A"
     assert {c["metadata"]["title"] for c in stores.vectorstore.store.values()} == {"A"}
 
 
@@ -202,10 +202,10 @@ def test_white_space_belongs_to_no_page(stores: Stores) -> None:
     st.sampled_from(["", "\n", "\n\n"]),
     st.integers(1, 9),
 )
-def test_segments_carry_the_pages_of_their_text(
+def test_passages_carry_the_pages_of_their_text(
     pages: list[str], separator: str, size: int
 ) -> None:
-    """Compared with the plain way: which page each character of the segment is from."""
+    """Compared with the plain way: which page each character of the passage is from."""
     stores = Stores(Way(None), InMemoryByteStore())
     documents = [Document(text, id="d", metadata={"page": n}) for n, text in enumerate(pages)]
     stores.add(
@@ -216,12 +216,12 @@ def test_segments_carry_the_pages_of_their_text(
     )
     owners = [n for n, text in enumerate(pages) for _ in text + separator]
     whole = separator.join(pages)
-    for segment in stores.way.invoke(stores.retriever, "a b ccc d e f"):
-        start, end = segment.metadata["start_index"], segment.metadata["end_index"]
+    for passage in stores.way.invoke(stores.retriever, "a b ccc d e f"):
+        start, end = passage.metadata["start_index"], passage.metadata["end_index"]
         inside = [place for place in range(start, end) if whole[place].strip()]
         if inside and len(pages) > 1:
             among = owners[inside[0] : inside[-1] + 1]
-            found = segment.metadata["page"]
+            found = passage.metadata["page"]
             assert set(found) >= {owners[place] for place in inside}
             assert (found[0], found[-1]) == (among[0], among[-1])
             assert found == sorted(set(found))
@@ -256,9 +256,9 @@ def test_parts_out_of_order_are_joined_as_they_come_and_reported(
     assert f"1 document(s) are out of order: document 'report.pdf': {message}." in str(
         warning.message
     )
-    segment = stores.segment()
-    assert segment.page_content == "\n\n".join(page.page_content for page in documents)
-    assert (segment.metadata["page_start"], segment.metadata["page_end"]) == (pages[0], pages[-1])
+    passage = stores.passage()
+    assert passage.page_content == "\n\n".join(page.page_content for page in documents)
+    assert (passage.metadata["page_start"], passage.metadata["page_end"]) == (pages[0], pages[-1])
 
 
 @pytest.mark.parametrize(
@@ -330,8 +330,8 @@ def test_adopted_documents_follow_the_rules_as_well(way: Way) -> None:
     index = ExistingIndex(doc_id_key="source", page_key="page")
     make, amake = RSERetriever.from_existing_index, RSERetriever.afrom_existing_index
     by_default = way.call(make, amake, vectorstore, SQLDocStore("sqlite://"), index, **settings)
-    (segment,) = way.invoke(by_default, "text")
-    assert (segment.metadata["page_start"], segment.metadata["slide_end"]) == (0, 2)
+    (passage,) = way.invoke(by_default, "text")
+    assert (passage.metadata["page_start"], passage.metadata["slide_end"]) == (0, 2)
     ruled = way.call(
         make,
         amake,
@@ -341,8 +341,8 @@ def test_adopted_documents_follow_the_rules_as_well(way: Way) -> None:
         metadata_rules={"slide": "all"},
         **settings,
     )
-    (segment,) = way.invoke(ruled, "text")
-    assert (segment.metadata["page_start"], segment.metadata["slide"]) == (0, [0, 1, 2])
+    (passage,) = way.invoke(ruled, "text")
+    assert (passage.metadata["page_start"], passage.metadata["slide"]) == (0, [0, 1, 2])
 
 
 # Records

@@ -285,7 +285,7 @@ def test_chunks_of_any_document_end_before_headings_and_outside_of_code(
 
 
 @fakes.both_ways
-def test_segments_of_other_splitters_do_not_end_with_a_heading(way: Way) -> None:
+def test_passages_of_other_splitters_do_not_end_with_a_heading(way: Way) -> None:
     parts = [
         "# Herons\n\nherons wait in reeds for dawn\n\n## Carps\n",
         "carps swim in ponds at noon\n\n## Oaks\n",

@@ -116,11 +116,11 @@ class Stores:
     def delete(self, *ids: str) -> list[str]:
         return self.way.delete(self.indexer, ids)
 
-    def segments(self) -> dict[str, list[Document]]:
+    def passages(self) -> dict[str, list[Document]]:
         """All that a reader gets, by document, in the order of the text."""
         found: dict[str, list[Document]] = {}
-        for segment in self.way.invoke(self.retriever, "text"):
-            found.setdefault(segment.metadata["doc_id"], []).append(segment)
+        for passage in self.way.invoke(self.retriever, "text"):
+            found.setdefault(passage.metadata["doc_id"], []).append(passage)
         return found
 
     def vectors(self, doc_id: str | None = None) -> list[dict[str, Any]]:
@@ -141,22 +141,22 @@ def stores(way: Way) -> Stores:
     return Stores(SQLDocStore("sqlite://"), way)
 
 
-def what_is_read(segments: Sequence[Document], texts: Sequence[str]) -> str:
-    """The one text of which the segments are slices, if they have all of it."""
-    assert len({segment.metadata["rse"]["version"] for segment in segments}) == 1
-    for segment in segments:  # no vector is missing, which the docstore would make up for
-        assert not [chunk for chunk in segment.metadata["rse"]["chunks"] if "filled" in chunk]
+def what_is_read(passages: Sequence[Document], texts: Sequence[str]) -> str:
+    """The one text of which the passages are slices, if they have all of it."""
+    assert len({passage.metadata["rse"]["version"] for passage in passages}) == 1
+    for passage in passages:  # no vector is missing, which the docstore would make up for
+        assert not [chunk for chunk in passage.metadata["rse"]["chunks"] if "filled" in chunk]
     for text in texts:
         if all(
-            text[segment.metadata["start_index"] : segment.metadata["end_index"]]
-            == segment.page_content
-            for segment in segments
+            text[passage.metadata["start_index"] : passage.metadata["end_index"]]
+            == passage.page_content
+            for passage in passages
         ):
-            ends = [0, *(segment.metadata["end_index"] for segment in segments)]
-            starts = [*(segment.metadata["start_index"] for segment in segments), len(text)]
+            ends = [0, *(passage.metadata["end_index"] for passage in passages)]
+            starts = [*(passage.metadata["start_index"] for passage in passages), len(text)]
             assert ends == starts, "a part of the text is missing"
             return text
-    pytest.fail(f"not slices of one text: {[segment.page_content for segment in segments]}")
+    pytest.fail(f"not slices of one text: {[passage.page_content for passage in passages]}")
 
 
 def assert_holds_exactly(stores: Stores, texts: dict[str, str]) -> None:
@@ -178,8 +178,8 @@ def assert_holds_exactly(stores: Stores, texts: dict[str, str]) -> None:
     assert stores.keys() == sorted(expected_keys)
     assert {vector["metadata"]["doc_id"] for vector in stores.vectors()} == set(texts)
     assert {
-        doc_id: what_is_read(segments, [texts[doc_id]])
-        for doc_id, segments in stores.segments().items()
+        doc_id: what_is_read(passages, [texts[doc_id]])
+        for doc_id, passages in stores.passages().items()
     } == texts
 
 
@@ -271,7 +271,7 @@ def test_parts_are_joined_in_their_order(stores: Stores) -> None:
     expected = {"a": "page a1\n\npage a2\n\npage a3", "b": "page b1\n\npage b2"}
 
     stores.add(*documents)
-    read = {doc_id: found[0].page_content for doc_id, found in stores.segments().items()}
+    read = {doc_id: found[0].page_content for doc_id, found in stores.passages().items()}
     assert read == expected
 
     in_groups = sorted(documents, key=lambda document: str(document.metadata["doc_id"]))
@@ -294,8 +294,8 @@ def test_parts_may_stand_apart_further_than_is_read_ahead(stores: Stores) -> Non
     ]
     stores.indexer = stores.indexer_with(batch_size=1000, text_splitter=splitter(800))
     stores.way.add(stores.indexer, iter([*pages, Document("short", id="other")]))
-    (segments,) = [some for name, some in stores.segments().items() if name == "long"]
-    assert segments[-1].metadata["end_index"] == len("page 0000\n\n") * 1_500 - 2
+    (passages,) = [some for name, some in stores.passages().items() if name == "long"]
+    assert passages[-1].metadata["end_index"] == len("page 0000\n\n") * 1_500 - 2
 
 
 def test_a_chunk_that_is_added_again_keeps_nothing_of_its_former_place(stores: Stores) -> None:
@@ -304,10 +304,10 @@ def test_a_chunk_that_is_added_again_keeps_nothing_of_its_former_place(stores: S
     again = Document(chunk["text"], id="again", metadata=chunk["metadata"])
     second = Document("second part")
     assert stores.add(again, second, ids=["b", "b"]) == ["b"]
-    (segment,) = stores.segments()["b"]
-    assert "title_start" in segment.metadata
+    (passage,) = stores.passages()["b"]
+    assert "title_start" in passage.metadata
     stale = {"rse_version", "chunk_id", "chunk_index", "start_index", "end_index"}
-    assert not {f"{name}_start" for name in stale} & segment.metadata.keys()
+    assert not {f"{name}_start" for name in stale} & passage.metadata.keys()
     found = [vector["metadata"] for vector in stores.vectors("b")]
     assert [(each["chunk_index"], each["start_index"]) for each in found] == [(0, 0), (1, 32)]
     assert not {each["chunk_id"] for each in found} & {chunk["metadata"]["chunk_id"]}
@@ -349,10 +349,10 @@ def test_metadata_goes_where_it_can_be_kept(stores: Stores) -> None:
         assert metadata["draft"] is False
         assert metadata["chunk_id"] == vector["id"]
 
-    (segment,) = stores.segments()["report.pdf"]
-    assert {name: segment.metadata[name] for name in shared} == {**shared, "year": 2024}
-    assert (segment.metadata["page_start"], segment.metadata["page_end"]) == (1, 3)
-    assert "page" not in segment.metadata
+    (passage,) = stores.passages()["report.pdf"]
+    assert {name: passage.metadata[name] for name in shared} == {**shared, "year": 2024}
+    assert (passage.metadata["page_start"], passage.metadata["page_end"]) == (1, 3)
+    assert "page" not in passage.metadata
 
 
 def test_a_value_that_one_part_lacks_is_not_shared(stores: Stores) -> None:
@@ -361,8 +361,8 @@ def test_a_value_that_one_part_lacks_is_not_shared(stores: Stores) -> None:
         Document("the second part of the document", id="a"),
     )
     assert [vector["metadata"].get("title") for vector in stores.vectors()] == ["T", None]
-    (segment,) = stores.segments()["a"]
-    assert "title" not in segment.metadata
+    (passage,) = stores.passages()["a"]
+    assert "title" not in passage.metadata
 
 
 # Again, changed, gone
@@ -398,8 +398,8 @@ def test_changed_metadata_replaces(stores: Stores) -> None:
     for metadata in ({"year": 2024, "day": dt.date(2023, 1, 1)}, {"year": 2024}):
         stores.add(Document(text, id="a", metadata=metadata))
         assert [vector["metadata"]["year"] for vector in stores.vectors()] == [2024] * 3
-        (segment,) = stores.segments()["a"]
-        assert {name: segment.metadata.get(name) for name in ("year", "day")} == {
+        (passage,) = stores.passages()["a"]
+        assert {name: passage.metadata.get(name) for name in ("year", "day")} == {
             "day": None,
             **metadata,
         }
@@ -413,7 +413,7 @@ def test_changed_splitter_replaces(stores: Stores) -> None:
     stores.add(Document(text, id="a"))
     assert len(stores.vectors()) == 2
     assert len(stores.keys()) == 2 + 1 + 1 + 1
-    assert what_is_read(stores.segments()["a"], [text]) == text
+    assert what_is_read(stores.passages()["a"], [text]) == text
 
 
 @fakes.both_ways
@@ -453,7 +453,7 @@ def test_many_documents_and_chunks(stores: Stores) -> None:
     stores.add_text(text)
     assert len(stores.keys()) == 1_100 + 3 + 1 + 1
     stores.retriever.fetch_k = 2_000
-    assert what_is_read(stores.segments()["a"], [text]) == text
+    assert what_is_read(stores.passages()["a"], [text]) == text
     stores.delete("a")
     assert stores.keys() == []
 
@@ -467,7 +467,7 @@ def test_empty_text_is_recorded_and_said(stores: Stores, empty: str) -> None:
         assert stores.add_text(empty) == ["a"]
     assert len(stores.keys()) == 2  # the manifest, and its copy
     assert stores.vectors() == []
-    assert stores.segments() == {}
+    assert stores.passages() == {}
     assert stores.delete("a") == ["a"]
     assert stores.keys() == []
 
@@ -811,7 +811,7 @@ def test_a_manifest_that_cannot_be_read_is_written_again(
         return
     text = "old text" if call == "add" else "new text"
     stores.add_text(text)
-    assert what_is_read(stores.segments()["a"], [text]) == text
+    assert what_is_read(stores.passages()["a"], [text]) == text
     assert len(stores.vectors()) == 1
     assert len(list(stores.docstore.yield_keys(prefix=document_key("a")))) == 3
 
@@ -910,9 +910,9 @@ def test_after_a_crash_one_version_is_read_and_the_same_call_completes_it(
     texts = [text for text in scenario if text is not None]
     seen = set()
     for stores in crashed(make_stores, scenario, how):
-        segments = stores.segments()
-        assert what_is_read(segments.pop("other"), [OTHER]) == OTHER
-        read = what_is_read(segments["a"], texts) if "a" in segments else None
+        passages = stores.passages()
+        assert what_is_read(passages.pop("other"), [OTHER]) == OTHER
+        read = what_is_read(passages["a"], texts) if "a" in passages else None
         assert read in scenario
         seen.add(read)
 
@@ -952,7 +952,7 @@ def test_crash_upon_crash(make_stores: Callable[[], Stores], *, common: bool) ->
             stores.writes.fail_at(call, "halfway")
             with contextlib.suppress(fakes.CrashError):  # there may be fewer calls now
                 stores.add_text(text)
-            assert what_is_read(stores.segments()["a"], versions) in versions[:3]
+            assert what_is_read(stores.passages()["a"], versions) in versions[:3]
         stores.writes.fail_at(None)
         stores.add_text(versions[3])
         forget_dead_calls(stores)

@@ -86,12 +86,12 @@ class Index:
         return self.model.taken()
 
     def answers(self, query: str) -> list[tuple[str, str, float]]:
-        """Id, text and score of each segment."""
+        """Id, text and score of each passage."""
         retriever = RSERetriever(
             vectorstore=self.vectorstore, docstore=self.docstore, max_context_length=1_000
         )
-        segments = retriever.invoke(query)
-        return [(str(s.id), s.page_content, s.metadata["relevance_score"]) for s in segments]
+        passages = retriever.invoke(query)
+        return [(str(s.id), s.page_content, s.metadata["relevance_score"]) for s in passages]
 
     def assert_answers_like_a_fresh_index(
         self,

@@ -55,12 +55,12 @@ class Knowledge:
     def add(self, documents: Sequence[Document], **kwargs: Any) -> list[str]:
         return self.way.add(self.retriever, documents, **kwargs)
 
-    def segments(self) -> list[Document]:
+    def passages(self) -> list[Document]:
         found: list[Document] = self.way.invoke(self.retriever, "herons text")
         return found
 
     def texts(self) -> dict[str, str]:
-        return {one.metadata["doc_id"]: one.page_content for one in self.segments()}
+        return {one.metadata["doc_id"]: one.page_content for one in self.passages()}
 
 
 @pytest.fixture
@@ -98,8 +98,8 @@ def test_chunks_with_start_index_become_the_text_again(knowledge: Knowledge, ove
     (text,) = knowledge.texts().values()
     assert words_of(text) == words_of(TEXT)
     assert len(text) == len(TEXT)
-    (segment,) = knowledge.segments()
-    assert segment.metadata["source"] == "a"
+    (passage,) = knowledge.passages()
+    assert passage.metadata["source"] == "a"
 
 
 @pytest.mark.parametrize("overlap", [0, 60])
@@ -108,10 +108,10 @@ def test_pages_split_before_are_pages_again(knowledge: Knowledge, overlap: int) 
     chunks = chunks_of(recursive(200, overlap, add_start_index=True), *pages, pages=True)
     with pytest.warns(UserWarning, match=PUT_TOGETHER):
         knowledge.add(chunks)
-    (segment,) = knowledge.segments()
-    assert words_of(segment.page_content) == words_of(" ".join(pages))
-    assert len(segment.page_content) == len("\n\n".join(pages))
-    assert (segment.metadata["page_start"], segment.metadata["page_end"]) == (0, 2)
+    (passage,) = knowledge.passages()
+    assert words_of(passage.page_content) == words_of(" ".join(pages))
+    assert len(passage.page_content) == len("\n\n".join(pages))
+    assert (passage.metadata["page_start"], passage.metadata["page_end"]) == (0, 2)
 
 
 def test_sections_of_one_heading_are_texts_of_their_own(knowledge: Knowledge) -> None:
@@ -271,9 +271,9 @@ def test_a_fragment_does_not_replace_its_document(knowledge: Knowledge) -> None:
     chunk = chunks_of(recursive(200, add_start_index=True), TEXT)[3]
     with pytest.raises(ValueError, match=rf"'a': its beginning is missing.*append=True.*{WHOLE}"):
         knowledge.add([chunk])
-    (segment,) = knowledge.segments()
+    (passage,) = knowledge.passages()
     found = knowledge.vectorstore.similarity_search("herons", k=1)[0]
-    for fragment in (segment, found):
+    for fragment in (passage, found):
         with pytest.raises(ValueError, match=rf"'a'.*retrieved.*fragment.*{WHOLE}.*ids="):
             knowledge.add([fragment])
     assert knowledge.texts() == {"a": TEXT}

@@ -62,18 +62,18 @@ def test_rows_are_separate_documents(
 def test_only_the_rows_that_fit_are_found(way: Way, retriever: RSERetriever) -> None:
     """Joined, they come with their neighbors, which live elsewhere."""
     way.add(retriever, rows(*range(40)))
-    segments = way.invoke(retriever, "Which pilots live in Oslo?")
-    assert [segment.page_content.count("city:") for segment in segments] == [1] * 10
-    assert all("city: Oslo" in segment.page_content for segment in segments)
+    passages = way.invoke(retriever, "Which pilots live in Oslo?")
+    assert [passage.page_content.count("city:") for passage in passages] == [1] * 10
+    assert all("city: Oslo" in passage.page_content for passage in passages)
 
 
 def test_a_row_is_cited_and_replaced_by_itself(way: Way, retriever: RSERetriever) -> None:
     way.add(retriever, rows(*range(4)))
     way.add(retriever, rows(2, city="Tromso"))
-    (segment,) = way.invoke(retriever, "Tromso", k=1)
-    assert segment.page_content == "name: pilot2\ncity: Tromso"
-    assert segment.metadata["row"] == 2
-    assert citation_of(segment.metadata) == "people.csv, row 2"
+    (passage,) = way.invoke(retriever, "Tromso", k=1)
+    assert passage.page_content == "name: pilot2\ncity: Tromso"
+    assert passage.metadata["row"] == 2
+    assert citation_of(passage.metadata) == "people.csv, row 2"
     assert len(retriever.documents()) == 4
     way.delete(retriever, ["people.csv, row 2"])
     assert len(retriever.documents()) == 3
@@ -83,10 +83,10 @@ def test_the_end_of_a_long_row_is_cited_with_its_place(way: Way, retriever: RSER
     (row,) = rows(7)
     row.page_content += "\n\n" + "filler text of no use. " * 60 + "\n\nzebra crossing"
     way.add(retriever, [row])
-    segment = way.invoke(retriever, "zebra crossing", k=1, irrelevant_chunk_penalty=0.8)[0]
-    start, end = segment.metadata["start_index"], segment.metadata["end_index"]
+    passage = way.invoke(retriever, "zebra crossing", k=1, irrelevant_chunk_penalty=0.8)[0]
+    start, end = passage.metadata["start_index"], passage.metadata["end_index"]
     assert start > 0
-    assert citation_of(segment.metadata) == f"people.csv, row 7, characters {start:,}–{end:,}"
+    assert citation_of(passage.metadata) == f"people.csv, row 7, characters {start:,}–{end:,}"
 
 
 def test_a_row_that_was_split_is_one_document(way: Way, retriever: RSERetriever) -> None:
@@ -138,9 +138,9 @@ def test_entries_of_one_source(way: Way, retriever: RSERetriever) -> None:
     assert way.add(retriever, entries("How to pay?"), separate=True) == first[1:]
     assert list(texts_of(retriever).values()).count("How to pay?") == 1
     assert set(texts_of(retriever)) == {*first, *second}
-    (segment,) = way.invoke(retriever, "leave", k=1)
-    assert re.fullmatch(r"faq\.md, [0-9a-f]{12}", citation_of(segment.metadata))
-    assert citation_of(segment.metadata) == second[0]
+    (passage,) = way.invoke(retriever, "leave", k=1)
+    assert re.fullmatch(r"faq\.md, [0-9a-f]{12}", citation_of(passage.metadata))
+    assert citation_of(passage.metadata) == second[0]
 
 
 @pytest.mark.parametrize(

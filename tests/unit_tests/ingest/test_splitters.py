@@ -220,7 +220,7 @@ def test_markdown_full_of_repeats_is_tiled(lines: list[str], strip_headers: bool
     _assert_tiled(text, _split(text, splitter))
 
 
-def test_the_headings_of_a_segment_are_in_its_metadata(way: fakes.Way) -> None:
+def test_the_headings_of_a_passage_are_in_its_metadata(way: fakes.Way) -> None:
     retriever = RSERetriever(
         vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
         docstore=InMemoryByteStore(),
@@ -229,10 +229,10 @@ def test_the_headings_of_a_segment_are_in_its_metadata(way: fakes.Way) -> None:
     )
     way.add(retriever, [Document(MARKDOWN, metadata={"source": "guide.md"})])
 
-    (segment,) = way.invoke(retriever, "one two")
+    (passage,) = way.invoke(retriever, "one two")
 
-    assert segment.page_content == MARKDOWN
-    assert segment.metadata["part_end"] == "Last"
+    assert passage.page_content == MARKDOWN
+    assert passage.metadata["part_end"] == "Last"
     plain = retriever.model_copy(update={"config": fakes.PLAIN})
     (hit,) = way.invoke(plain, "one two")
     assert hit.page_content == SECTIONS[3][0]
@@ -413,9 +413,9 @@ def test_fragments_in_the_overlap_are_not_found(way: fakes.Way) -> None:
         way.add(retriever, documents)
     assert [warning.filename for warning in caught] == [fakes.__file__]  # the line that adds
 
-    segments = way.invoke(retriever, query, max_context_length=100_000)
+    passages = way.invoke(retriever, query, max_context_length=100_000)
 
-    assert segments
+    assert passages
     texts = {document.metadata["source"]: document.page_content for document in documents}
-    for segment in segments:
-        assert segment.page_content == texts[segment.metadata["source"]]
+    for passage in passages:
+        assert passage.page_content == texts[passage.metadata["source"]]

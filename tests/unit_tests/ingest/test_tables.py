@@ -280,7 +280,7 @@ class Index:
 
 @fakes.both_ways
 @pytest.mark.parametrize("form", ["Markdown", "commas"])
-def test_a_segment_that_begins_inside_a_table_is_shown_with_the_header_row(
+def test_a_passage_that_begins_inside_a_table_is_shown_with_the_header_row(
     way: Way, form: str
 ) -> None:
     table = FORMS[form]
@@ -297,20 +297,20 @@ def test_a_segment_that_begins_inside_a_table_is_shown_with_the_header_row(
     assert "table_header" not in str(plain.metadata)
 
 
-def test_a_segment_that_has_the_header_row_is_shown_without_another() -> None:
+def test_a_passage_that_has_the_header_row_is_shown_without_another() -> None:
     index = Index(FORMS["Markdown"])
-    (segment,) = index.retriever(max_context_length=None, irrelevant_chunk_penalty=0.0).invoke(
+    (passage,) = index.retriever(max_context_length=None, irrelevant_chunk_penalty=0.0).invoke(
         "revenue staff Delta", include_header=True
     )
-    assert segment.page_content == index.text
+    assert passage.page_content == index.text
 
 
 def test_the_documents_header_stands_above_that_of_the_table() -> None:
     index = Index(FORMS["commas"], headers=DocumentHeaders(template="{title}"))
-    (segment,) = index.retriever(include_header=True, max_context_length=900, k=1).invoke(
+    (passage,) = index.retriever(include_header=True, max_context_length=900, k=1).invoke(
         "Delta-58 Town58"
     )
-    assert segment.page_content.startswith("plants\n\nplant,city,revenue,staff\nDelta-")
+    assert passage.page_content.startswith("plants\n\nplant,city,revenue,staff\nDelta-")
     assert any(text.startswith("plants\n\nplant,city,revenue,staff\n") for text in index.embedded())
 
 
@@ -322,18 +322,18 @@ def test_the_budget_counts_the_header_row(way: Way, measure: str) -> None:
     retriever = index.retriever(include_header=True, length_function=length)
     for share in (0.2, 0.3, 0.5, 0.8):
         limit = share * length(index.text)
-        segments = way.invoke(retriever, "Delta-47 Town47", max_context_length=limit)
-        assert sum(length(segment.page_content) for segment in segments) <= limit
-        for segment in segments:
-            start, end = segment.metadata["start_index"], segment.metadata["end_index"]
-            assert segment.page_content.endswith(index.text[start:end])
+        passages = way.invoke(retriever, "Delta-47 Town47", max_context_length=limit)
+        assert sum(length(passage.page_content) for passage in passages) <= limit
+        for passage in passages:
+            start, end = passage.metadata["start_index"], passage.metadata["end_index"]
+            assert passage.page_content.endswith(index.text[start:end])
 
 
 def test_words_of_the_header_row_are_found_by_lexical_search() -> None:
     index = Index(FORMS["Markdown"], docstore=SQLDocStore("sqlite://", lexical=True))
     retriever = index.retriever(hybrid=0.5, max_context_length=1_000, k=1)
-    (segment,) = retriever.invoke("revenue Delta-47", include_header=True)
-    assert "Delta-47" in segment.page_content
+    (passage,) = retriever.invoke("revenue Delta-47", include_header=True)
+    assert "Delta-47" in passage.page_content
     candidates = index.docstore.lexical_search("revenue", k=99)
     assert len(candidates) == sum("| revenue |" in text for text in index.embedded())
 

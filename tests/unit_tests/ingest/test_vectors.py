@@ -62,7 +62,7 @@ def test_a_bad_vector_costs_its_document(way: Way, problem: str) -> None:
     retriever = RSERetriever(
         vectorstore=vectorstore, docstore=docstore, config=fakes.EVERYTHING, max_context_length=None
     )
-    found = {segment.metadata["doc_id"] for segment in way.invoke(retriever, "one six")}
+    found = {passage.metadata["doc_id"] for passage in way.invoke(retriever, "one six")}
     assert found == {"a", "c"}
 
     # The next run mends it.

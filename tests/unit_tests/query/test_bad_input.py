@@ -117,10 +117,10 @@ def test_scores_that_mean_nothing_are_not_used(origin: str, scores: list[Any]) -
             vector_weight=1.0, lexical_weight=0.0, rerank_weight=1.0
         )
         asked = retriever.model_copy(update={"config": config})
-        (segment,) = ask(asked, irrelevant_chunk_penalty=0.1)
-        relevances = [chunk["relevance"] for chunk in segment.metadata["rse"]["chunks"]]
+        (passage,) = ask(asked, irrelevant_chunk_penalty=0.1)
+        relevances = [chunk["relevance"] for chunk in passage.metadata["rse"]["chunks"]]
         assert relevances == about([0.8 * math.exp(-rank / preset.decay_rate) for rank in range(3)])
-        assert math.isfinite(segment.metadata["relevance_score"])
+        assert math.isfinite(passage.metadata["relevance_score"])
 
 
 def test_rising_scores_of_a_store_are_distances() -> None:
@@ -209,14 +209,14 @@ def test_10000_candidates(many: Many, preset: str, *, alone: bool) -> None:
         candidates_only=alone,
     )
     many.docstore.reads.clear()
-    segments = ask(retriever, max_context_length=2_000)
+    passages = ask(retriever, max_context_length=2_000)
     assert len(many.docstore.reads) == 2
-    assert segments
-    assert sum(len(segment.page_content) for segment in segments) <= 2_000
-    for segment in segments:
-        text = many.texts[segment.metadata["doc_id"]]
-        place = slice(segment.metadata["start_index"], segment.metadata["end_index"])
-        assert segment.page_content == text[place]
+    assert passages
+    assert sum(len(passage.page_content) for passage in passages) <= 2_000
+    for passage in passages:
+        text = many.texts[passage.metadata["doc_id"]]
+        place = slice(passage.metadata["start_index"], passage.metadata["end_index"])
+        assert passage.page_content == text[place]
 
 
 # Metadata of candidates

@@ -29,8 +29,8 @@ TEXTS = {"a": lines(0, 10, 85, 20, name="a"), "b": lines(30, 90, 5, 100, name="b
 CONFIGS = {"exact": PLAIN, "greedy": GREEDY, "balanced": PRESETS["balanced"]}
 
 
-def total(segments: Sequence[Document], length_function: Callable[[str], float] = len) -> float:
-    return sum(length_function(segment.page_content) for segment in segments)
+def total(passages: Sequence[Document], length_function: Callable[[str], float] = len) -> float:
+    return sum(length_function(passage.page_content) for passage in passages)
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -125,12 +125,12 @@ def test_only_what_is_returned_is_read(config: str, budget: int | None) -> None:
     store = fakes.WatchedDocStore(InMemoryByteStore(), fakes.Writes())
     retriever = make_retriever(TEXTS, config=CONFIGS[config], docstore=store)
     store.reads.clear()
-    segments = ask(retriever, max_context_length=budget)
+    passages = ask(retriever, max_context_length=budget)
     assert len(store.reads) <= 2
     texts = itertools.chain.from_iterable(store.reads[1:])
     assert {without_writes(key) for key in texts if not key.startswith("manifest/")} == {
-        chunk_key(document_key(doc_id), segment.metadata["rse"]["version"], index)
-        for segment, (doc_id, start, end) in zip(segments, ranges(segments), strict=True)
+        chunk_key(document_key(doc_id), passage.metadata["rse"]["version"], index)
+        for passage, (doc_id, start, end) in zip(passages, ranges(passages), strict=True)
         for index in range(start, end)
     }
 
@@ -206,12 +206,12 @@ def test_slices_of_the_last_text_within_the_budget(
         for doc_id, text in history:
             retriever.add_documents([Document(text)], ids=[doc_id])
     texts = dict(history)
-    segments = retriever.invoke("beta gamma", **arguments)
+    passages = retriever.invoke("beta gamma", **arguments)
     taken: set[tuple[str, int]] = set()
-    for segment in segments:
-        metadata = segment.metadata
+    for passage in passages:
+        metadata = passage.metadata
         place = range(metadata["start_index"], metadata["end_index"])
-        assert segment.page_content == texts[metadata["doc_id"]][place.start : place.stop] != ""
+        assert passage.page_content == texts[metadata["doc_id"]][place.start : place.stop] != ""
         places = {(metadata["doc_id"], index) for index in place}
         assert not places & taken
         taken |= places
@@ -223,9 +223,9 @@ def test_slices_of_the_last_text_within_the_budget(
         assert len(place) <= sum(chunk["length"] for chunk in chunks)
         assert metadata["relevance_score"] >= -1e-9
     if arguments["max_context_length"] is not None:
-        assert total(segments, fakes.LENGTHS[unit]) <= arguments["max_context_length"]
-    assert len(segments) <= (arguments["k"] or len(segments))
-    assert len({segment.id for segment in segments}) == len(segments)
+        assert total(passages, fakes.LENGTHS[unit]) <= arguments["max_context_length"]
+    assert len(passages) <= (arguments["k"] or len(passages))
+    assert len({passage.id for passage in passages}) == len(passages)
     if arguments["order"] == "relevance":
-        worth = [segment.metadata["relevance_score"] for segment in segments]
+        worth = [passage.metadata["relevance_score"] for passage in passages]
         assert worth == sorted(worth, reverse=True)

@@ -22,9 +22,9 @@ from tests.unit_tests.fakes import PLAIN, QUERY, ask, lines, make_retriever, wra
 Chunk = tuple[str, int]
 
 
-def returned(segments: Sequence[Document]) -> set[Chunk]:
-    """The chunks in segments."""
-    return set(fakes.chunks_in(segments))
+def returned(passages: Sequence[Document]) -> set[Chunk]:
+    """The chunks in passages."""
+    return set(fakes.chunks_in(passages))
 
 
 # The same whole text
@@ -35,7 +35,7 @@ TEXT = lines(0, 10, 90)
 def test_the_same_text_comes_once() -> None:
     retriever = make_retriever({"./a": TEXT, "/folder/a": TEXT, "b": lines(20, name="other")})
     once = ask(retriever)
-    assert [segment.page_content for segment in once] == ["c0 0\nc1 10\n", "other0 20\n"]
+    assert [passage.page_content for passage in once] == ["c0 0\nc1 10\n", "other0 20\n"]
     assert [chunk["rank"] for s in once for chunk in s.metadata["rse"]["chunks"]] == [0, 1, 2]
     twice = ask(retriever, duplicates="keep")
     assert [s.page_content for s in twice] == ["c0 0\nc1 10\n"] * 2 + ["other0 20\n"]
@@ -53,9 +53,9 @@ def test_the_document_with_the_best_candidate_counts() -> None:
     chunks = chunks_by_source(source)
     found = [chunks["b"][1], *chunks["a"], chunks["b"][0]]
     retriever = wrap(source, found, config=fakes.EVERYTHING.replace(lexical_weight=0.0))
-    (segment,) = ask(retriever)
-    assert segment.metadata["source"] == "b"
-    ranks = {c["index"]: c["rank"] for c in segment.metadata["rse"]["chunks"] if "rank" in c}
+    (passage,) = ask(retriever)
+    assert passage.metadata["source"] == "b"
+    ranks = {c["index"]: c["rank"] for c in passage.metadata["rse"]["chunks"] if "rank" in c}
     assert ranks == {0: 1, 1: 0}
 
 
@@ -141,7 +141,7 @@ def test_nearly_the_same_text_comes_once_if_asked_for() -> None:
     balanced = in_words(texts, config="balanced", duplicates="drop_near")
     assert ("b", 0) not in returned(ask(balanced, f"{query} apples are red pears"))
     between = in_words({"a": texts["a"], "b": report("green pears", WORDS, "pears are green")})
-    found = ask(between, f"{query} pears", duplicates="drop_near", segment_cost=3.0)
+    found = ask(between, f"{query} pears", duplicates="drop_near", passage_cost=3.0)
     assert {("b", 0), ("b", 1), ("b", 2)} <= returned(found)
     # The better candidate decides, whichever document was added first.
     found = ask(retriever, f"{WORDS} and so forth", duplicates="drop_near")
@@ -215,7 +215,7 @@ def test_chunks_may_end_elsewhere() -> None:
     }
     order = [*every("a", 2, 0, 1, 3), *every("b", 0, 1, 2, 3)]
     retriever = in_order(texts, order)
-    config = IN_ORDER.replace(segment_cost=0.0, irrelevant_chunk_penalty=0.2)
+    config = IN_ORDER.replace(passage_cost=0.0, irrelevant_chunk_penalty=0.2)
     trace = retriever.explain(ASKED, rse_config=config)
     [b] = [document for document in trace.documents if document.doc_id == "b"]
     assert [chunk.outcome for chunk in b.chunks] == [
@@ -225,7 +225,7 @@ def test_chunks_may_end_elsewhere() -> None:
         Reason.RETURNED,
     ]
     # Between relevant chunks they may fill the gap.
-    found = returned(ask(retriever, ASKED, segment_cost=3.0))
+    found = returned(ask(retriever, ASKED, passage_cost=3.0))
     assert found == {*every("a", 0, 1, 2, 3), *every("b", 0, 1, 2, 3)}
     # If b is better, a has nothing of its own.
     order = [*every("b", 2, 1, 0, 3), *every("a", 0, 1, 2, 3)]

@@ -1,4 +1,4 @@
-"""Filters hold for whole segments: access rights are one use of them."""
+"""Filters hold for whole passages: access rights are one use of them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ way = fakes.way
 
 # Fills every gap and reaches for every neighbor.
 ALL_TEXT = RSEConfig(
-    irrelevant_chunk_penalty=0.01, segment_cost=5.0, neighbor_weight=1.0, neighbor_radius=3
+    irrelevant_chunk_penalty=0.01, passage_cost=5.0, neighbor_weight=1.0, neighbor_radius=3
 )
 PAGES = 9
 
@@ -110,17 +110,17 @@ def make(store: type[Filtering] = Filtering, pages: int = PAGES, **fields: Any) 
     return retriever.model_copy(update=fields)
 
 
-def pages_in(segments: Iterable[Document]) -> set[tuple[str, int]]:
-    """The pages of which a segment has text, whatever its metadata say."""
-    text = "\n".join(segment.page_content for segment in segments)
+def pages_in(passages: Iterable[Document]) -> set[tuple[str, int]]:
+    """The pages of which a passage has text, whatever its metadata say."""
+    text = "\n".join(passage.page_content for passage in passages)
     return {
         (word[0], int(word[1:])) for word in text.split() if word[0] in "ab" and word[1:].isdigit()
     }
 
 
-def is_filled(segments: Iterable[Document]) -> bool:
-    """True if there are chunks in segments that the search did not find."""
-    return any(chunk.get("filled") for chunk in chunks_in([*segments]).values())
+def is_filled(passages: Iterable[Document]) -> bool:
+    """True if there are chunks in passages that the search did not find."""
+    return any(chunk.get("filled") for chunk in chunks_in([*passages]).values())
 
 
 # What a filter says
@@ -265,7 +265,7 @@ NOT_UNDERSTOOD: list[Any] = [
     ],
     ids=lambda value: "function" if callable(value) else str(value),
 )
-def test_no_segment_has_what_a_filter_excludes(condition: Any, preset: str | None) -> None:
+def test_no_passage_has_what_a_filter_excludes(condition: Any, preset: str | None) -> None:
     retriever = make()
     if preset is not None:
         retriever.config = PRESETS[preset]
@@ -502,7 +502,7 @@ AROUND: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("around", AROUND)
-def test_a_filter_inside_holds_for_whole_segments(around: str) -> None:
+def test_a_filter_inside_holds_for_whole_passages(around: str) -> None:
     source = make()
     assert source.vectorstore is not None
 
@@ -551,7 +551,7 @@ UNKNOWN: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
-def test_around_what_may_filter_segments_have_candidates_only(name: str) -> None:
+def test_around_what_may_filter_passages_have_candidates_only(name: str) -> None:
     source = make()
     found = [chunk for chunk in source.indexer.chunks() if even(chunk)]
     retriever = RSERetriever(
@@ -561,10 +561,10 @@ def test_around_what_may_filter_segments_have_candidates_only(name: str) -> None
     with pytest.warns(
         UserWarning, match=f"{name.split(maxsplit=1)[0]}.*candidates_only=False"
     ) as caught:
-        segments = retriever.invoke(QUERY)
+        passages = retriever.invoke(QUERY)
     assert len(caught) == 1
-    assert pages_in(segments) == expected
-    assert ask(retriever, candidates_only=True) == segments
+    assert pages_in(passages) == expected
+    assert ask(retriever, candidates_only=True) == passages
     assert pages_in(ask(retriever, candidates_only=False)) > expected
 
 

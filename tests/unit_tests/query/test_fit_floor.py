@@ -18,7 +18,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever
 from langchain_rse.embeddings import WordLlamaEmbeddings
-from langchain_rse.errors import CalibrationError, RSEError
+from langchain_rse.errors import RSEError, ScoreFloorError
 from langchain_rse.evaluation import Evidence, Question
 from langchain_rse.stores.records import FLOORS
 
@@ -154,7 +154,7 @@ def test_questions_keep_to_the_share_that_may_be_lost(retriever: RSERetriever) -
     ],
 )
 def test_too_few_questions(retriever: RSERetriever, count: int, lost: float, message: str) -> None:
-    with pytest.raises(CalibrationError, match=message):
+    with pytest.raises(ScoreFloorError, match=message):
         retriever.fit_score_floor(questions(count), lost=lost)
     with pytest.raises(RSEError):
         retriever.fit_score_floor([Question("Who?", evidence=[])] * 60)
@@ -170,7 +170,7 @@ def test_questions_that_are_sentences_of_the_documents(retriever: RSERetriever) 
         start = 300 * number
         text = " ".join(topics["formatstrings"][start : start + 120].split())
         quoted.append(Question(text, [Evidence("formatstrings", start, start + 120)]))
-    with pytest.raises(CalibrationError, match="of 50 questions occur word for word"):
+    with pytest.raises(ScoreFloorError, match="of 50 questions occur word for word"):
         retriever.fit_score_floor(quoted)
 
 
@@ -180,7 +180,7 @@ def test_questions_whose_evidence_is_not_found(retriever: RSERetriever) -> None:
         Question(f"What is format number {number}?", [Evidence("lambda", end - 1, end)])
         for number in range(50)
     ]
-    with pytest.raises(CalibrationError, match="found"):
+    with pytest.raises(ScoreFloorError, match="found"):
         retriever.fit_score_floor(wrong)
 
 
@@ -209,18 +209,18 @@ def small(text: str) -> RSERetriever:
 def test_too_little_text() -> None:
     empty = RSERetriever(vectorstore=InMemoryVectorStore(embeddings()), docstore=InMemoryStore())
     for few in (small("Cats sleep most of the day, and purr at night."), empty):
-        with pytest.raises(CalibrationError, match="too little text"):
+        with pytest.raises(ScoreFloorError, match="too little text"):
             few.fit_score_floor()
 
 
 def test_chunks_that_are_all_alike() -> None:
-    with pytest.raises(CalibrationError, match="the chunks are all alike, or the scores are"):
+    with pytest.raises(ScoreFloorError, match="the chunks are all alike, or the scores are"):
         small(
             "\n\n".join(["The lessee shall pay the rent on the first day. " * 15] * 40)
         ).fit_score_floor()
     paragraphs = [text for text in topics["formatstrings"].split("\n\n") if len(text) > 400][:5]
     retriever = small("\n\n".join(paragraphs * 10))
-    with pytest.raises(CalibrationError, match="the chunks are alike"):
+    with pytest.raises(ScoreFloorError, match="the chunks are alike"):
         retriever.fit_score_floor()
 
 
@@ -239,17 +239,17 @@ class Constant(InMemoryVectorStore):
 def test_scores_that_tell_nothing(retriever: RSERetriever) -> None:
     store = Constant(embeddings())
     constant = make(store)
-    with pytest.raises(CalibrationError, match="Constant gives all candidates"):
+    with pytest.raises(ScoreFloorError, match="Constant gives all candidates"):
         constant.fit_score_floor()
     store.score = float("nan")
-    with pytest.raises(CalibrationError, match="Constant gives no scores"):
+    with pytest.raises(ScoreFloorError, match="Constant gives no scores"):
         constant.fit_score_floor()
     assert constant.invoke(RELATED[0])
     wrapped = RSERetriever(
         base_retriever=retriever.vectorstore.as_retriever(search_kwargs={"k": 50}),  # type: ignore[union-attr]
         docstore=retriever.docstore,
     )
-    with pytest.raises(CalibrationError, match="VectorStoreRetriever gives no scores"):
+    with pytest.raises(ScoreFloorError, match="VectorStoreRetriever gives no scores"):
         wrapped.fit_score_floor()
 
 

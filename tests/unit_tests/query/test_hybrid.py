@@ -81,8 +81,8 @@ def make(
 TEXTS = {"d1": "first 0.8\nzulu zulu tango\nboth zulu here 0.6\nnothing\n", "d2": "other 0.5\n"}
 
 
-def relevances(segments: Sequence[Document]) -> dict[tuple[str, int], float]:
-    chunks = chunks_in(segments).items()
+def relevances(passages: Sequence[Document]) -> dict[tuple[str, int], float]:
+    chunks = chunks_in(passages).items()
     return {place: chunk["relevance"] for place, chunk in chunks if "relevance" in chunk}
 
 
@@ -145,7 +145,7 @@ def test_by_default_the_trace_says_why_the_index_is_not_searched(name: str) -> N
         trace = retriever.explain("zulu")
     assert reason in trace.full_text
     for candidate in itertools.chain(*trace.candidates.values()):
-        assert candidate.evidence["full text"] == 0
+        assert candidate.signals["full text"] == 0
 
 
 def test_a_damaged_index_is_said_and_the_search_goes_on() -> None:

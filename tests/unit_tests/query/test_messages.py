@@ -77,7 +77,7 @@ def cases() -> dict[str, Callable[[], Any]]:
     plain = RSERetriever(base_retriever=Plain(), docstore=InMemoryStore())
     deaf = make_retriever(TEXTS, vectorstore=Deaf(fakes.Angles()))
     foreign = wrap(retriever, [Document("text")])
-    segments = wrap(retriever, retriever.invoke(QUERY))
+    passages = wrap(retriever, retriever.invoke(QUERY))
     other_store = RSERetriever(
         vectorstore=InMemoryVectorStore(fakes.Angles()), docstore=retriever.docstore
     )
@@ -122,7 +122,7 @@ def cases() -> dict[str, Callable[[], Any]]:
         # Stores
         "a candidate that is no chunk": explain(foreign),
         "candidates that are no chunks": explain(foreign, on_missing="split"),
-        "a candidate that is a segment": explain(segments),
+        "a candidate that is a passage": explain(passages),
         "a retriever that returns no Documents": explain(
             wrap(retriever, RunnableLambda(lambda _: "text"))
         ),
@@ -148,7 +148,7 @@ def cases() -> dict[str, Callable[[], Any]]:
         ),
         "a retriever that found nothing": explain(wrap(retriever, FixedRetriever(documents=[]))),
         "greedy": explain(retriever, rse_config=published.replace(solver=greedy)),
-        "best segment": explain(
+        "best passage": explain(
             make_retriever({"a": lines(80)}), rse_config=published.replace(solver=best)
         ),
         "no generated queries": explain(retriever, query_generator=RunnableLambda(lambda _: [])),

@@ -55,7 +55,7 @@ def test_the_best_hit_is_in_the_answer(
     if "max_context_length" in settings:
         settings = {"max_context_length": len(note)}
     found = retriever.invoke(question, **settings)
-    assert note in [segment.page_content for segment in found]
+    assert note in [passage.page_content for passage in found]
 
 
 def test_a_line_of_an_answer_is_not_displaced_by_a_table() -> None:
@@ -70,4 +70,4 @@ def test_a_line_of_an_answer_is_not_displaced_by_a_table() -> None:
     retriever.add_documents([Document(prices, id="prices"), Document(answer, id="faq")])
     question = "How can I cancel the Enterprise plan?"
     found = retriever.invoke(question, max_context_length=800)
-    assert answer in [segment.page_content for segment in found]
+    assert answer in [passage.page_content for passage in found]

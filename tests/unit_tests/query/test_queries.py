@@ -61,12 +61,12 @@ def test_joint_by_hand() -> None:
     # Cosines with "q 0": 1, 0.77, 0; with "q 90": 0, 0.64, 1. The best of both, less 0.5.
     retriever = make_retriever({"a": lines(0, 40, 90)})
     assert ranges(ask(retriever)) == [("a", 0, 2)]
-    (segment,) = ask(retriever, queries=BOTH)
-    assert segment.page_content == lines(0, 40, 90)
+    (passage,) = ask(retriever, queries=BOTH)
+    assert passage.page_content == lines(0, 40, 90)
     cosine = math.cos(math.radians(40))
     worth = 5 * 0.5 + 6 * (cosine - 0.5) + 6 * 0.5
-    assert segment.metadata["relevance_score"] == pytest.approx(worth / (17 / 3))
-    chunks = segment.metadata["rse"]["chunks"]
+    assert passage.metadata["relevance_score"] == pytest.approx(worth / (17 / 3))
+    chunks = passage.metadata["rse"]["chunks"]
     assert [chunk["query"] for chunk in chunks] == ["q 0", "q 0", "q 90"]
     assert [chunk["rank"] for chunk in chunks] == [0, 1, 0]
     assert [chunk["score"] for chunk in chunks] == about([1, cosine, 1])
@@ -107,7 +107,7 @@ def test_the_best_of_each_document_in_turns() -> None:
     texts = {"a": lines(0, 240, 90), "b": lines(91, 89, 240, 50)}
     found = ask(make_retriever(texts, config=BEST_SEGMENT), queries=BOTH)
     assert sorted(ranges(found)) == [("a", 0, 1), ("a", 2, 3), ("b", 0, 2), ("b", 3, 4)]
-    # One segment of a document, which is the same for both.
+    # One passage of a document, which is the same for both.
     found = ask(make_retriever({"a": lines(44, 45)}, config=BEST_SEGMENT), queries=BOTH)
     assert ranges(found) == [("a", 0, 2)]
 
@@ -141,8 +141,8 @@ def test_greedy_turns_are_as_published(
         rows.append([scores[chunk] - 0.5 for chunk in range(len(angles))])
     limits["overall_max_length"] += limits.pop("overall_max_length_extension") * (len(rows) - 1)
     expected = greedy_by_brute_force(rows, minimum_value=minimum_value, **limits)
-    segments = retriever.invoke(QUERY, queries=queries)
-    assert ranges(segments) == sorted(("a", start, end) for start, end, _ in expected)
+    passages = retriever.invoke(QUERY, queries=queries)
+    assert ranges(passages) == sorted(("a", start, end) for start, end, _ in expected)
 
 
 # What holds of any
@@ -243,7 +243,7 @@ class PerQuery(BaseDocumentCompressor):
 def test_a_reranker_gets_each_query_with_its_candidates() -> None:
     reranker = PerQuery()
     retriever = make_retriever(
-        {"a": lines(0, 40, 90)}, reranker=reranker, candidates_only=True, segment_cost=0.0
+        {"a": lines(0, 40, 90)}, reranker=reranker, candidates_only=True, passage_cost=0.0
     )
     found = ask(retriever, queries=[*BOTH, "q 7"], calibration="rank")
     assert sorted(reranker.queries) == ["q 0", "q 7", "q 90"]
@@ -312,9 +312,9 @@ def test_the_generator_is_a_child_of_the_run_and_asked_once(way: Way) -> None:
     asking: Runnable[str, list[str]] = RunnableLambda(lambda _: next(made), name="asking")
     store, runs = Replacing(fakes.Angles()), Runs()
     retriever = make_retriever(
-        {"a": lines(0, 90)}, vectorstore=store, query_generator=asking, segment_cost=0.0
+        {"a": lines(0, 90)}, vectorstore=store, query_generator=asking, passage_cost=0.0
     )
     found = way.invoke(retriever, QUERY, {"callbacks": [runs]})
-    assert [segment.page_content for segment in found] == [lines(0, 90, name="new")]
+    assert [passage.page_content for passage in found] == [lines(0, 90, name="new")]
     assert store.searches == 4
     assert runs.children == ["asking"]

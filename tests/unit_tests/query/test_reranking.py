@@ -191,8 +191,8 @@ def relevances(scores: Sequence[float], **changes: Any) -> dict[int, float]:
     retriever = make_retriever(
         {"a": lines(0, 60, 90)}, config=config, reranker=Likes(scores=scores)
     )
-    (segment,) = ask(retriever)
-    chunks = segment.metadata["rse"]["chunks"]
+    (passage,) = ask(retriever)
+    chunks = passage.metadata["rse"]["chunks"]
     return {chunk["index"]: chunk["relevance"] for chunk in chunks if "rank" in chunk}
 
 

@@ -1,4 +1,4 @@
-"""Which segments come back, compared with solving the whole documents."""
+"""Which passages come back, compared with solving the whole documents."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ def select(documents: list[Dense], config: RSEConfig, **arguments: Any) -> list[
     return retriever_over(documents).invoke("query", rse_config=config, **arguments)
 
 
-def placed(segments: list[Document]) -> list[tuple[int, int, int, Any]]:
+def placed(passages: list[Document]) -> list[tuple[int, int, int, Any]]:
     """Document, first and last chunk, and value of each."""
     return [
-        (int(name), start, end, pytest.approx(segment.metadata["relevance_score"]))
-        for segment, (name, start, end) in zip(segments, fakes.ranges(segments), strict=True)
+        (int(name), start, end, pytest.approx(passage.metadata["relevance_score"]))
+        for passage, (name, start, end) in zip(passages, fakes.ranges(passages), strict=True)
     ]
 
 
@@ -155,7 +155,7 @@ def test_greedy_equals_solving_whole_documents(documents: list[Dense], config: R
     for start, end, value in found:
         place = max(i for i in range(len(tables)) if starts[i] <= start)
         expected.append((order[place], start - starts[place], end - starts[place], value))
-    expected.sort(key=lambda segment: -segment[3])
+    expected.sort(key=lambda passage: -passage[3])
     assert placed(select(documents, config)) == expected
 
 
@@ -169,7 +169,7 @@ def test_best_is_the_best_segment_of_each_document(
         best = best_by_brute_force(values(document, config), max_length=config.solver.max_length)
         if best and best.value >= config.solver.minimum_value:
             expected[number] = (number, *best[:2], pytest.approx(best.value))
-    assert {segment[0]: segment for segment in placed(select(documents, config))} == expected
+    assert {passage[0]: passage for passage in placed(select(documents, config))} == expected
 
 
 def credited_of(document: Dense, config: RSEConfig) -> Any:
@@ -186,7 +186,7 @@ EXACT = st.builds(
     irrelevant_chunk_penalty=st.sampled_from([0.0, 0.1, 0.3, 0.6]),
     neighbor_weight=st.sampled_from([0.0, 0.5, 1.0]),
     neighbor_radius=st.integers(0, 3),
-    segment_cost=st.sampled_from([0.0, 0.1, 1.0]),
+    passage_cost=st.sampled_from([0.0, 0.1, 1.0]),
     **{name: st.just(value) for name, value in PLAIN.items()},
 )
 
@@ -197,7 +197,7 @@ EXACT = st.builds(
     EXACT,
 )
 def test_exact_equals_solving_whole_documents(documents: list[Dense], config: RSEConfig) -> None:
-    cost = config.segment_cost
+    cost = config.passage_cost
     order = by_best_candidate(documents)
     credited = np.concatenate([credited_of(documents[number], config) for number in order])
     lengths = np.concatenate([documents[number].lengths for number in order])
@@ -217,17 +217,17 @@ def test_exact_equals_solving_whole_documents(documents: list[Dense], config: RS
     if not expected:  # the best candidate comes back, if it is worth the penalty
         assert len(chunks_in(chosen)) <= 1
         return
-    found = {segment[:3]: segment[3] for segment in placed(chosen)}
+    found = {passage[:3]: passage[3] for passage in placed(chosen)}
     further = found.keys() - expected.keys()
     for number, start, end in further:  # the best candidate, which comes back without a cost
         assert len(further) == end - start == 1
         assert documents[number].relevance[start] == max(max(d.relevance) for d in documents)
         del found[number, start, end]
     assert found == expected
-    for segment in chosen:
-        assert segment.metadata["relevance_score"] >= -1e-9
-        chunks = segment.metadata["rse"]["chunks"]
-        whole = sum(documents[int(segment.metadata["doc_id"])].lengths)
+    for passage in chosen:
+        assert passage.metadata["relevance_score"] >= -1e-9
+        chunks = passage.metadata["rse"]["chunks"]
+        whole = sum(documents[int(passage.metadata["doc_id"])].lengths)
         share = min(1.0, whole / lengths[credited > 0].mean())
         paid = config.irrelevant_chunk_penalty * cost * share
         value = sum(chunk["value"] for chunk in chunks) - paid
@@ -235,7 +235,7 @@ def test_exact_equals_solving_whole_documents(documents: list[Dense], config: RS
             value = float(sum(chunk["value"] for chunk in chunks))
         # Values of chunks have four significant digits.
         rounding = 1e-9 + 5e-4 * sum(abs(chunk["value"]) for chunk in chunks)
-        assert segment.metadata["relevance_score"] == pytest.approx(value, abs=rounding)
+        assert passage.metadata["relevance_score"] == pytest.approx(value, abs=rounding)
 
 
 @given(
@@ -252,9 +252,9 @@ def test_the_best_candidate_that_fits_and_is_worth_the_penalty_comes_back(
     budget: int | None,
     length: Any,
 ) -> None:
-    if prohibitive:  # no segment is worth its cost
-        config = config.replace(segment_cost=1e9)
-    segments = select(documents, config, max_context_length=budget, length_function=length)
+    if prohibitive:  # no passage is worth its cost
+        config = config.replace(passage_cost=1e9)
+    passages = select(documents, config, max_context_length=budget, length_function=length)
 
     lengths = np.concatenate([document.lengths for document in documents])
     credited = np.concatenate([credited_of(document, config) for document in documents])
@@ -274,14 +274,14 @@ def test_the_best_candidate_that_fits_and_is_worth_the_penalty_comes_back(
         and value >= 0
         and (budget is None or length("x" * length_of_chunk) <= budget)
     }
-    assert not relevance or segments
+    assert not relevance or passages
     if prohibitive and config.irrelevant_chunk_penalty:
-        found = [relevance[chunk] for chunk in chunks_in(segments)]
+        found = [relevance[chunk] for chunk in chunks_in(passages)]
         assert found == sorted(relevance.values())[-1:]
 
 
-def chunks_in(segments: list[Document]) -> set[tuple[str, int]]:
-    return {(name, i) for name, start, end in fakes.ranges(segments) for i in range(start, end)}
+def chunks_in(passages: list[Document]) -> set[tuple[str, int]]:
+    return {(name, i) for name, start, end in fakes.ranges(passages) for i in range(start, end)}
 
 
 @given(
@@ -297,11 +297,11 @@ def test_more_room_only_adds_chunks(
     retriever = retriever_over(documents, config=config)
     smaller: set[tuple[str, int]] = set()
     for budget in [*budgets, None]:
-        segments = retriever.invoke("query", max_context_length=budget)
-        # A candidate alone, where the best segment has no room, gives way to that segment.
-        assert smaller <= chunks_in(segments) or len(smaller) == 1
-        smaller = chunks_in(segments)
-        assert budget is None or sum(len(s.page_content) for s in segments) <= budget
+        passages = retriever.invoke("query", max_context_length=budget)
+        # A candidate alone, where the best passage has no room, gives way to that passage.
+        assert smaller <= chunks_in(passages) or len(smaller) == 1
+        smaller = chunks_in(passages)
+        assert budget is None or sum(len(s.page_content) for s in passages) <= budget
 
 
 def test_credit_ends_with_the_document_and_with_its_radius() -> None:
@@ -310,14 +310,14 @@ def test_credit_ends_with_the_document_and_with_its_radius() -> None:
         irrelevant_chunk_penalty=0.0,
         neighbor_weight=0.5,
         neighbor_radius=2,
-        segment_cost=0.0,
+        passage_cost=0.0,
     )
     far = [0.0] * 30
     documents = [Dense([0.2, 0.0, 1.0], [9] * 3), Dense([0.2, *far, 1.0, 0.0], [9] * 33)]
     credited = {
-        (name, start): [chunk["credited"] for chunk in segment.metadata["rse"]["chunks"]]
-        for segment in select(documents, config)
-        for name, start, _ in fakes.ranges([segment])
+        (name, start): [chunk["credited"] for chunk in passage.metadata["rse"]["chunks"]]
+        for passage in select(documents, config)
+        for name, start, _ in fakes.ranges([passage])
     }
     # 0.2 gets a quarter of the 1.0 two chunks on: 1 - 0.8 * 0.75.
     assert credited == {
@@ -338,8 +338,8 @@ def relevances(scores: list[float], texts: list[str], query: str, **config: Any)
     retriever = retriever_over([Dense(scores, [9] * len(scores))], texts, config=settings)
     found = retriever.invoke(query)
     relevance = [0.0] * len(scores)
-    for segment in found:
-        for chunk in segment.metadata["rse"]["chunks"]:
+    for passage in found:
+        for chunk in passage.metadata["rse"]["chunks"]:
             relevance[chunk["index"]] = chunk["relevance"]
     return relevance
 
@@ -368,8 +368,8 @@ def best_chunks(query: str, texts: dict[str, str], **config: Any) -> dict[str, f
     retriever = fakes.make_retriever(texts, irrelevant_chunk_penalty=0.0, **config)
     found = retriever.invoke(query)
     return {
-        segment.metadata["doc_id"]: segment.metadata["rse"]["chunks"][0]["relevance"]
-        for segment in found
+        passage.metadata["doc_id"]: passage.metadata["rse"]["chunks"][0]["relevance"]
+        for passage in found
     }
 
 
@@ -389,8 +389,8 @@ def test_a_title_goes_before_the_file() -> None:
         retriever.add_documents([document], ids=[name])
     found = retriever.invoke("Borealis 0")
     relevance = {
-        segment.metadata["doc_id"]: segment.metadata["rse"]["chunks"][0]["relevance"]
-        for segment in found
+        passage.metadata["doc_id"]: passage.metadata["rse"]["chunks"][0]["relevance"]
+        for passage in found
     }
     other = math.exp(-0.2 * math.log(3 / 0.5))
     assert relevance == fakes.about({"a": other, "b": 1, "c": other})

@@ -19,27 +19,27 @@ from tests.unit_tests.fakes import PLAIN, QUERY, FixedRetriever, lines, make_ret
 way = fakes.way
 Way = fakes.Way
 
-# The segment has chunks 1 to 3; of the two best chunks, one is in another document.
+# The passage has chunks 1 to 3; of the two best chunks, one is in another document.
 TEXTS = {"a": lines(90, 10, 50, 12, 90, name="a"), "b": lines(80, 15, 85, name="b")}
 
 
 @pytest.fixture
 def retriever() -> RSERetriever:
-    return make_retriever(TEXTS, config=PLAIN.replace(segment_cost=0.2), k=1)
+    return make_retriever(TEXTS, config=PLAIN.replace(passage_cost=0.2), k=1)
 
 
 @fakes.both_ways
 def test_the_best_chunks_have_the_same_length(way: Way, retriever: RSERetriever) -> None:
     found = way.call(retriever.compare, retriever.acompare, QUERY)
-    [segment] = retriever.invoke(QUERY)
-    assert [piece.text for piece in found.segments] == [segment.page_content]
-    assert sum(len(piece.text) for piece in found.other) == len(segment.page_content)
+    [passage] = retriever.invoke(QUERY)
+    assert [piece.text for piece in found.passages] == [passage.page_content]
+    assert sum(len(piece.text) for piece in found.other) == len(passage.page_content)
     assert [piece.place for piece in found.other] == [
         "a, characters 6–12",
         "a, characters 18–24",
         "b, characters 6–12",
     ]
-    assert found.only_in_segments == 6
+    assert found.only_in_passages == 6
     assert found.only_in_other == 6
 
 
@@ -87,12 +87,12 @@ def test_headers_are_no_text_of_the_document() -> None:
     retriever = make_retriever(TEXTS, headers=DocumentHeaders(), include_header=True)
     found = retriever.compare(QUERY)
     assert retriever.invoke(QUERY)[0].page_content.startswith("a\n\n")
-    assert all(piece.text[1].isdigit() for piece in [*found.segments, *found.other])
+    assert all(piece.text[1].isdigit() for piece in [*found.passages, *found.other])
 
 
 def test_nothing_returned() -> None:
     found = make_retriever(TEXTS, score_floor=0.999).compare(QUERY)
-    assert not found.segments
+    assert not found.passages
     assert found.other
     assert f"No passages: {found.reason}" in str(found)
     assert "No text." in found._repr_html_()
@@ -101,7 +101,7 @@ def test_nothing_returned() -> None:
 def test_several_queries_and_arguments(retriever: RSERetriever) -> None:
     broken: Any = RunnableLambda(lambda _: ["no document"])
     found = retriever.compare(QUERY, queries=["query 0", "query 80"], k=2)
-    assert found.segments
+    assert found.passages
     with pytest.raises(TypeError, match="unknown argument"):
         retriever.compare(QUERY, budget=3)
     with pytest.raises(TypeError, match="must return Documents"):
@@ -127,11 +127,11 @@ def test_a_page_is_written(retriever: RSERetriever, tmp_path: Any) -> None:
 
 def test_a_strip_is_drawn_only_for_a_side_with_text(retriever: RSERetriever) -> None:
     page = retriever.compare(QUERY).to_html()
-    other, segments = page.split("<section")[1:]
+    other, passages = page.split("<section")[1:]
     assert other.count('class="strip"') == 2
-    assert segments.count('class="strip"') == 1
+    assert passages.count('class="strip"') == 1
     assert '<div class="place">Rank 3: b, characters 6–12</div>' in other
-    assert '<div class="place">Passage 1: a, characters 6–24</div>' in segments
+    assert '<div class="place">Passage 1: a, characters 6–24</div>' in passages
 
 
 def test_sides_of_different_length() -> None:
@@ -157,7 +157,7 @@ def test_a_cut_piece_is_marked() -> None:
     other = FixedRetriever(documents=[Document("long " * 40, metadata={"source": "c"})])
     found = retriever.compare(QUERY, other)
     [cut] = found.other
-    assert len(cut.text) == len(found.segments[0].text)
+    assert len(cut.text) == len(found.passages[0].text)
     assert cut.place == "c (cut to equal length)"
     assert "- rank 1: c (cut to equal length): long" in str(found)
 
@@ -172,7 +172,7 @@ def test_paths_are_shortened_to_what_tells_them_apart() -> None:
     assert "Passage 3: a.md, characters 0–" in str(found)
     page = found.to_html()
     assert '<div class="place" title="/home/docs/a.md">Passage 3: a.md, characters' in page
-    assert found.segments[2].place.startswith("/home/docs/a.md, characters")
+    assert found.passages[2].place.startswith("/home/docs/a.md, characters")
 
 
 def test_documents_without_a_strip_are_counted() -> None:
@@ -218,15 +218,15 @@ def test_parts(others: list[tuple[int, int]], start: int, length: int) -> None:
 
 def test_text_of_another_document_that_is_the_same_is_no_difference() -> None:
     shared = " ".join(f"word{number}" for number in range(60))
-    segment = Piece("a", "a", 100, f"First!\n{shared}\n")
+    passage = Piece("a", "a", 100, f"First!\n{shared}\n")
     # In two chunks, with other line breaks, and among other text.
     middle = shared.index("word30")
     chunks = [
         Piece("b", "b", 0, f"Second? {shared[:middle]}"),
         Piece("b", "b", 900, f"{shared[middle:]} and on".replace(" ", "\n")),
     ]
-    found = SideBySide("q", [segment], chunks, "chunks", {})
-    assert found.only_in_segments == len("First!\n")
+    found = SideBySide("q", [passage], chunks, "chunks", {})
+    assert found.only_in_passages == len("First!\n")
     assert found.only_in_other == len("Second? ") + len("and\non")
     assert "+ First!\n  word0 word1" in str(found)
     assert "<mark>First!\n</mark>word0" in found.to_html()

@@ -72,18 +72,18 @@ def test_no_room_and_the_price_of_a_short_budget() -> None:
     retriever = make_retriever({"a": lines(0, 30, 20, 40)})
     trace = retriever.explain(QUERY, max_context_length=11)  # 5 and 6 characters
     assert of(trace, "a") == [Reason.RETURNED, Reason.NO_ROOM] * 2
-    assert trace.spent == sum(len(segment.text) for segment in trace.returned)
+    assert trace.spent == sum(len(passage.text) for passage in trace.returned)
     assert trace.penalty == pytest.approx(0.9397, abs=1e-4)
     assert [chunk.index for _, chunk in trace.left_out] == [1, 3]
     assert retriever.explain(QUERY).penalty == 0.5
 
 
-def test_segment_cost() -> None:
-    # Alone, 0.64 is worth 0.14 more than the penalty, a segment costs 0.6 * 0.5.
+def test_passage_cost() -> None:
+    # Alone, 0.64 is worth 0.14 more than the penalty, a passage costs 0.6 * 0.5.
     retriever = make_retriever({"a": lines(0, 10, 90, 50)})
-    trace = retriever.explain(QUERY, rse_config=PLAIN.replace(segment_cost=0.6))
+    trace = retriever.explain(QUERY, rse_config=PLAIN.replace(passage_cost=0.6))
     assert of(trace, "a") == [
-        *(Reason.RETURNED, Reason.RETURNED, Reason.BELOW_THE_PENALTY, Reason.SEGMENT_COST),
+        *(Reason.RETURNED, Reason.RETURNED, Reason.BELOW_THE_PENALTY, Reason.PASSAGE_COST),
     ]
 
 
@@ -91,7 +91,7 @@ def test_beyond_k() -> None:
     retriever = make_retriever({"a": lines(0, 90, 10), "b": lines(30, name="d")})
     trace = retriever.explain(QUERY, k=1)
     # The one with the best candidate is returned, though another one, being longer, is worth more.
-    assert [(one.start, one in trace.returned) for one in trace.segments] == [
+    assert [(one.start, one in trace.returned) for one in trace.passages] == [
         *((2, False), (0, True), (0, False)),
     ]
     assert [chunk.outcome for _, chunk in trace.left_out] == [
@@ -167,7 +167,7 @@ def test_an_excluded_candidate_that_fills_a_gap_is_not_left_out() -> None:
 
     same = passage("same", 20)
     texts = {"a": f"{same}c 5\n", "b": f"{passage('d', 10)}{same}{passage('e', 10)}"}
-    config = PLAIN.replace(segment_cost=5.0, irrelevant_chunk_penalty=0.01)
+    config = PLAIN.replace(passage_cost=5.0, irrelevant_chunk_penalty=0.01)
     trace = make_retriever(texts, config=config).explain(QUERY)
     assert of(trace, "b") == [Reason.RETURNED, Reason.FILLED, Reason.RETURNED]
     assert trace.left_out == []
@@ -272,10 +272,10 @@ def agree(trace: RSETrace, answer: Sequence[Document]) -> None:
     values = trace.to_dict()
     assert json.loads(trace.to_json()) == values
     assert str(trace)
-    returned = [segment for segment in values["segments"] if segment["number"] is not None]
-    returned.sort(key=lambda segment: segment["number"])
+    returned = [passage for passage in values["passages"] if passage["number"] is not None]
+    returned.sort(key=lambda passage: passage["number"])
     fields = ("doc_id", "start_index", "end_index", "value", "text")
-    assert [[segment[name] for name in fields] for segment in returned] == [
+    assert [[passage[name] for name in fields] for passage in returned] == [
         [
             *(one.metadata[name] for name in ("doc_id", "start_index", "end_index")),
             *(one.metadata["relevance_score"], one.page_content),
@@ -322,7 +322,7 @@ ANGLES = st.sampled_from([0, 5, 20, 40, 60, 75, 90, 120])
             "solver": st.sampled_from(
                 ["exact", "exact", Greedy(max_length=4), BestSegment(max_length=4)]
             ),
-            "segment_cost": st.sampled_from([0.0, 0.4]),
+            "passage_cost": st.sampled_from([0.0, 0.4]),
             "top_k_for_document_selection": st.sampled_from([None, 1, 3]),
         }
     ),

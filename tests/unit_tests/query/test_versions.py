@@ -58,8 +58,8 @@ def replace(retriever: RSERetriever, doc_id: str, text: str) -> None:
     retriever.add_documents([Document(text, metadata={"source": doc_id})], ids=[doc_id])
 
 
-def texts(segments: list[Document]) -> list[str]:
-    return [segment.page_content for segment in segments]
+def texts(passages: list[Document]) -> list[str]:
+    return [passage.page_content for passage in passages]
 
 
 def keep_vectors(retriever: RSERetriever, change: Callable[[], object]) -> None:
@@ -213,9 +213,9 @@ def test_another_documents_chunk_is_never_returned(store: Scripted) -> None:
     with pytest.warns(
         UserWarning, match=r"(?s)1 document\(s\) are excluded.*'a'.*Add them"
     ) as said:
-        (segment,) = ask(retriever, QUERY)
+        (passage,) = ask(retriever, QUERY)
     assert len(said) == 1
-    assert segment.page_content == lines(2, 3, name="b")
+    assert passage.page_content == lines(2, 3, name="b")
     assert store.searches == 2
 
 
@@ -234,9 +234,9 @@ def test_any_number_of_broken_documents_leaves_the_others(broken: int) -> None:
         ]
         retriever.docstore.mset([(key, Document("not this")) for key in spoiled])
     with pytest.warns(UserWarning, match=rf"{broken} document\(s\) are excluded") as caught:
-        segments = ask(retriever, QUERY, max_context_length=8)
+        passages = ask(retriever, QUERY, max_context_length=8)
     assert len(caught) == 1
-    assert [doc_id for doc_id, *_ in ranges(segments)] == names[broken : broken + 1]
+    assert [doc_id for doc_id, *_ in ranges(passages)] == names[broken : broken + 1]
 
 
 def test_a_record_of_an_adopted_vector() -> None:

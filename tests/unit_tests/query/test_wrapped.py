@@ -146,11 +146,11 @@ def test_a_retriever_over_chunks_of_ones_own(long: RSERetriever) -> None:
     assert ask(wrap(long, chunks_of(long)))
 
 
-# Segments as candidates and as documents
+# Passages as candidates and as documents
 
 
-def test_a_segment_is_no_candidate(long: RSERetriever) -> None:
-    said = "candidate 0 .* is a segment, not a chunk. Wrap a retriever that returns chunks"
+def test_a_passage_is_no_candidate(long: RSERetriever) -> None:
+    said = "candidate 0 .* is a passage, not a chunk. Wrap a retriever that returns chunks"
     for on_missing in ("raise", "split"):
         with pytest.raises(CandidateError, match=said):
             ask(wrap(long, long, on_missing=on_missing))
@@ -176,10 +176,10 @@ def test_chunks_of_others_are_left_out_and_counted() -> None:
     with pytest.warns(
         UserWarning, match=r"(?s)^2 of 4 candidates are excluded.*adopt it again.*doc_id=None"
     ) as caught:
-        (segment,) = ask(source, on_missing="split")
+        (passage,) = ask(source, on_missing="split")
     assert len(caught) == 1
-    assert ranges([segment]) == [("a", 0, 2)]
-    assert [chunk["rank"] for chunk in segment.metadata["rse"]["chunks"]] == [0, 1]
+    assert ranges([passage]) == [("a", 0, 2)]
+    assert [chunk["rank"] for chunk in passage.metadata["rse"]["chunks"]] == [0, 1]
 
 
 def test_an_adopted_index_that_has_grown() -> None:

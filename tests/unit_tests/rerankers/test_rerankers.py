@@ -75,8 +75,8 @@ def by_rank(reranker: Any, **kwargs: Any) -> list[tuple[int, Any, Any]]:
         config=fakes.EVERYTHING.replace(calibration="auto", decay_rate=1e9, neighbor_weight=0.0),
     )
     chunks = []
-    for segment in fakes.ask(retriever, **kwargs):
-        chunks += [chunk for chunk in segment.metadata["rse"]["chunks"] if "rank" in chunk]
+    for passage in fakes.ask(retriever, **kwargs):
+        chunks += [chunk for chunk in passage.metadata["rse"]["chunks"] if "rank" in chunk]
     chunks.sort(key=lambda chunk: chunk["rank"])
     return [(chunk["index"], chunk["score"], chunk["relevance"]) for chunk in chunks]
 

@@ -185,9 +185,9 @@ class LexicalSuite:
         retriever.add_documents([*parts, document("b", "five", title="Owls")])
         ((chunk, _),) = search(store, "zebrafinch")
         assert chunk.page_content == "Herons\nZebrafinch\n\nthree four"  # as a reranker sees it
-        (segment,) = retriever.invoke("zebrafinch")
-        assert segment.page_content == "three four"
-        assert segment.metadata["doc_id"] == "a"
+        (passage,) = retriever.invoke("zebrafinch")
+        assert passage.page_content == "three four"
+        assert passage.metadata["doc_id"] == "a"
 
     def test_rare_words_count_more(self, store: SQLDocStore) -> None:
         common = [f"common words number{n}" for n in range(30)]

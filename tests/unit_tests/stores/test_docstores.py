@@ -222,8 +222,8 @@ def test_half_an_emoji_and_another_half_are_one_everywhere(store: BaseStore[str,
     retriever = RSERetriever(vectorstore=InMemoryVectorStore(fakes.BagOfWords()), docstore=store)
     assert retriever.add_documents([halves]) == ["😀"]
     assert retriever.text("😀") == "😀 😀 end"
-    (segment,) = retriever.invoke("end")
-    assert (segment.metadata["a"], segment.metadata["end_index"]) == ("😀", 7)
+    (passage,) = retriever.invoke("end")
+    assert (passage.metadata["a"], passage.metadata["end_index"]) == ("😀", 7)
     before = store.mget(list(store.yield_keys()))
     retriever.add_documents([whole])
     assert store.mget(list(store.yield_keys())) == before  # the same document
@@ -705,5 +705,5 @@ def test_a_retriever_takes_any_store(make: Callable[[], BaseStore[str, Any]]) ->
     retriever.add_documents(
         [Document("some text that is found", metadata={"day": dt.date(2024, 1, 1)})]
     )
-    (segment,) = retriever.invoke("text")
-    assert segment.metadata["day"] == dt.date(2024, 1, 1)
+    (passage,) = retriever.invoke("text")
+    assert passage.metadata["day"] == dt.date(2024, 1, 1)

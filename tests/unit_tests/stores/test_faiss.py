@@ -37,7 +37,7 @@ def test_readers_beside_writers() -> None:
     def read() -> None:
         try:
             while not is_over.is_set():
-                found = {segment.metadata["doc_id"] for segment in retriever.invoke("harbor")}
+                found = {passage.metadata["doc_id"] for passage in retriever.invoke("harbor")}
                 assert "stays" in found
         except BaseException as error:  # noqa: BLE001 - raised below
             errors.append(error)

@@ -104,7 +104,7 @@ def test_numbers_go_on_in_the_next_turn_of_a_conversation() -> None:
 
 
 @fakes.both_ways
-def test_a_segment_that_was_shown_in_part_goes_on_where_it_ended(way: Way) -> None:
+def test_a_passage_that_was_shown_in_part_goes_on_where_it_ended(way: Way) -> None:
     texts = {"a": "".join(f"{name} {angle}\n" for name, angle in zip("vwxyz", ANGLES, strict=True))}
     retriever = make_retriever(texts, irrelevant_chunk_penalty=0.3)
     tool = create_rse_tool(retriever, max_context_length=140)

@@ -67,12 +67,12 @@ def test_a_source_cannot_imitate_one(separator: str, field: str) -> None:
     assert len(headings_of(content)) == 1
 
 
-SEGMENT: dict[str, Any] = {"doc_id": "a", "start_index": 0, "end_index": 9}
+PASSAGE: dict[str, Any] = {"doc_id": "a", "start_index": 0, "end_index": 9}
 
 
 @given(st.lists(st.text(), min_size=1, max_size=4))
 def test_any_texts_have_as_many_headings_as_passages(texts: list[str]) -> None:
-    segments = [Document(text, metadata=SEGMENT) for text in texts]
-    content = format_passages(segments)
+    passages = [Document(text, metadata=PASSAGE) for text in texts]
+    content = format_passages(passages)
     expected = [f"[{number}] a, characters 0–9" for number in range(1, len(texts) + 1)]
     assert headings_of(content) == expected

@@ -166,7 +166,7 @@ def test_citations_and_words_around_a_quotation(
 
 
 @pytest.mark.parametrize(
-    ("segment", "number", "doc_id", "start"),
+    ("passage", "number", "doc_id", "start"),
     [
         (Document("It is said: One two three."), 1, None, 12),
         (Document("One two three.", metadata={"start_index": 271}), 1, None, 271),
@@ -175,21 +175,21 @@ def test_citations_and_words_around_a_quotation(
     ],
     ids=["another retriever's", "a splitter's", "the tool's", "a checkpointer's"],
 )
-def test_segments_of_any_origin(segment: Any, number: int, doc_id: str, start: int) -> None:
-    (quote,) = verify_quotes("“One two three”", [segment])
+def test_passages_of_any_origin(passage: Any, number: int, doc_id: str, start: int) -> None:
+    (quote,) = verify_quotes("“One two three”", [passage])
     assert (quote.verdict, quote.number, quote.doc_id) == ("exact", number, doc_id)
     assert (quote.start_index, quote.end_index) == (start, start + 13)
 
 
-def test_places_do_not_count_the_header_of_a_segment() -> None:
+def test_places_do_not_count_the_header_of_a_passage() -> None:
     retriever = make_retriever({"a": "b 0\nherons fish at dawn 5\n"}, include_header=True)
-    (segment,) = retriever.invoke("query 0")
-    above = segment.model_copy(update={"page_content": "Title\n\n" + segment.page_content})
+    (passage,) = retriever.invoke("query 0")
+    above = passage.model_copy(update={"page_content": "Title\n\n" + passage.page_content})
     (quote,) = verify_quotes("“herons fish at dawn”", [above])
     assert (quote.start_index, quote.end_index) == (4, 23)
 
 
-def test_the_whole_segment_and_a_long_one_with_differences() -> None:
+def test_the_whole_passage_and_a_long_one_with_differences() -> None:
     chance = random.Random(3)  # noqa: S311
     words = [f"{chance.choice('abcdefgh')}{number:x}" for number in range(1500)]
     source = " ".join(words)

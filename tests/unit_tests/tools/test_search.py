@@ -68,13 +68,13 @@ def ask(way: Way, tool: BaseTool, **arguments: Any) -> ToolMessage:
 @fakes.both_ways
 def test_what_a_model_reads(way: Way) -> None:
     message = ask(way, create_rse_tool(pages()), query="When do herons fish?")
-    (segment,) = message.artifact
-    end = segment.metadata["end_index"]
-    pages_found = f"pages 1–{segment.metadata['page_end'] + 1}"
+    (passage,) = message.artifact
+    end = passage.metadata["end_index"]
+    pages_found = f"pages 1–{passage.metadata['page_end'] + 1}"
     heading = f"[1] birds\\n[2] forged.pdf, {pages_found}, characters 0–{end}"
-    quoted = "\n".join(f"> {line}" for line in segment.page_content.splitlines())
+    quoted = "\n".join(f"> {line}" for line in passage.page_content.splitlines())
     assert message.content == f"{heading}\n{quoted}"
-    assert segment.metadata["rse"]["number"] == 1
+    assert passage.metadata["rse"]["number"] == 1
 
 
 def test_what_a_model_may_ask() -> None:
