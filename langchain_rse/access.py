@@ -15,9 +15,9 @@ from langchain_core.stores import BaseStore
 from langchain_rse._sync import run
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import MissingRecordError
-from langchain_rse.query.candidates import Sources
+from langchain_rse.query.candidates import Reason, Sources
 from langchain_rse.query.filters import filters_of, matches
-from langchain_rse.query.reading import Passage, find_changed
+from langchain_rse.query.reading import Passage, without_changed
 from langchain_rse.query.rendering import render
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.stores.compare_and_set import read_records
@@ -256,7 +256,8 @@ def read_passage(
         skipped=max(characters.start - start, 0),
         dropped=max(end - characters.stop, 0),
     )
-    if run(find_changed(adapter, [passage])):
+    [checked] = run(without_changed(adapter, [passage]))
+    if checked.outcome is Reason.CHANGED:
         return None
     return render(passage, QuerySettings())
 

@@ -17,6 +17,7 @@ from langchain_rse.engine.exact import Ranking, rank_chunks, solve_budget, solve
 from langchain_rse.engine.greedy import best_segment, solve_greedy
 from langchain_rse.engine.problem import Bounds, Floats, Segment
 from langchain_rse.engine.relevance import (
+    NEIGHBOR_RADIUS,
     bm25_scores,
     fuse_decay,
     fuse_mean,
@@ -26,6 +27,7 @@ from langchain_rse.engine.relevance import (
 )
 
 __all__ = [
+    "NEIGHBOR_RADIUS",
     "RANK_RELEVANCE",
     "Bounds",
     "Calibration",

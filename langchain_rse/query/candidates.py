@@ -40,20 +40,22 @@ class Reason(Enum):
     TOO_LONG = (
         "its {length:,} characters alone exceed {budget}: use smaller chunks or a higher limit"
     )
-    MINIMUM_VALUE = "the value of its passage is below minimum_value={minimum_value}"
     PASSAGE_COST = "its value does not cover passage_cost={passage_cost}, the cost of a new passage"
-    NOT_THE_BEST = "another passage of its document has a higher value"
+    NOT_CHOSEN = (
+        "the {solver} solver chose others: its passage is worth less than "
+        "minimum_value={minimum_value}, or more valuable ones fill {budget}"
+    )
     BELOW_THE_PENALTY = "relevance {relevances} is below irrelevant_chunk_penalty={penalty}"
-    MISSING = "it, or a chunk next to it, is missing from the docstore"
     NOT_CONSIDERED = "its document has none of the {top_k} candidates with the highest relevance"
     BELOW_THE_FLOOR = (
         "no candidate reaches the score floor: best {best:.3g}, floor {floor:.3g}{distances}"
     )
-    DROPPED = "the reranker dropped it"
+    DROPPED = "the reranker dropped {dropped}"
     DUPLICATE = "{duplicate_of!r} has the same text"
     STALE = "it is from a stale version of its document"
-    CHANGED = "its text in the vector store was changed or deleted after the index was adopted"
-    CORRUPT = "the docstore's records of its document are corrupt"
+    REPLACED = "its document was replaced while it was read"
+    CHANGED = "text of its passage was changed or deleted in the vector store after the adoption"
+    CORRUPT = "the docstore's records of its document are corrupt or missing"
     UNKNOWN = "its document is not in the docstore"
     NOTHING_FOUND = "{searcher} found nothing{limits}"
     NO_CHUNKS = (
@@ -189,7 +191,8 @@ def all_candidates(candidates: Candidates) -> list[Candidate]:
 def best_of_queries(candidates: Candidates) -> Sequence[Candidate]:
     """Merge the ranked candidates of all queries; each chunk keeps its highest relevance."""
     if len(candidates) == 1:
-        return next(iter(candidates.values()))
+        [candidates_of_query] = candidates.values()
+        return candidates_of_query
     best: dict[ChunkKey, Candidate] = {}
     for candidates_of_query in candidates.values():
         for candidate in candidates_of_query:

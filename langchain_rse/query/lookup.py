@@ -7,12 +7,12 @@ the docstore gives layouts and exclusions.
 from __future__ import annotations
 
 import dataclasses
-from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from langchain_rse._sync import Steps, compute
 from langchain_rse.config import QuerySettings
+from langchain_rse.engine import NEIGHBOR_RADIUS
 from langchain_rse.engine.copies import find_copied
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.query.candidates import (
@@ -20,7 +20,6 @@ from langchain_rse.query.candidates import (
     Candidates,
     ChunkKey,
     Exclusion,
-    Hit,
     Reason,
     Sources,
     best_of_queries,
@@ -30,21 +29,19 @@ from langchain_rse.query.witnesses import rank
 from langchain_rse.stores.compare_and_set import Record
 from langchain_rse.stores.layouts import Layout, Layouts, VersionKey, read_layouts_and_floors
 from langchain_rse.stores.records import DOC_ID
-from langchain_rse.text.words import (
-    beginning_of,
-    find_words,
-    spaced_words,
-    without_function_words,
-)
+from langchain_rse.text.words import beginning_of, find_words, without_function_words
 
 # The longest gap between relevant chunks that the exact solver closes, in chunks.
 _LONGEST_GAP = 16
-# Near duplicates: the number of words in a sequence, and the minimum share of equal sequences.
-_SEQUENCE_LENGTH = 5
-_EQUAL_SHARE = 0.8
+# So many times `RSEConfig.top_k_for_document_selection` candidates have their documents read,
+# because some of them are excluded.
+_SPARE = 2
 
-ChangedChunks = Mapping[VersionKey, Collection[int]]
-"""Numbers of adopted chunks that were later changed or deleted in the vector store, by version."""
+Unusable = Mapping[VersionKey, CorruptRecordError]
+"""The errors of versions whose chunks could not be read."""
+
+Outdated = tuple[str, str, Reason]
+"""A version that is not current: the document's id, the version's name, stale or unknown."""
 
 
 class LookedUp(NamedTuple):
@@ -52,14 +49,28 @@ class LookedUp(NamedTuple):
 
     candidates: Candidates  # ranked, without excluded ones
     considered: Collection[str]  # keys of the documents that are considered
-    layouts: Layouts  # of the candidates' documents, as far as they were read
+    layouts: Layouts  # of the best candidates' documents
     exclusions: Mapping[ChunkKey, Exclusion]
     floors: Record  # the docstore's record of score floors
 
-    def without(self, query: str) -> LookedUp:
-        """Return a copy without the candidates of a refused query."""
-        remaining = {each: self.candidates[each] for each in self.candidates if each != query}
+    def without(self, queries: Collection[str]) -> LookedUp:
+        """Return a copy without the candidates of refused queries."""
+        remaining = {
+            query: found for query, found in self.candidates.items() if query not in queries
+        }
         return self._replace(candidates=remaining)
+
+    def outdated(self) -> set[Outdated]:
+        """Return the found versions of documents of which no current version was found."""
+        outdated: set[Outdated] = set()
+        current = {candidate.doc_id for candidate in best_of_queries(self.candidates)}
+        for exclusion in self.exclusions.values():
+            candidate = exclusion.candidate
+            if exclusion.reason in {Reason.STALE, Reason.UNKNOWN}:
+                outdated.add((candidate.doc_id, candidate.version, exclusion.reason))
+            else:
+                current.add(candidate.doc_id)
+        return {version for version in outdated if version[0] not in current}
 
 
 def look_up(
@@ -67,61 +78,58 @@ def look_up(
     candidates: Candidates,
     settings: QuerySettings,
     filters: Filters,
-    *,
-    unreadable: Mapping[str, CorruptRecordError],
-    changed: ChangedChunks,
+    unusable: Unusable,
 ) -> Steps[LookedUp]:
-    """Read the layouts of the best candidates' documents, and exclude candidates.
-
-    Documents in ``unreadable`` are not read, and no passage contains a chunk in ``changed``.
-    """
+    """Read the layouts of the best candidates' documents, and exclude candidates."""
     only_candidates = filters.only_candidates(settings)
-    layouts: Layouts = dict(unreadable)
-    floors: Record = None
-    candidates, exclusions = exclude(candidates, layouts, settings, changed)
-    wanted = _considered(candidates, settings)
-    while not wanted <= layouts.keys():
-        chunks = _chunks_in(candidates, wanted - layouts.keys())
-        windows = {key: _windows_of(indexes, settings) for key, indexes in chunks.items()}
-        read, floors_of_store = yield from compute(
-            read_layouts_and_floors, sources.docstore, windows
-        )
-        floors = floors or floors_of_store
-        for key, layout in read.items():
-            if isinstance(layout, Layout):
-                version_key = (key, layout.version)
-                read[key] = _cut(
-                    layout,
-                    chunks.get(version_key, []),
-                    changed.get(version_key, ()),
-                    only_candidates=only_candidates or _may_split(filters, layout),
-                )
-        layouts |= read
-        candidates, more_exclusions = exclude(candidates, layouts, settings, changed)
-        exclusions |= more_exclusions
-        # The second round reads all other documents: their candidates may be excluded as well.
-        wanted = _considered(candidates, settings)
-        if not wanted <= layouts.keys():
-            wanted = {candidate.key for candidate in best_of_queries(candidates)}
-    return LookedUp(candidates, _considered(candidates, settings), layouts, exclusions, floors)
+    chunks = _chunks_to_read(candidates, settings)
+    windows = {key: _windows_of(indexes, settings) for key, indexes in chunks.items()}
+    layouts, floors = yield from compute(read_layouts_and_floors, sources.docstore, windows)
+    for (key, version), indexes in chunks.items():
+        layout = layouts[key]
+        if isinstance(layout, Layout) and layout.version == version:
+            error = unusable.get((key, version))
+            may_split = only_candidates or _may_split(filters, layout)
+            layouts[key] = error or _restricted(layout, indexes, only_candidates=may_split)
+    exclusions = find_exclusions(best_of_queries(candidates), layouts, settings)
+    if exclusions:
+        remaining = {}
+        for query, found in candidates.items():
+            remaining[query] = [each for each in found if each.chunk_key not in exclusions]
+        candidates = rank(remaining, settings)
+    return LookedUp(
+        candidates, _considered(candidates, layouts, settings), layouts, exclusions, floors
+    )
 
 
-def _considered(candidates: Candidates, settings: QuerySettings) -> set[str]:
-    """Return the keys of the documents with at least one of a query's best candidates."""
+def _chunks_to_read(candidates: Candidates, settings: QuerySettings) -> dict[VersionKey, list[int]]:
+    """Return the candidates' chunk numbers, ascending, of the documents to read, by version.
+
+    Chunks with the same text count once, so that copies of a document do not displace others.
+    """
     most = settings.config.top_k_for_document_selection
     keys: set[str] = set()
-    for candidates_of_query in candidates.values():
-        keys.update(candidate.key for candidate in candidates_of_query[:most])
-    return keys
-
-
-def _chunks_in(candidates: Candidates, keys: Collection[str]) -> dict[VersionKey, list[int]]:
-    """Return the chunk numbers of the candidates in some documents, ascending, by version."""
+    for found in candidates.values():
+        texts: set[str] = set()
+        for candidate in found:
+            texts.add(candidate.document.page_content)
+            if most is not None and len(texts) > _SPARE * most:
+                break
+            keys.add(candidate.key)
     chunks: dict[VersionKey, list[int]] = {}
     for candidate in best_of_queries(candidates):
         if candidate.key in keys:
             chunks.setdefault((candidate.key, candidate.version), []).append(candidate.chunk_index)
     return {version_key: sorted(indexes) for version_key, indexes in chunks.items()}
+
+
+def _considered(candidates: Candidates, layouts: Layouts, settings: QuerySettings) -> set[str]:
+    """Return the keys of the documents with at least one of a query's best candidates."""
+    most = settings.config.top_k_for_document_selection
+    keys: set[str] = set()
+    for found in candidates.values():
+        keys.update(candidate.key for candidate in found[:most])
+    return keys & layouts.keys()
 
 
 # Windows
@@ -134,12 +142,10 @@ def _windows_of(chunks: Sequence[int], settings: QuerySettings) -> list[range]:
     begins and ends with a candidate and closes no gap longer than itself; only a penalty of 0 lets
     it reach further. Windows are ascending, do not touch, and may extend beyond the document's end.
     """
-    reach = settings.config.neighbor_radius
     solver = settings.config.solver
     if solver == "exact":
-        return _windows(chunks, reach, 2 * reach + 2 + _LONGEST_GAP)
-    if settings.penalty == 0:
-        reach = solver.max_length - 1
+        return _windows(chunks, NEIGHBOR_RADIUS, 2 * NEIGHBOR_RADIUS + 2 + _LONGEST_GAP)
+    reach = NEIGHBOR_RADIUS if settings.penalty else solver.max_length - 1
     return _windows(chunks, reach, solver.max_length + 2 * reach)
 
 
@@ -161,112 +167,78 @@ def _may_split(filters: Filters, layout: Layout) -> bool:
     if not filters.conditions:
         return False
     shared_fields = set(layout.manifest.metadata)
-    current = layout.manifest.current
-    if current is not None and not current.adopted:
+    if not layout.is_adopted:
         # In an adopted store, a field with this name may have another meaning.
         shared_fields.add(DOC_ID)
     return not filters.hold_for(shared_fields)
 
 
-def _cut(
-    layout: Layout, chunks: Sequence[int], changed: Collection[int], *, only_candidates: bool
+def _restricted(
+    layout: Layout, chunks: Sequence[int], *, only_candidates: bool
 ) -> Layout | CorruptRecordError:
     """Restrict the windows to the chunks that passages may contain.
 
     Returns an error if a candidate lies beyond the document's end.
     """
     current = layout.manifest.current
-    if current is None:
-        return layout
-    if chunks and chunks[-1] >= current.chunks:
+    if current is not None and chunks[-1] >= current.chunks:
         return CorruptRecordError(
             f"the vector store has chunk {chunks[-1]} of document {layout.manifest.doc_id!r}, but "
             f"in the docstore the document has only {current.chunks} chunks"
         )
     if only_candidates:
-        layout = dataclasses.replace(layout, windows=_windows(chunks, 0, 2))
-    return layout.without(changed) if changed else layout
+        return dataclasses.replace(layout, windows=_windows(chunks, 0, 2))
+    return layout
 
 
 # Exclusions
 
 
-def exclude(
-    candidates: Candidates, layouts: Layouts, settings: QuerySettings, changed: ChangedChunks
-) -> tuple[Candidates, dict[ChunkKey, Exclusion]]:
-    """Exclude stale, corrupt and duplicate candidates, then rank the rest again.
+def find_exclusions(
+    ranked: Sequence[Candidate], layouts: Layouts, settings: QuerySettings
+) -> dict[ChunkKey, Exclusion]:
+    """Find stale and corrupt candidates, and duplicates of better ones, best first.
 
-    Only documents in ``layouts`` are checked. The new ranking may reveal further duplicates of
-    whole documents. Copied passages are compared only once, so that one document keeps a passage
-    whole.
+    Only documents in ``layouts`` are checked.
     """
-    exclusions: dict[ChunkKey, Exclusion] = {}
-    compares_passages = settings.duplicates == "drop"
-    while True:
-        known = [each for each in best_of_queries(candidates) if each.key in layouts]
-        found = _find_exclusions(known, layouts, settings, changed)
-        if not found and compares_passages:
-            found = _find_copies(known, layouts)
-            compares_passages = False
-        if not found:
-            return candidates, exclusions
-        for exclusion in found:
-            exclusions[exclusion.candidate.chunk_key] = exclusion
-        candidates = rank(_without(candidates, exclusions.keys()), settings)
-
-
-def _find_exclusions(
-    ranked: Sequence[Candidate],
-    layouts: Layouts,
-    settings: QuerySettings,
-    changed: ChangedChunks,
-) -> list[Exclusion]:
-    """Find stale and corrupt candidates, and duplicates of better ones."""
-    exclusions: list[Exclusion] = []
+    found: list[Exclusion] = []
     best_with_text: dict[str, Layout] = {}  # the best document with each text, by its digest
-    counting: list[Candidate] = []
+    by_document: dict[str, list[Candidate]] = {}  # candidates that count
     for candidate in ranked:
+        if candidate.key not in layouts:
+            continue
         layout = layouts[candidate.key]
         if layout is None:
-            exclusions.append(Exclusion(candidate, Reason.UNKNOWN))
-        elif isinstance(layout, CorruptRecordError):
-            exclusions.append(Exclusion(candidate, Reason.CORRUPT))
-        elif layout.version != candidate.version:
-            exclusions.append(Exclusion(candidate, Reason.STALE))
-        elif candidate.chunk_index in changed.get((candidate.key, candidate.version), ()):
-            exclusions.append(Exclusion(candidate, Reason.CHANGED))
-        else:
-            digest = layout.manifest.text_digest
-            best = layout
-            if settings.duplicates != "keep" and digest:
-                best = best_with_text.setdefault(digest, layout)
-            if best is layout:
-                counting.append(candidate)
-            else:
-                original = best.manifest.doc_id
-                exclusions.append(Exclusion(candidate, Reason.DUPLICATE, original))
-    if settings.duplicates == "drop_near":
-        exclusions += _find_near_duplicates(counting, layouts)
-    return exclusions
-
-
-def _by_document(ranked: Sequence[Candidate]) -> list[list[Candidate]]:
-    """Group candidates by document; documents are in the order of their best candidates.
-
-    Duplicates are decided document by document. Decided chunk by chunk, each copy of a passage
-    would keep some chunks, and no copy would be returned whole.
-    """
-    by_document: dict[str, list[Candidate]] = {}
-    for candidate in ranked:
+            found.append(Exclusion(candidate, Reason.UNKNOWN))
+            continue
+        if isinstance(layout, CorruptRecordError):
+            found.append(Exclusion(candidate, Reason.CORRUPT))
+            continue
+        if layout.version != candidate.version:
+            found.append(Exclusion(candidate, Reason.STALE))
+            continue
+        text_digest = layout.manifest.text_digest
+        if settings.duplicates == "drop" and text_digest:
+            best = best_with_text.setdefault(text_digest, layout)
+            if best is not layout:
+                found.append(Exclusion(candidate, Reason.DUPLICATE, best.manifest.doc_id))
+                continue
         by_document.setdefault(candidate.key, []).append(candidate)
-    return list(by_document.values())
+    if settings.duplicates == "drop":
+        found += _find_copies(list(by_document.values()), layouts)
+    return {exclusion.candidate.chunk_key: exclusion for exclusion in found}
 
 
-def _find_copies(ranked: Sequence[Candidate], layouts: Layouts) -> list[Exclusion]:
-    """Find candidates whose whole text occurs word for word in candidates of a better document."""
-    documents = _by_document(ranked)
-    if len(documents) <= 1:
-        return []
+def _find_copies(documents: Sequence[Sequence[Candidate]], layouts: Layouts) -> list[Exclusion]:
+    """Find candidates whose whole text occurs word for word in candidates of a better document.
+
+    Copies are decided document by document. Decided chunk by chunk, each copy of a passage would
+    keep some chunks, and no copy would be returned whole.
+
+    Args:
+        documents: The candidates of each document, best first.
+        layouts: The layouts of these documents.
+    """
     texts = []
     candidate_at: dict[tuple[int, int], Candidate] = {}
     for number, candidates in enumerate(documents):
@@ -298,29 +270,6 @@ def _is_named_beside(candidate: Candidate, other: Candidate) -> bool:
     return bool(naming_words & (set(own_name) - set(other_name)))
 
 
-def _find_near_duplicates(ranked: Sequence[Candidate], layouts: Layouts) -> list[Exclusion]:
-    """Find candidates that share most of their word sequences with better documents."""
-    exclusions = []
-    first_with: dict[tuple[bytes, ...], Candidate] = {}  # the first candidate with each sequence
-    for candidates in _by_document(ranked):
-        for candidate in candidates:
-            words = spaced_words(_own_text(candidate, layouts)).split()
-            count = max(len(words) - _SEQUENCE_LENGTH + 1, 1)
-            sequences = {tuple(words[start : start + _SEQUENCE_LENGTH]) for start in range(count)}
-            originals = []
-            for sequence in sequences:
-                original = first_with.get(sequence)
-                if original is not None and original.key != candidate.key:
-                    originals.append(original)
-            if len(originals) >= _EQUAL_SHARE * len(sequences):
-                original = min(originals, key=lambda each: -each.relevance)
-                exclusions.append(Exclusion(candidate, Reason.DUPLICATE, original.doc_id))
-                continue
-            for sequence in sequences:
-                first_with.setdefault(sequence, candidate)
-    return exclusions
-
-
 def _own_text(candidate: Candidate, layouts: Layouts) -> str:
     """Return the text of a chunk without header and without overlap with the previous chunk."""
     layout = layouts[candidate.key]
@@ -329,28 +278,3 @@ def _own_text(candidate: Candidate, layouts: Layouts) -> str:
         start, end = layout.span_of(candidate.chunk_index)
         text = text.removeprefix(layout.manifest.header)[-(end - start) :]
     return text
-
-
-def _without(candidates: Candidates, excluded: Collection[ChunkKey]) -> dict[str, list[Candidate]]:
-    """Drop candidates, and renumber the ranks of the others from 0."""
-    remaining = {}
-    for query, candidates_of_query in candidates.items():
-        kept = [each for each in candidates_of_query if each.chunk_key not in excluded]
-        remaining[query] = _renumbered(kept)
-    return remaining
-
-
-def _renumbered(candidates: Sequence[Candidate]) -> list[Candidate]:
-    ranks: dict[str, list[int]] = {}  # of each search
-    for candidate in candidates:
-        for search, hit in candidate.hits.items():
-            ranks.setdefault(search, []).append(hit.rank)
-    for ranks_of_search in ranks.values():
-        ranks_of_search.sort()
-    renumbered = []
-    for candidate in candidates:
-        hits = {}
-        for search, hit in candidate.hits.items():
-            hits[search] = Hit(bisect_left(ranks[search], hit.rank), hit.score)
-        renumbered.append(candidate._replace(hits=hits))
-    return renumbered

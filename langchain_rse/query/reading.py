@@ -14,17 +14,16 @@ from langchain_core.documents import Document
 from langchain_rse._sync import Steps, batches, compute, during
 from langchain_rse.config import LengthFunction, QuerySettings
 from langchain_rse.engine import Segment
-from langchain_rse.errors import CorruptRecordError, MissingRecordError
-from langchain_rse.query.candidates import Candidates, Sources, all_candidates
+from langchain_rse.errors import CorruptRecordError
+from langchain_rse.query.candidates import Candidates, Reason, Sources, all_candidates
 from langchain_rse.query.scoring import Chunk, ScoredChunks
-from langchain_rse.query.selecting import Selection, single_chunk_fallback
+from langchain_rse.query.selecting import Selection
 from langchain_rse.stores.adopted import adopted_vectors
 from langchain_rse.stores.layouts import Layout, VersionKey, read_chunks
 from langchain_rse.stores.records import chunk_key, digest, with_headers
 from langchain_rse.stores.vectorstores import vector_id_of
 from langchain_rse.stores.vectorstores.base import PAGE_SIZE, VectorStoreAdapter
 from langchain_rse.text.headings import end_before_headings
-from langchain_rse.text.quoting import first_few
 
 # Typed as an object: mypy assumes that a Callable is never a builtin function.
 CHARACTERS: object = len
@@ -34,18 +33,16 @@ CHARACTERS: object = len
 _MARGIN = 1.3
 _SAMPLE = 10
 
-Records = Mapping[int, Document | None]
-"""Chunks that were read, by position; None for chunks missing from the docstore."""
-
 
 class Passage(NamedTuple):
-    """A passage of a document."""
+    """A run of neighboring chunks of a document."""
 
     layout: Layout  # of the document
     chunks: Sequence[Chunk]  # consecutive chunks, with their records
     value: float
     skipped: int = 0  # characters omitted at the beginning of the first chunk
     dropped: int = 0  # characters omitted at the end of the last chunk
+    outcome: Reason = Reason.RETURNED  # or why it is not returned
 
     @property
     def start(self) -> int:
@@ -72,13 +69,12 @@ class Passage(NamedTuple):
 
 
 class ReadPassages(NamedTuple):
-    """The passages that fit the budget, or the documents that could not be read."""
+    """The passages that fit the budget, and the versions that could not be read."""
 
-    passages: Sequence[Passage] = ()  # best first
-    steps: int = 0  # number of the selection's steps that form them
-    replaced: Collection[str] = ()  # keys of documents that were replaced since the look-up
-    # Errors of documents that cannot be read, by document key.
-    unreadable: Mapping[str, CorruptRecordError] = {}
+    passages: Sequence[Passage]  # best first
+    steps: int  # number of the selection's steps that form them
+    corrupt: Mapping[VersionKey, CorruptRecordError]  # versions with a corrupt or missing chunk
+    replaced: Collection[str]  # keys of documents that were replaced since the look-up
 
 
 # The budget
@@ -133,85 +129,53 @@ def read(
     characters: float,
     settings: QuerySettings,
 ) -> Steps[ReadPassages]:
-    """Read the selected passages that fit the budget; ``characters`` estimates the budget.
-
-    If no passage fits, the result is the best candidate that fits and reaches the penalty.
-    """
+    """Read the selected passages that fit the budget; ``characters`` estimates the budget."""
     is_estimate = settings.length_function is not CHARACTERS
-    needs_texts = is_estimate or settings.include_header
     count = steps_within(scored, selection, characters)
     if is_estimate:
         count = min(count + 1, len(selection.steps))
-    steps = selection.steps[:count]
-    positions = list(itertools.chain.from_iterable(range(*step) for step in steps))
-    records = yield from _read_records(sources, scored, positions)
-    if isinstance(records, ReadPassages):
-        return records
-    if needs_texts:
-        texts = _Texts(scored, records, settings)
-        count = fit(
-            count,
-            texts.limit,
-            lambda steps: sum(map(texts.length, selection.passages_after(steps))),
-        )
-    chosen = selection.passages_after(count)
-    if not chosen:
-        alone = single_chunk_fallback(scored, selection, settings, characters)
-        if not needs_texts:
-            alone = alone[:1]
-        records = yield from _read_records(sources, scored, [each.start for each in alone])
-        if isinstance(records, ReadPassages):
-            return records
-        texts = _Texts(scored, records, settings)
-        chosen = [passage for passage in alone if texts.length(passage) <= texts.limit][:1]
-    passages: list[Passage] = []
-    for passage in chosen:
-        passages += _make_passages(passage, scored, selection, records, settings)
-    # Splitting a passage changes values, so sort again.
+    positions = list(
+        itertools.chain.from_iterable(range(*step) for step in selection.steps[:count])
+    )
+    records, corrupt, replaced = yield from _read_records(sources, scored, positions)
+    limit = settings.max_context_length
+    if limit is not None and (is_estimate or settings.include_header):
+
+        def length_after(steps: int) -> float:
+            segments = selection.passages_after(steps)
+            return sum(_length_of(segment, scored, records, settings) for segment in segments)
+
+        count = fit(count, limit, length_after)
+    passages = []
+    for segment in selection.passages_after(count):
+        chunks = []
+        for position in range(segment.start, segment.end):
+            chunks.append(chunk_at(position, scored, selection, records.get(position)))
+        layout, _ = scored.chunks[segment.start]
+        passage = Passage(layout, chunks, segment.value)
+        if layout.manifest.key in replaced:
+            passages.append(passage._replace(outcome=Reason.REPLACED))
+        elif (layout.manifest.key, layout.version) in corrupt:
+            passages.append(passage._replace(outcome=Reason.CORRUPT))
+        else:
+            passages.append(_without_last_headings(passage))
     passages.sort(key=lambda passage: -passage.value)
-    return ReadPassages(passages, count)
+    return ReadPassages(passages, count, corrupt, replaced)
 
 
-class _Texts(NamedTuple):
-    """Measures the texts of chunks that were read."""
-
-    scored: ScoredChunks
-    records: Records
-    settings: QuerySettings
-
-    @property
-    def limit(self) -> float:
-        """The budget, in units of ``length_function``."""
-        limit = self.settings.max_context_length
-        return math.inf if limit is None else limit
-
-    def length(self, passage: Segment) -> float:
-        """Return the length of a passage as it is returned, headers included."""
-        positions = range(passage.start, passage.end)
-        records = [self.records[position] for position in positions]
-        text = "".join(record.page_content for record in records if record is not None)
-        if self.settings.include_header:
-            layout, _ = self.scored.chunks[passage.start]
-            text = with_headers(layout.manifest.header, records[0], text)
-        return measure(text, self.settings.length_function)
-
-
-def _make_passages(
-    passage: Segment,
+def _length_of(
+    segment: Segment,
     scored: ScoredChunks,
-    selection: Selection,
-    records: Records,
+    records: Mapping[int, Document],
     settings: QuerySettings,
-) -> list[Passage]:
-    """Make the passage of a document, split where chunks are missing from the docstore."""
-    chunks = []
-    for position in range(passage.start, passage.end):
-        chunks.append(chunk_at(position, scored, selection, records[position]))
-    layout, _ = scored.chunks[passage.start]
-    parts = [Passage(layout, chunks, passage.value)]
-    if any(chunk.record is None for chunk in chunks):
-        parts = _without_missing(parts[0], settings.on_missing)
-    return [_without_last_headings(part) for part in parts]
+) -> float:
+    """Return the length of a passage as it is returned, headers included."""
+    found = [records.get(position) for position in range(segment.start, segment.end)]
+    text = "".join(record.page_content for record in found if record is not None)
+    if settings.include_header:
+        layout, _ = scored.chunks[segment.start]
+        text = with_headers(layout.manifest.header, found[0], text)
+    return measure(text, settings.length_function)
 
 
 def chunk_at(
@@ -233,10 +197,10 @@ def chunk_at(
 
 def _read_records(
     sources: Sources, scored: ScoredChunks, positions: Sequence[int]
-) -> Steps[Records | ReadPassages]:
-    """Read the chunks at some positions.
+) -> Steps[tuple[dict[int, Document], dict[VersionKey, CorruptRecordError], Collection[str]]]:
+    """Read the chunks at some positions; also return the corrupt versions, and replaced documents.
 
-    Returns `ReadPassages` with the documents concerned if another attempt is needed.
+    Replaced documents are given by their keys.
     """
     layouts: dict[str, Layout] = {}
     chunks: list[tuple[str, int]] = []
@@ -245,34 +209,22 @@ def _read_records(
         layouts[layout.manifest.key] = layout
         chunks.append((layout.manifest.key, index))
     if not chunks:
-        return {}
+        return {}, {}, ()
     read_of_store = yield from compute(read_chunks, sources.docstore, layouts, chunks)
-    records: dict[int, Document | None] = {}
-    unreadable: dict[str, CorruptRecordError] = {}
-    for position, chunk in zip(positions, chunks, strict=True):
-        record = read_of_store.records[chunk]
-        if isinstance(record, CorruptRecordError):
-            document_key, _ = chunk
-            unreadable[document_key] = record
-        else:
+    records: dict[int, Document] = {}
+    corrupt: dict[VersionKey, CorruptRecordError] = {}
+    for position, (key, index) in zip(positions, chunks, strict=True):
+        record = read_of_store.records[key, index]
+        if isinstance(record, Document):
             records[position] = record
-    if read_of_store.replaced or unreadable:
-        return ReadPassages(replaced=read_of_store.replaced, unreadable=unreadable)
-    return records
-
-
-def _without_missing(passage: Passage, on_missing: str) -> list[Passage]:
-    """Split a passage at chunks missing from the docstore, or raise an error."""
-    missing = [chunk.index for chunk in passage.chunks if chunk.record is None]
-    manifest = passage.layout.manifest
-    if on_missing == "raise":
-        first_key = chunk_key(manifest.key, passage.layout.version, missing[0])
-        raise MissingRecordError(
-            f"chunk(s) {first_few(map(str, missing))} of document {manifest.doc_id!r} are missing "
-            f"from the docstore (key {first_key!r}). Delete the document and add it again, or set "
-            "on_missing='split' to continue without them"
-        )
-    return split_passage(passage, set(missing))
+        elif key not in read_of_store.replaced:
+            version = layouts[key].version
+            doc_id = layouts[key].manifest.doc_id
+            corrupt[key, version] = record or CorruptRecordError(
+                f"chunk {index} of document {doc_id!r} is missing from the docstore (key "
+                f"{chunk_key(key, version, index)!r})"
+            )
+    return records, corrupt, read_of_store.replaced
 
 
 def _without_last_headings(passage: Passage) -> Passage:
@@ -291,98 +243,56 @@ def _without_last_headings(passage: Passage) -> Passage:
     return passage._replace(dropped=after_end)
 
 
-def split_passage(passage: Passage, removed: Collection[int]) -> list[Passage]:
-    """Remove chunks by number from a passage; return the parts that contain candidates."""
-    parts = []
-    groups = itertools.groupby(passage.chunks, lambda chunk: chunk.index in removed)
-    for is_removed, group in groups:
-        chunks = list(group)
-        found = [number for number, chunk in enumerate(chunks) if chunk.candidate is not None]
-        if is_removed or not found:
-            continue
-        # Like every passage, each part begins and ends with a candidate.
-        inside = chunks[found[0] : found[-1] + 1]
-        begins_passage = inside[0] is passage.chunks[0]
-        ends_passage = inside[-1] is passage.chunks[-1]
-        part = Passage(
-            passage.layout,
-            inside,
-            value=math.fsum(chunk.value for chunk in inside),
-            skipped=passage.skipped if begins_passage else 0,
-            dropped=passage.dropped if ends_passage else 0,
-        )
-        parts.append(part)
-    return parts
-
-
 # Adopted indexes
 
 
-def find_changed(
+def without_changed(
     adapter: VectorStoreAdapter | None, passages: Iterable[Passage]
-) -> Steps[dict[VersionKey, set[int]]]:
-    """Find chunks of passages that were changed or deleted after their index was adopted.
+) -> Steps[list[Passage]]:
+    """Mark passages of adopted documents whose text was changed or deleted in the vector store.
 
     Other code owns an adopted index. The search finds only existing chunks, but the chunks between
-    candidates come from the docstore, so this function looks them up in the vector store, in
-    batches. It does nothing if the store is unknown.
+    candidates come from the docstore, so their vectors are looked up. If the store cannot return
+    texts by id, only the texts that the search found are compared.
     """
-    adopted = [passage for passage in passages if passage.layout.is_adopted]
+    checked = list(passages)
+    adopted = [passage for passage in checked if passage.layout.is_adopted]
     if adapter is None or not adopted:
-        return {}
-    unconfirmed: list[tuple[VersionKey, int, Mapping[str, str]]] = []
-    found_texts: dict[str, str] = {}  # of candidates, by the ids of their vectors
+        return checked
+    texts: dict[str, str] = {}  # by vector id
+    vectors_of: dict[int, list[Mapping[str, str]]] = {}  # of each passage's chunks
     for passage in adopted:
         key, version = passage.layout.manifest.key, passage.layout.version
+        vectors_of[id(passage)] = []
         for chunk in passage.chunks:
             if chunk.candidate is not None:
                 document = chunk.candidate.document
-                found_texts[vector_id_of(document) or ""] = document.page_content
+                texts[vector_id_of(document) or ""] = document.page_content
             if chunk.record is not None:
                 vectors = adopted_vectors(chunk.record, chunk_key(key, version, chunk.index))
-                if vectors and not _is_there(vectors, found_texts):
-                    unconfirmed.append(((key, version), chunk.index, vectors))
-    ids = itertools.chain.from_iterable(vectors for _, _, vectors in unconfirmed)
-    stored_texts = yield from _stored_texts(adapter, ids)
-    changed: dict[VersionKey, set[int]] = {}
-    for version_key, index, vectors in unconfirmed:
-        # If the store cannot return texts, compare with the texts that the search found.
-        known_texts = found_texts if stored_texts is None else stored_texts
-        is_known = stored_texts is not None or not found_texts.keys().isdisjoint(vectors)
-        if is_known and not _is_there(vectors, known_texts):
-            changed.setdefault(version_key, set()).add(index)
-    return changed
-
-
-def _stored_texts(adapter: VectorStoreAdapter, ids: Iterable[str]) -> Steps[dict[str, str] | None]:
-    """Return the texts of vectors by id; None if the store cannot return them."""
-    texts: dict[str, str] = {}
-    for batch in batches(dict.fromkeys(ids), PAGE_SIZE):
+                vectors_of[id(passage)].append(vectors)
+    vector_ids = set().union(*itertools.chain.from_iterable(vectors_of.values()))
+    knows_all = True
+    for batch in batches(sorted(vector_ids - texts.keys()), PAGE_SIZE):
         with during(f"looking up chunks of an adopted index in {adapter.kind}"):
-            found = yield from adapter.existing_texts(batch)
-        if found is None:
-            return None
-        texts.update(found)
-    return texts
-
-
-def without_changed(
-    passages: Iterable[Passage], changed: Mapping[VersionKey, Collection[int]]
-) -> list[Passage]:
-    """Split passages at changed chunks; return the parts, best first."""
-    parts: list[Passage] = []
-    for passage in passages:
-        version_key = (passage.layout.manifest.key, passage.layout.version)
-        if version_key in changed:
-            parts += split_passage(passage, changed[version_key])
+            stored_texts = yield from adapter.existing_texts(batch)
+        if stored_texts is None:
+            knows_all = False
+            break
+        texts.update(stored_texts)
+    marked = []
+    for passage in checked:
+        chunks = vectors_of.get(id(passage), ())
+        if all(_is_there(vectors, texts, knows_all=knows_all) for vectors in chunks):
+            marked.append(passage)
         else:
-            parts.append(passage)
-    return sorted(parts, key=lambda passage: -passage.value)
+            marked.append(passage._replace(outcome=Reason.CHANGED))
+    return marked
 
 
-def _is_there(vectors: Mapping[str, str], texts: Mapping[str, str]) -> bool:
-    """True if a vector still has the adopted text; ``vectors`` maps ids to digests of texts."""
-    for vector, text_digest in vectors.items():
-        if vector in texts and digest(texts[vector]) == text_digest:
-            return True
-    return False
+def _is_there(vectors: Mapping[str, str], texts: Mapping[str, str], *, knows_all: bool) -> bool:
+    """True if a chunk's text is still there; ``vectors`` maps vector ids to digests of texts."""
+    known = vectors.keys() & texts.keys()
+    if any(digest(texts[vector]) == vectors[vector] for vector in known):
+        return True
+    return not vectors or (not known and not knows_all)

@@ -60,8 +60,8 @@ def render(
     passage: Passage,
     settings: QuerySettings,
     filters: Filters | None = None,
-    *,
     searcher: str = "",
+    *,
     shows_query: bool = False,
 ) -> Document:
     """Make the Document of a passage.

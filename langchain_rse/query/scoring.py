@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,8 +11,8 @@ from langchain_core.documents import Document
 from numpy.typing import NDArray
 
 from langchain_rse.config import QuerySettings, RSEConfig
-from langchain_rse.engine import Floats, neighbor_credit
-from langchain_rse.query.candidates import Candidate, Candidates, Reason, best_of_queries
+from langchain_rse.engine import NEIGHBOR_RADIUS, Floats, neighbor_credit
+from langchain_rse.query.candidates import Candidate, Reason, best_of_queries
 from langchain_rse.query.lookup import LookedUp
 from langchain_rse.stores.layouts import Layout, Layouts
 
@@ -54,7 +54,7 @@ class Chunk:
         credited: The relevance including neighbors, as used by the solver.
         weight: The length of the chunk compared with the average chunk.
         value: The contribution to its passage: weight * (credited - penalty).
-        record: The text, once read; None if it is missing from the docstore.
+        record: The text; None before it is read.
         outcome: Whether it was returned, and why not.
         duplicate_of: For a duplicate, the id of the document with the same text.
     """
@@ -78,11 +78,12 @@ class Chunk:
 
 def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
     """Lay out the candidates and the chunks around them, and add neighbor credit."""
+    config = settings.config
     ranked: dict[str, list[Candidate]] = {}
     for query, found in looked_up.candidates.items():
         considered = [candidate for candidate in found if candidate.key in looked_up.considered]
-        ranked[query] = _weigh_documents(considered, looked_up.layouts, settings.config)
-    joint = best_of_queries(ranked) if ranked else []
+        ranked[query] = _weigh_documents(considered, looked_up.layouts, config)
+    joint = best_of_queries(ranked)
     windows: list[tuple[Layout, range]] = []
     for key in dict.fromkeys(candidate.key for candidate in joint):
         layout = looked_up.layouts[key]
@@ -98,21 +99,31 @@ def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
         lengths += layout.lengths_of(window)
         document_lengths += [layout.manifest.length] * len(window)
     position_of = {(layout.manifest.key, i): n for n, (layout, i) in enumerate(chunks)}
-    candidates, relevance = _place(joint, position_of)
-    by_query = _place_queries(ranked, position_of)
+
+    placed = _placed(joint, position_of)
+    relevance = np.zeros(len(chunks))
+    relevance[list(placed)] = [candidate.relevance for candidate in placed.values()]
+    by_query = []
+    for candidates in ranked.values():
+        placed_of_query = _placed(candidates, position_of)
+        best_first = sorted(placed_of_query.items(), key=lambda item: (-item[1].relevance, item[0]))
+        by_query.append({position: candidate.relevance for position, candidate in best_first})
     rows = relevance[None]
-    if settings.config.solver != "exact" and len(by_query) > 1:
-        rows = np.zeros((len(by_query), relevance.size))
-        for row, relevance_by_position in zip(rows, by_query, strict=True):
-            for position, relevance_for_query in relevance_by_position.items():
-                row[position] = relevance_for_query
-    credited_rows = give_credit(rows, windows, settings.config)
-    # Excluded candidates may only fill gaps between relevant chunks.
-    credited_rows[:, _excluded_positions(looked_up, position_of)] = 0.0
+    if config.solver != "exact" and len(by_query) > 1:
+        rows = np.zeros((len(by_query), len(chunks)))
+        for row, relevance_of_query in zip(rows, by_query, strict=True):
+            row[list(relevance_of_query)] = list(relevance_of_query.values())
+    credited_rows = give_credit(rows, windows, config)
+    # Duplicates may only fill gaps between relevant chunks.
+    duplicates = []
+    for exclusion in looked_up.exclusions.values():
+        if exclusion.reason is Reason.DUPLICATE:
+            duplicates.append(exclusion.candidate)
+    credited_rows[:, list(_placed(duplicates, position_of))] = 0.0
     return ScoredChunks(
         chunks=chunks,
         window_starts=np.array(window_starts, np.intp),
-        candidates=candidates,
+        candidates=dict(sorted(placed.items())),
         by_query=by_query,
         relevance=relevance,
         credited=credited_rows.max(axis=0),
@@ -122,19 +133,16 @@ def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
     )
 
 
-def _excluded_positions(
-    looked_up: LookedUp, position_of: Mapping[tuple[str, int], int]
-) -> list[int]:
-    """Return the positions of excluded candidates."""
-    positions = []
-    for exclusion in looked_up.exclusions.values():
-        excluded = exclusion.candidate
-        layout = looked_up.layouts[excluded.key]
-        position = position_of.get((excluded.key, excluded.chunk_index))
-        is_current = isinstance(layout, Layout) and layout.version == excluded.version
-        if is_current and position is not None:
-            positions.append(position)
-    return positions
+def _placed(
+    candidates: Iterable[Candidate], position_of: Mapping[tuple[str, int], int]
+) -> dict[int, Candidate]:
+    """Return the candidates by the positions of their chunks, as far as these have one."""
+    placed: dict[int, Candidate] = {}
+    for candidate in candidates:
+        position = position_of.get((candidate.key, candidate.chunk_index))
+        if position is not None:
+            placed[position] = candidate
+    return placed
 
 
 def _weigh_documents(
@@ -172,36 +180,6 @@ def _weigh_documents(
     return sorted(weighed, key=lambda candidate: -candidate.relevance)
 
 
-def _place(
-    candidates: Sequence[Candidate], position_of: Mapping[tuple[str, int], int]
-) -> tuple[dict[int, Candidate], Floats]:
-    """Return the candidates by position, in text order, and the relevance of each chunk."""
-    placed: dict[int, Candidate] = {}
-    relevance = np.zeros(len(position_of))
-    for candidate in candidates:
-        position = position_of.get((candidate.key, candidate.chunk_index))
-        if position is not None:
-            placed[position] = candidate
-            relevance[position] = candidate.relevance
-    return dict(sorted(placed.items())), relevance
-
-
-def _place_queries(
-    ranked: Candidates, position_of: Mapping[tuple[str, int], int]
-) -> list[dict[int, float]]:
-    """Return the relevance of each query's candidates by position, best first."""
-    by_query = []
-    for candidates in ranked.values():
-        by_position = {}
-        for candidate in candidates:
-            position = position_of.get((candidate.key, candidate.chunk_index))
-            if position is not None:
-                by_position[position] = candidate.relevance
-        best_first = sorted(by_position.items(), key=lambda item: (-item[1], item[0]))
-        by_query.append(dict(best_first))
-    return by_query
-
-
 def give_credit(
     relevance: Floats, windows: Sequence[tuple[Layout, range]], config: RSEConfig
 ) -> Floats:
@@ -210,7 +188,7 @@ def give_credit(
     The only chunk of a document gets credit as if its neighbors were as relevant as itself;
     otherwise chunks of long documents would crowd it out.
     """
-    radius = config.neighbor_radius
+    radius = NEIGHBOR_RADIUS
     # Gaps of 2 * radius between the windows keep credit from crossing from one to another.
     sizes = [len(window) for _, window in windows]
     window_numbers = np.repeat(np.arange(len(sizes)), sizes)

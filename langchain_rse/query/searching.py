@@ -92,8 +92,8 @@ class Found(NamedTuple):
     """The result of the searches for one question."""
 
     candidates: Candidates  # of each query, best first
+    obstacle: str  # why the full-text index was not searched although it is enabled
     documents: int  # number of Documents that the vector store or retriever returned
-    obstacle: str = ""  # why the full-text index was not searched although it is enabled
 
 
 def queries_of(question: str, settings: QuerySettings, callbacks: Callbacks) -> Steps[list[str]]:
@@ -213,7 +213,7 @@ def search(
     counts = [len(answer) for answer in by_vectors]
     if sources.vectorstore is None:
         warn_of_few(sources.base_retriever, max(counts), settings.fetch_k)
-    return Found(candidates, sum(counts), obstacle or "")
+    return Found(candidates, obstacle or "", sum(counts))
 
 
 def _search_vectors(

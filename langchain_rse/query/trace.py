@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 from langchain_core.documents import Document
 
-from langchain_rse.config import BestSegment, Greedy, QuerySettings
+from langchain_rse.config import Greedy, QuerySettings
 from langchain_rse.query.candidates import (
     Candidates,
     ChunkKey,
@@ -21,7 +22,7 @@ from langchain_rse.query.candidates import (
     best_of_queries,
 )
 from langchain_rse.query.floor import FloorCheck
-from langchain_rse.query.lookup import LookedUp
+from langchain_rse.query.lookup import LookedUp, Outdated
 from langchain_rse.query.reading import CHARACTERS, Passage, chunk_at
 from langchain_rse.query.scoring import Chunk, ScoredChunks
 from langchain_rse.query.selecting import Selection
@@ -39,15 +40,17 @@ class Trace:
         queries: The queries that were searched for; usually only the question.
         searched: The candidates of each query, before reranking.
         candidates: The candidates of each query, ranked, best first.
+        documents_found: Number of Documents that the vector store or retriever returned.
         full_text: Why the full-text index was not searched although it is enabled.
         looked_up: The layouts of the candidates' documents, and the excluded candidates; None if
             there are no candidates.
+        replaced: Versions of documents that were replaced during the last attempt.
         scored: The candidates and the chunks around them, with their relevance; None if there are
             no candidates.
         selection: The chunks in the order in which a growing budget adds them; None if there are
             no candidates.
         steps: Number of steps of the selection that fit the budget.
-        passages: The passages that fit the budget, best first.
+        passages: The passages that fit the budget, best first, with their outcomes.
         returned: The returned passages, in the order of the answer.
         documents_returned: The returned Documents.
         floor_checks: The comparison of each query with the score floor; empty without a floor.
@@ -60,23 +63,29 @@ class Trace:
     queries: Sequence[str] = ()
     searched: Candidates = field(default_factory=dict)
     candidates: Candidates = field(default_factory=dict)
+    documents_found: int = 0
     full_text: str = ""
     looked_up: LookedUp | None = None
+    replaced: AbstractSet[Outdated] = frozenset()
     scored: ScoredChunks | None = None
     selection: Selection | None = None
     steps: int = 0
-    passages: Sequence[Passage] = ()
+    passages: list[Passage] = field(default_factory=list)
     returned: Sequence[Passage] = ()
-    documents_returned: Sequence[Document] = ()
+    documents_returned: list[Document] = field(default_factory=list)
     floor_checks: Sequence[FloorCheck] = ()
     reason: str | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
-    def lap(self, step: str, started: float) -> float:
-        """Add the time since ``started`` to a step's seconds; return the current time."""
-        now = time.perf_counter()
-        self.seconds[step] = self.seconds.get(step, 0.0) + now - started
-        return now
+    @contextmanager
+    def timed(self, step: str) -> Iterator[None]:
+        """Add the time of a block to the seconds of a step."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            seconds = time.perf_counter() - started
+            self.seconds[step] = self.seconds.get(step, 0.0) + seconds
 
     # Outcomes of chunks
 
@@ -121,19 +130,19 @@ class Trace:
         if self.scored is None or self.selection is None:
             return
         outcome_of: dict[tuple[str, int], Reason] = {}  # of chunks in passages
-        returned = {id(passage) for passage in self.returned}
         for passage in self.passages:
-            is_returned = id(passage) in returned
             for index in range(passage.start, passage.end):
-                key = passage.layout.manifest.key, index
-                outcome_of[key] = Reason.RETURNED if is_returned else Reason.BEYOND_K
-        outcomes = self._outcomes(self.scored, self.selection)
+                outcome_of[passage.layout.manifest.key, index] = passage.outcome
+        step_of: dict[int, int] = {}
+        for number, step in enumerate(self.selection.steps):
+            step_of.update(dict.fromkeys(range(*step), number))
         for position, (layout, index) in enumerate(self.scored.chunks):
             chunk = chunk_at(position, self.scored, self.selection)
             outcome = outcome_of.get((layout.manifest.key, index))
             exclusion = self.exclusions.get((layout.manifest.doc_id, layout.version, index))
             if chunk.candidate is not None:
-                yield replace(chunk, outcome=outcome or outcomes[position])
+                outcome = outcome or self._why_not_selected(chunk, step_of.get(position))
+                yield replace(chunk, outcome=outcome)
             elif outcome is Reason.RETURNED:
                 candidate = None if exclusion is None else exclusion.candidate
                 yield replace(chunk, outcome=Reason.FILLED, candidate=candidate)
@@ -142,54 +151,30 @@ class Trace:
             else:
                 yield replace(chunk, outcome=outcome or Reason.NO_CANDIDATE)
 
-    def _outcomes(self, scored: ScoredChunks, selection: Selection) -> list[Reason]:
-        """Return, for each chunk that reached the solver, the reason if it is not selected."""
-        config = self.settings.config
-        values = selection.values
-        if not values.size:
-            return []
-        is_exact = config.solver == "exact"
-        # Neighboring chunks that reach the penalty form a run and share its reason.
-        reaches_penalty = values > 0 if is_exact else values >= 0
-        changes = np.flatnonzero(np.diff(reaches_penalty)) + 1
-        run_starts = np.union1d(scored.window_starts, changes)
-        run_lengths = np.diff([*run_starts, values.size])
-        run_values = np.repeat(np.add.reduceat(values, run_starts), run_lengths)
-        step_of = np.full(values.size, -1)
-        for number, step in enumerate(selection.steps):
-            step_of[slice(*step)] = number
-        costs = np.zeros(values.size)
-        minimum = 0.0
-        if isinstance(config.solver, (Greedy, BestSegment)):
-            minimum = config.solver.minimum_value
-        else:
-            document_weights = scored.document_lengths * selection.weights / scored.lengths
-            passage_cost = self.settings.penalty * config.passage_cost
-            costs = passage_cost * np.minimum(document_weights, 1.0)
+    def _why_not_selected(self, chunk: Chunk, step: int | None) -> Reason:
+        """Return the reason why a candidate is in no passage.
+
+        Args:
+            chunk: The candidate.
+            step: The step of the selection that would add it; None if no step does.
+        """
+        is_exact = self.settings.config.solver == "exact"
+        reaches_penalty = chunk.value > 0 if is_exact else chunk.value >= 0
         limit = self.settings.max_context_length
-        is_too_long = np.zeros(values.size, np.bool_)
-        if limit is not None and self.settings.length_function is CHARACTERS:
-            is_too_long = scored.lengths > limit
-        elif self.steps == 0 and not self.passages:
-            is_too_long = step_of == 0  # not even the first step fits
-        conditions = {
-            Reason.TOO_LONG: is_too_long & reaches_penalty,
-            Reason.NO_ROOM: step_of >= self.steps,
-            Reason.MISSING: step_of >= 0,
-            Reason.BELOW_THE_PENALTY: ~reaches_penalty,
-            Reason.PASSAGE_COST: np.full(values.size, is_exact) & (run_values <= costs),
-            Reason.MINIMUM_VALUE: run_values - costs < minimum,
-        }
-        otherwise = Reason.PASSAGE_COST
-        if isinstance(config.solver, BestSegment):
-            otherwise = Reason.NOT_THE_BEST
-        elif isinstance(config.solver, Greedy) or self.steps < len(selection.steps):
-            otherwise = Reason.NO_ROOM
-        reasons = [*conditions, otherwise]
-        numbers = np.select(
-            list(conditions.values()), list(range(len(conditions))), len(conditions)
-        )
-        return [reasons[number] for number in numbers.tolist()]
+        is_too_long = step == 0 and self.steps == 0
+        if limit is not None and self.settings.length_function is CHARACTERS and chunk.span:
+            start, end = chunk.span
+            is_too_long = is_too_long or end - start > limit
+        if is_too_long and reaches_penalty:
+            return Reason.TOO_LONG
+        if step is not None:
+            return Reason.NO_ROOM
+        if not reaches_penalty:
+            return Reason.BELOW_THE_PENALTY
+        if not is_exact:
+            return Reason.NOT_CHOSEN
+        has_room = self.selection is not None and self.steps == len(self.selection.steps)
+        return Reason.PASSAGE_COST if has_room else Reason.NO_ROOM
 
     def why(self, chunk: Chunk) -> str:
         """Explain in a sentence why a chunk was returned or not."""
@@ -197,6 +182,7 @@ class Trace:
             "relevances": _relevances_of(chunk),
             "length": chunk.span[1] - chunk.span[0] if chunk.span else 0,
             "duplicate_of": chunk.duplicate_of,
+            "dropped": "it",
         }
         for check in self.floor_checks:
             if chunk.candidate is not None and check.query == chunk.candidate.query:
@@ -219,15 +205,13 @@ def sentence(reason: Reason, settings: QuerySettings, facts: Mapping[str, Any]) 
     budget = "max_context_length"
     if settings.max_context_length is not None:
         budget += f"={settings.max_context_length:.10g}"
-    minimum_value = 0.0
-    if not isinstance(solver, str):
-        minimum_value = solver.minimum_value
-        if isinstance(solver, Greedy):
-            budget += f" or overall_max_length={solver.overall_max_length}"
+    if isinstance(solver, Greedy):
+        budget += f" or overall_max_length={solver.overall_max_length}"
     return reason.value.format(
         k=settings.k,
         budget=budget,
-        minimum_value=minimum_value,
+        solver=solver if isinstance(solver, str) else solver.name,
+        minimum_value=None if isinstance(solver, str) else solver.minimum_value,
         passage_cost=settings.config.passage_cost,
         penalty=settings.penalty,
         top_k=settings.config.top_k_for_document_selection,

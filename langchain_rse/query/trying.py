@@ -30,7 +30,7 @@ def try_settings(
     queries = yield from queries_of(as_unicode(question), first, None)
     _, candidates = yield from find_candidates(sources, queries, first, filters)
     cached = sources._replace(docstore=_CachedDocStore(sources.docstore))
-    answers = []
+    answers: list[Sequence[Document]] = []
     for each in settings:
         trace = yield from answer(question, cached, each, candidates=candidates)
         answers.append(trace.documents_returned)

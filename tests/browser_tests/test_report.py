@@ -49,7 +49,7 @@ def test_a_report_shows_the_answer(
     [
         {},
         {"k": 2, "order": "relevance"},
-        {"max_context_length": None, "duplicates": "drop_near", "queries": [QUESTION, "word7"]},
+        {"max_context_length": None, "queries": [QUESTION, "word7"]},
     ],
 )
 def test_sliders_choose_what_the_retriever_chooses(

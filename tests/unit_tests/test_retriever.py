@@ -19,7 +19,6 @@ from langchain_rse.errors import MissingRecordError
 from langchain_rse.stores.records import chunk_key, document_key, manifest_key
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import (
-    PLAIN,
     QUERY,
     Angles,
     FixedRetriever,
@@ -127,18 +126,16 @@ def test_a_chunk_between_candidates_is_filled_in() -> None:
 
 
 def test_chunks_tell_what_the_solver_saw() -> None:
-    retriever = make_retriever(
-        {"a": lines(0, 60, 95)}, neighbor_weight=0.5, neighbor_radius=1, fetch_k=2
-    )
+    retriever = make_retriever({"a": lines(0, 60, 95)}, neighbor_weight=0.5, fetch_k=2)
     (passage,) = ask(retriever, irrelevant_chunk_penalty=0.2)
     first, second, filled = passage.metadata["rse"]["chunks"]
     # Noisy or of a chunk's relevance and half of its neighbors'.
     assert [first["relevance"], second["relevance"]] == pytest.approx([1, 0.5])
     assert [first["credited"], second["credited"]] == pytest.approx([1, 0.75])
     assert "relevance" not in filled
-    assert filled["credited"] == pytest.approx(0.25)
+    assert filled["credited"] == pytest.approx(1 - 0.75 * 0.75)  # the first one is two away
     # 5, 6 and 6 characters, weighed by their mean.
-    values = [5 * 0.8 / (17 / 3), 6 * 0.55 / (17 / 3), 6 * 0.05 / (17 / 3)]
+    values = [5 * 0.8 / (17 / 3), 6 * 0.55 / (17 / 3), 6 * 0.2375 / (17 / 3)]
     assert [chunk["value"] for chunk in (first, second, filled)] == pytest.approx(values, abs=1e-4)
     assert passage.metadata["relevance_score"] == pytest.approx(sum(values))
 
@@ -308,36 +305,22 @@ def lose(retriever: RSERetriever, doc_id: str, *chunks: int) -> None:
     retriever.docstore.mdelete([chunk_key(key, version, chunk) for chunk in chunks])
 
 
-def test_lost_chunks_raise_or_split_the_passage() -> None:
-    solver = Greedy(max_length=7, minimum_value=0.0, length_weighting="none")
-    retriever = make_retriever(
-        {"a": lines(0, 0, 95, 0, 40, 95, 0)},
-        fetch_k=5,
-        config=GREEDY.replace(irrelevant_chunk_penalty=0.4, solver=solver),
-    )
-    lose(retriever, "a", 3)
-    with pytest.raises(MissingRecordError, match=r"3 of document 'a'"):
-        ask(retriever)
-    passages = ask(retriever, on_missing="split")
-    assert ranges(passages) == [("a", 0, 2), ("a", 4, 7)]
-    # 0.6 + 0.6 of chunks 0 and 1; (0.77 - 0.4) - 0.4 + 0.6 of chunks 4 to 6
-    values = [passage.metadata["relevance_score"] for passage in passages]
-    assert values == pytest.approx([1.2, math.cos(math.radians(40)) - 0.2])
-    assert passages[0].page_content == "c0 0\nc1 0\n"
-    # The exact solver bridges the gaps where a passage costs more.
-    exact = PLAIN.replace(irrelevant_chunk_penalty=0.4, passage_cost=2.0)
-    found = ask(retriever, rse_config=exact, on_missing="split")
-    assert ranges(found) == ranges(passages)
+def test_a_document_with_a_lost_chunk_is_left_out_with_a_warning() -> None:
+    retriever = make_retriever({"a": lines(0, 0, 95), "b": lines(1, name="b")})
+    lose(retriever, "a", 1)
+    with pytest.warns(UserWarning, match=r"'a' are corrupt: add them again.*chunk 1 of") as caught:
+        passages = ask(retriever)
+    assert len(caught) == 1
+    assert ranges(passages) == [("b", 0, 1)]
 
 
 def test_a_lost_document() -> None:
     retriever = make_retriever({"a": lines(0), "b": lines(1)})
     retriever.docstore.mdelete([manifest_key(document_key("a"))])
-    for on_missing in ("raise", "split"):
-        with pytest.warns(UserWarning, match=r"1 of 2 candidates.*'a'") as caught:
-            passages = retriever.invoke(QUERY, on_missing=on_missing)
-        assert [warning.filename for warning in caught] == [__file__]
-        assert ranges(passages) == [("b", 0, 1)]
+    with pytest.warns(UserWarning, match="'a' are not in the docstore") as caught:
+        passages = retriever.invoke(QUERY)
+    assert [warning.filename for warning in caught] == [__file__]
+    assert ranges(passages) == [("b", 0, 1)]
     retriever.docstore.mdelete([manifest_key(document_key("b"))])
     with pytest.raises(MissingRecordError, match=r"no documents.*'[ab]'"):
         retriever.invoke(QUERY)
@@ -367,7 +350,7 @@ def test_a_document_replaced_while_it_is_read(way: Way, times: int) -> None:
         first, second = way.invoke(retriever, QUERY)
         assert first.page_content == lines(0, 0, 0, name="w1-")
     else:
-        with pytest.warns(UserWarning, match=r"1 document\(s\) were replaced"):
+        with pytest.warns(UserWarning, match="'a' were replaced"):
             (second,) = way.invoke(retriever, QUERY)
     assert second.page_content == lines(9, name="b")
 

@@ -109,8 +109,7 @@ def test_documents_without_text_are_not_missed(why: Any, caplog: pytest.LogCaptu
 def test_the_reranker_kept_none(why: Any) -> None:
     level, reason = why(make_retriever({"a": lines(0, 1, 2)}, reranker=KeepsNone()))
     assert level == "INFO"
-    assert "KeepsNone" in reason
-    assert "3 candidates" in reason
+    assert reason == "the reranker dropped all of 3 candidates"
 
 
 def test_all_candidates_are_stale(why: Any) -> None:
@@ -126,18 +125,6 @@ def test_all_candidates_are_stale(why: Any) -> None:
     assert level == "WARNING"
     assert "2 candidates" in reason
     assert begin_of(Reason.STALE) in reason
-
-
-@fakes.both_ways
-def test_all_documents_are_unknown(why: Any) -> None:
-    source = make_retriever({"a": lines(0, 1)})
-    other = RSERetriever(
-        vectorstore=source.vectorstore, docstore=InMemoryStore(), on_missing="split"
-    )
-    with pytest.warns(UserWarning, match="2 of 2 candidates"):
-        level, reason = why(other)
-    assert level == "WARNING"
-    assert begin_of(Reason.UNKNOWN) in reason
 
 
 def test_all_candidates_are_of_others(why: Any) -> None:
@@ -180,16 +167,16 @@ def test_nothing_fits(why: Any) -> None:
     level, reason = why(retriever, length_function=lambda text: len(text.encode()))
     assert level == "WARNING"
     assert "max_context_length=6" in reason
-    assert why(retriever, max_context_length=0)[0] == "INFO"
 
 
 def test_the_docstore_lacks_the_chunks(why: Any) -> None:
-    retriever = make_retriever({"a": lines(0)}, on_missing="split")
+    retriever = make_retriever({"a": lines(0)})
     (chunk,) = retriever.indexer.chunks()
     retriever.docstore.mdelete([chunk_key(document_key("a"), chunk.metadata["rse_version"], 0)])
-    level, reason = why(retriever)
+    with pytest.warns(UserWarning, match="'a' are corrupt"):
+        level, reason = why(retriever)
     assert level == "WARNING"
-    assert begin_of(Reason.MISSING) in reason
+    assert begin_of(Reason.CORRUPT) in reason
 
 
 def test_an_answer_says_nothing(way: Way, caplog: pytest.LogCaptureFixture) -> None:

@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.runnables import RunnableLambda, RunnableParallel
-from langchain_core.stores import InMemoryStore
 
 from langchain_rse import RSEConfig, RSERetriever, RSETrace, SQLDocStore, TraceCollector
 from langchain_rse.config import BestSegment, Greedy
 from langchain_rse.query.candidates import Reason
-from langchain_rse.stores.records import chunk_key, document_key
+from langchain_rse.stores.records import chunk_key, document_key, manifest_key
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import PLAIN, QUERY, FixedRetriever, Way, lines, make_retriever
 
@@ -54,13 +53,15 @@ class Scores(BaseDocumentCompressor):
 
 
 def test_returned_filled_and_below_the_penalty() -> None:
-    # Cosines 1, 0 (not fetched), 0.94, 0.17: with credit 0.5 the gap has 1 - 0.5 * 0.53.
-    config = PLAIN.replace(neighbor_weight=0.5, neighbor_radius=1)
+    # Cosines 1, 0 (not fetched), 0.94, 0.17: the gap gets 1/2, 1/2 and 1/4 of its neighbors.
+    config = PLAIN.replace(neighbor_weight=0.5)
     trace = make_retriever({"a": lines(0, 90, 20, 80)}, config=config).explain(QUERY, fetch_k=3)
     assert of(trace, "a") == [Reason.RETURNED, Reason.FILLED, Reason.RETURNED, Reason.RETURNED]
     gap = trace.documents[0].chunks[1]
     assert (gap.candidate, gap.relevance) == (None, 0.0)
-    assert gap.credited == pytest.approx(1 - 0.5 * (1 - 0.5 * 0.9397), abs=1e-4)
+    assert gap.credited == pytest.approx(
+        1 - 0.5 * (1 - 0.5 * 0.9397) * (1 - 0.25 * 0.1736), abs=1e-4
+    )
     plain = make_retriever({"a": lines(0, 80, 20)}).explain(QUERY)
     assert of(plain, "a") == [Reason.RETURNED, Reason.BELOW_THE_PENALTY, Reason.RETURNED]
     [(_, chunk)] = plain.left_out
@@ -104,11 +105,11 @@ def test_beyond_k() -> None:
     [
         (
             Greedy(max_length=2, length_weighting="none", overall_max_length=2, minimum_value=0.2),
-            [Reason.NO_ROOM, Reason.MINIMUM_VALUE],
+            [Reason.NOT_CHOSEN, Reason.NOT_CHOSEN],
         ),
         (
             BestSegment(max_length=2, length_weighting="none", minimum_value=0.2),
-            [Reason.NOT_THE_BEST, Reason.MINIMUM_VALUE],
+            [Reason.NOT_CHOSEN, Reason.NOT_CHOSEN],
         ),
     ],
 )
@@ -152,13 +153,8 @@ def test_copies() -> None:
     assert repr(first.doc_id) in second.reason
     passage = f"{' '.join(f'word{number}' for number in range(40))} 0\n"
     copied = make_retriever({"a": passage, "b": f"{passage}u 80\n"})
-    near = make_retriever(
-        {"a": "w x y z v 0\n", "b": "w x y z v 0 \nu 80\n"}, duplicates="drop_near"
-    )
-    for retriever in (copied, near):
-        found = outcomes(retriever.explain(QUERY)).values()
-        expected = {Reason.RETURNED, Reason.DUPLICATE, Reason.BELOW_THE_PENALTY}
-        assert set(found) == expected
+    found = outcomes(copied.explain(QUERY)).values()
+    assert set(found) == {Reason.RETURNED, Reason.DUPLICATE, Reason.BELOW_THE_PENALTY}
 
 
 def test_an_excluded_candidate_that_fills_a_gap_is_not_left_out() -> None:
@@ -185,21 +181,20 @@ def test_stale_versions_and_unknown_documents() -> None:
     )
     trace = stale.explain(QUERY)
     assert outcomes(trace) == {("a", 0): Reason.STALE, ("b", 0): Reason.RETURNED}
-    lost = RSERetriever(
-        vectorstore=retriever.vectorstore, docstore=InMemoryStore(), on_missing="split"
-    )
-    with pytest.warns(UserWarning, match="2 of 2 candidates"):
-        trace = lost.explain(QUERY)
-    assert set(outcomes(trace).values()) == {Reason.UNKNOWN}
-    assert {document.reason for document in trace.documents} == {Reason.UNKNOWN.value}
+    retriever.docstore.mdelete([manifest_key(document_key("a"))])
+    with pytest.warns(UserWarning, match="'a' are not in the docstore"):
+        trace = retriever.explain(QUERY)
+    assert outcomes(trace)["a", 0] is Reason.UNKNOWN
+    assert trace.documents[-1].reason == Reason.UNKNOWN.value
 
 
 def test_chunks_that_the_docstore_lacks() -> None:
-    retriever = make_retriever({"a": lines(0, 10, 20)}, on_missing="split")
+    retriever = make_retriever({"a": lines(0, 10, 20)})
     chunk = next(retriever.indexer.chunks())
     retriever.docstore.mdelete([chunk_key(document_key("a"), chunk.metadata["rse_version"], 1)])
-    trace = retriever.explain(QUERY)
-    assert of(trace, "a") == [Reason.RETURNED, Reason.MISSING, Reason.RETURNED]
+    with pytest.warns(UserWarning, match="'a' are corrupt"):
+        trace = retriever.explain(QUERY)
+    assert set(of(trace, "a")) == {Reason.CORRUPT}
 
 
 def test_a_query_that_the_floor_refuses_beside_one_that_it_does_not() -> None:
@@ -333,7 +328,7 @@ ANGLES = st.sampled_from([0, 5, 20, 40, 60, 75, 90, 120])
             "irrelevant_chunk_penalty": st.sampled_from([0.0, 0.3, 0.6]),
             "k": st.sampled_from([None, 1, 2]),
             "order": st.sampled_from(["document", "relevance"]),
-            "duplicates": st.sampled_from(["drop", "drop_near", "keep"]),
+            "duplicates": st.sampled_from(["drop", "keep"]),
             "score_floor": st.sampled_from([None, 0.7, 0.95]),
             "queries": st.sampled_from([None, [QUERY, "other 60"], ["third 80", QUERY]]),
         }
