@@ -1,7 +1,7 @@
 """Refusal of unanswerable questions: questions of other datasets, and missing documents.
 
 Run from anywhere: ``python benchmarks/nothing.py --data PATH``; PATH as for summary.py. For each
-dataset, a score floor is fitted without questions. Then the script asks its questions, questions of
+dataset, a score floor is fitted. Then the script asks its questions, questions of
 the other datasets, and its questions without the documents that answer them. A question is lost if
 the floor suppresses an answer that contained evidence. ``--reranked`` reranks a sample.
 """
@@ -27,10 +27,8 @@ from langchain_rse.evaluation import evaluate
 from langchain_rse.query.candidates import Candidate
 from langchain_rse.query.filters import filters_of
 from langchain_rse.query.floor import (
-    BEST_WITH_WORDS,
-    ScoreFloor,
-    best_first,
-    best_score,
+    FittedFloor,
+    rank_by_search,
     share_of_words,
 )
 from langchain_rse.query.reranking import find_candidates
@@ -38,9 +36,6 @@ from langchain_rse.rerankers import CrossEncoderReranker
 
 BUDGET = 16_000  # characters
 OTHERS = 60  # questions of each other dataset; 3 with a reranker
-DRAWS = 200
-LABELED = 30
-LOST = 1 / (LABELED + 1)
 RERANKED = {"questions": 40, "others": 3, "candidates": 100}
 
 Values = NDArray[np.float64]
@@ -58,7 +53,7 @@ class Measured(NamedTuple):
         unanswerable: The reach of questions about this dataset that have no answer, if any.
     """
 
-    floor: ScoreFloor
+    floor: FittedFloor
     recall: Values
     own: Values
     missing: Values
@@ -146,7 +141,7 @@ def read_unanswerable(folder: Folder, arguments: argparse.Namespace) -> list[str
 class Prober:
     """Searches and reranks with a retriever, and measures the reach of the best candidates."""
 
-    def __init__(self, retriever: RSERetriever, floor: ScoreFloor) -> None:
+    def __init__(self, retriever: RSERetriever, floor: FittedFloor) -> None:
         self._settings = retriever
         self._sources = retriever.sources
         self._filters = filters_of(retriever.search_kwargs, None)
@@ -165,11 +160,10 @@ class Prober:
 
     def reach(self, query: str, candidates: Sequence[Candidate]) -> float:
         """The reach of a query with these candidates."""
-        by_rank = best_first(candidates)
-        score = best_score(by_rank)
+        by_rank, score, _ = rank_by_search(candidates)
         if score is None:
             return -np.inf
-        return self._floor.reach(score, share_of_words(query, by_rank[:BEST_WITH_WORDS]))
+        return self._floor.reach(score, share_of_words(query, by_rank))
 
 
 def write_up(results: dict[str, Measured], command: str, *, reranked: bool) -> Iterator[str]:
@@ -177,7 +171,7 @@ def write_up(results: dict[str, Measured], command: str, *, reranked: bool) -> I
     yield from ("# Unanswerable questions", "", f"Made by `{command}`.", "")
     if reranked:
         yield "With the cross-encoder, on a sample of the questions."
-    yield from ("Shares of questions, with floors fitted without questions:", "")
+    yield from ("Shares of questions:", "")
     rows = []
     for name, found in results.items():
         floor = found.floor.floor
@@ -201,43 +195,11 @@ def write_up(results: dict[str, Measured], command: str, *, reranked: bool) -> I
         ],
         [[row[0], row[1], *("" if np.isnan(x) else f"{x:.3f}" for x in row[2:])] for row in rows],
     )
-    yield from labeled(results)
 
 
 def mean_refused(others: dict[str, Values], floor: float) -> float:
     """The mean share, over the other datasets, of questions below a floor."""
     return float(np.mean([(values < floor).mean() for values in others.values()]))
-
-
-def labeled(results: dict[str, Measured]) -> Iterator[str]:
-    """The questions that a floor fitted with questions loses and refuses, over many draws."""
-    yield (
-        f"Floors fitted with {LABELED} questions drawn {DRAWS} times (lost={LOST:.4f}, the lowest "
-        "that so many questions allow), measured on the other questions:"
-    )
-    yield ""
-    rng = np.random.default_rng(0)
-    rows = []
-    number = int((LABELED + 1) * LOST + 1e-9)
-    for name, found in results.items():
-        # A question whose evidence is not found cannot be lost.
-        reach = np.where(found.recall > 0, found.own, np.inf)
-        figures = []
-        for _ in range(DRAWS):
-            order = rng.permutation(reach.size)
-            floor = float(np.sort(reach[order[:LABELED]])[number - 1])
-            floor = min(floor, float(found.own.max()))
-            held_out = reach[order[LABELED:]]
-            lost = (held_out < floor).mean() if held_out.size else np.nan
-            figures.append(
-                (lost, mean_refused(found.others, floor), (found.missing < floor).mean())
-            )
-        rows.append((name, *np.mean(figures, axis=0).tolist()))
-    rows.append(("mean", *np.mean([row[1:] for row in rows], axis=0).tolist()))
-    yield from table(
-        ["index", "lost", "of other sets refused", "document missing: refused"],
-        [[name, *(f"{value:.3f}" for value in values)] for name, *values in rows],
-    )
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ A search filters chunks. All code that lists documents or reads their text goes 
 so that the same filters apply.
 """
 
-import sys
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -38,7 +38,6 @@ from langchain_rse.stores.records import (
     START_INDEX,
     Manifest,
     Part,
-    Version,
     content_name,
     description_key,
     document_key,
@@ -114,12 +113,11 @@ class DocumentAccess:
     def text(self, doc_id: str) -> str:
         """Read the whole text of a document."""
         manifest = self.manifest(doc_id)
-        if manifest.current is not None and not has_text(manifest):
+        if manifest.current is not None and not manifest.current.chunks:
             key = description_key(manifest.key, manifest.current.name)
             records = read_records(self.docstore, [key])
             return read_blank(records[key], key, manifest)
-        passage = self.passage(manifest, 0, manifest.length)
-        return passage.page_content
+        return self.passage(manifest, 0, manifest.length).page_content
 
     def parts(self, manifest: Manifest) -> Sequence[Part]:
         """Read where the parts of a document lie, such as pages; empty if it has one part."""
@@ -130,43 +128,31 @@ class DocumentAccess:
 
     def around(self, passage: Document, length: int) -> Document:
         """Read a passage with at most ``length`` more characters on each side."""
-        if not isinstance(passage.metadata.get(PASSAGE), Mapping):
+        metadata = passage.metadata
+        if not isinstance(metadata.get(PASSAGE), Mapping):
             raise ValueError(  # noqa: TRY004 - it is a Document, but not a passage
                 f"passage must be a Document returned by this retriever; got {passage!r:.200}"
             )
         if length < 0:
             raise ValueError(f"length must be at least 0; got {length!r}")
-        manifest = self.manifest(passage.metadata[DOC_ID])
-        start = passage.metadata[START_INDEX] - length
-        end = passage.metadata[END_INDEX] + length
-        version = passage.metadata[PASSAGE]["version"]
-        return self.passage(manifest, start, end, version)
+        manifest = self.manifest(metadata[DOC_ID])
+        if not _has_content_of(manifest, metadata[PASSAGE]["version"]):
+            raise MissingRecordError(
+                f"cannot read around the passage of {manifest.doc_id!r}: the document was "
+                "replaced. Search again"
+            )
+        start = metadata[START_INDEX] - length
+        return self.passage(manifest, start, metadata[END_INDEX] + length)
 
-    def passage(
-        self, manifest: Manifest, start: int, end: int, version: str | None = None
-    ) -> Document:
-        """Read the characters from ``start`` to ``end`` (exclusive) of a document, as a passage.
-
-        ``version`` names the version that these positions refer to; None for the current one.
-        """
-        current = manifest.current or Version("", 0)
-        if not has_text(manifest):
+    def passage(self, manifest: Manifest, start: int, end: int) -> Document:
+        """Read the characters from ``start`` to ``end`` (exclusive) of a document, as a passage."""
+        if manifest.current is None or not manifest.current.chunks:
             raise MissingRecordError(
                 f"document {manifest.doc_id!r} has no text, only {manifest.length} characters of "
                 "white space. A scanned PDF needs OCR first"
             )
         characters = range(max(start, 0), min(end, manifest.length))
-        passage = None
-        is_current = version is None or content_name(version) == content_name(current.name)
-        if characters and is_current:
-            passage = read_passage(
-                self.docstore,
-                manifest.doc_id,
-                current.name,
-                range(current.chunks),
-                characters,
-                adapter=self.adapter,
-            )
+        passage = self._read(manifest, range(manifest.current.chunks), characters)
         if passage is None:
             raise MissingRecordError(
                 f"cannot read characters {format_range(start, end)} of {manifest.doc_id!r}, which "
@@ -175,6 +161,56 @@ class DocumentAccess:
                 "adopt it again"
             )
         return passage
+
+    def chunks(self, doc_id: str, version: str, chunks: range) -> Document | None:
+        """Read consecutive chunks of a document, by number, as a passage.
+
+        Returns None if text is missing, or if the document no longer has the content of this
+        version.
+        """
+        manifest = self.manifests_of([doc_id]).get(doc_id)
+        if manifest is None or not _has_content_of(manifest, version):
+            return None
+        return self._read(manifest, chunks, range(manifest.length))
+
+    def _read(self, manifest: Manifest, chunks: range, characters: range) -> Document | None:
+        """Read the text of chunks, limited to a range of the document's characters.
+
+        Returns None if text is missing, if the document was replaced, or if it was adopted and the
+        vector store (if known) no longer has all chunks.
+        """
+        version = manifest.current.name if manifest.current else ""
+        layout = read_layouts(self.docstore, {(manifest.key, version): [chunks]})[manifest.key]
+        if not isinstance(layout, Layout) or not characters:
+            return None
+        indexes = []
+        for index in itertools.chain.from_iterable(layout.windows):
+            start, end = layout.span_of(index)
+            if start < characters.stop and characters.start < end:
+                indexes.append(index)
+        if not indexes or len(indexes) <= indexes[-1] - indexes[0]:  # empty, or with a gap
+            return None
+        keys = [(manifest.key, index) for index in indexes]
+        records = read_chunks(self.docstore, {manifest.key: layout}, keys).records
+        passage_chunks = []
+        for key in keys:
+            record = readable(records[key])
+            if record is None:
+                return None
+            passage_chunks.append(Chunk(layout, key[1], record=record))
+        start, _ = layout.span_of(indexes[0])
+        _, end = layout.span_of(indexes[-1])
+        passage = Passage(
+            layout,
+            passage_chunks,
+            value=0.0,
+            skipped=max(characters.start - start, 0),
+            dropped=max(end - characters.stop, 0),
+        )
+        [checked] = run(without_changed(self.adapter, [passage]))
+        if checked.outcome is Reason.CHANGED:
+            return None
+        return render(passage, QuerySettings())
 
     def _is_there(self, manifest: Manifest) -> bool:
         """True if a document was added completely and passes all filters."""
@@ -186,9 +222,10 @@ class DocumentAccess:
         return all(matches(condition, metadata) for condition in self.filters)
 
 
-def has_text(manifest: Manifest) -> bool:
-    """True if a document has text other than white space."""
-    return manifest.current is not None and manifest.current.chunks > 0
+def _has_content_of(manifest: Manifest, version: str) -> bool:
+    """True if the current version has this content; a later write may have stored it again."""
+    current = manifest.current
+    return current is not None and content_name(current.name) == content_name(version)
 
 
 def document_access(sources: Sources, settings: QuerySettings) -> DocumentAccess:
@@ -208,66 +245,3 @@ def document_access(sources: Sources, settings: QuerySettings) -> DocumentAccess
             "candidates_only=False if base_retriever does not filter"
         )
     return DocumentAccess(sources.docstore, filters.conditions, sources.adapter)
-
-
-def read_passage(
-    docstore: BaseStore[str, Document],
-    doc_id: str,
-    version: str,
-    chunks: range,
-    characters: range = range(sys.maxsize),
-    *,
-    adapter: VectorStoreAdapter | None = None,
-) -> Document | None:
-    """Read the text of chunks, limited to a range of the document's characters.
-
-    Returns None if chunks are missing, if the version is stale, or if the document was adopted and
-    the vector store (if known) no longer has all chunks.
-    """
-    key = document_key(doc_id)
-    layouts = read_layouts(docstore, {(key, version): [chunks]})
-    layout = layouts[key]
-    if not isinstance(layout, Layout):
-        return None
-    if layout.version != version and content_name(layout.version) == content_name(version):
-        # A passage's version identifies the content; a later write may have stored it again.
-        layouts = read_layouts(docstore, {(key, layout.version): [chunks]})
-        layout = layouts[key]
-        if not isinstance(layout, Layout):
-            return None
-    indexes = _chunks_within(layout, characters)
-    if not indexes or len(indexes) <= indexes[-1] - indexes[0]:  # empty, or with a gap
-        return None
-    read = read_chunks(docstore, {key: layout}, [(key, index) for index in indexes])
-    if read.replaced:
-        return None
-    passage_chunks = []
-    for index in indexes:
-        record = readable(read.records[key, index])
-        if record is None:
-            return None
-        passage_chunks.append(Chunk(layout, index, record=record))
-    start, _ = layout.span_of(indexes[0])
-    _, end = layout.span_of(indexes[-1])
-    passage = Passage(
-        layout,
-        passage_chunks,
-        value=0.0,
-        skipped=max(characters.start - start, 0),
-        dropped=max(end - characters.stop, 0),
-    )
-    [checked] = run(without_changed(adapter, [passage]))
-    if checked.outcome is Reason.CHANGED:
-        return None
-    return render(passage, QuerySettings())
-
-
-def _chunks_within(layout: Layout, characters: range) -> Sequence[int]:
-    """Return the numbers of the chunks that overlap a range of characters."""
-    indexes = []
-    for window in layout.windows:
-        for index in window:
-            start, end = layout.span_of(index)
-            if start < characters.stop and characters.start < end:
-                indexes.append(index)
-    return indexes

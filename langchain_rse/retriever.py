@@ -27,22 +27,21 @@ from langchain_rse._sync import Steps, arun, in_thread, run
 from langchain_rse.access import DocumentAccess, StoredDocument, document_access
 from langchain_rse.config import QuerySettings, RSEConfig, settings_of_call
 from langchain_rse.explaining import (
-    FittedFloor,
     RSETrace,
     SideBySide,
     TraceCollector,
     compare_answers,
 )
-from langchain_rse.fitting import FitArguments, fit_floor
+from langchain_rse.fitting import fit_floor
 from langchain_rse.indexer import RSEIndexer, default_text_splitter
 from langchain_rse.ingest.source_documents import HeaderMaker, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.ingest.syncing import SyncResult
 from langchain_rse.query.candidates import Sources
+from langchain_rse.query.floor import FittedFloor
 from langchain_rse.query.pipeline import answer
 from langchain_rse.query.printing import printed_fields
 from langchain_rse.query.searching import check_search
-from langchain_rse.questions import Question, check_questions
 from langchain_rse.stores.embedded import open_stores
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.layouts import read_manifests
@@ -305,63 +304,40 @@ class RSERetriever(QuerySettings, BaseRetriever):
         settings = settings_of_call(self, arguments)
         return compare_answers(self.sources, query, settings, other, callbacks)
 
-    def fit_score_floor(
-        self,
-        questions: Iterable[Question] | None = None,
-        *,
-        lost: float = 0.02,
-        seed: int = 0,
-        show_progress: bool = False,
-    ) -> FittedFloor:
-        """Find the score below which a query counts as unanswerable, and store it.
+    def fit_score_floor(self, *, seed: int = 0, show_progress: bool = False) -> FittedFloor:
+        """Find the score below (distance: above) which a query is unanswerable, and store it.
 
-        For distances, it is the score above which a query counts as unanswerable.
+        The method asks off-topic questions, which most documents do not answer, and sentences from
+        the documents, each with its own chunk left out, with the search and reranker of this
+        retriever. It stores the floor in the docstore for this vector store, embedding model and
+        reranker. Retrievers with ``score_floor="fitted"``, the default, then return nothing for a
+        query that does not reach the floor.
 
-        The method asks general questions, which are unrelated to most documents, and answered
-        questions, with the search and reranker of this retriever. It stores the floor in the
-        docstore for this vector store, embedding model and reranker. Retrievers with
-        ``score_floor="fitted"``, the default, then return nothing for a query that does not reach
-        the floor.
-
-        With ``questions``, the floor refuses at most a share ``lost`` of new questions of the same
-        kind, among questions whose evidence the search finds. It is the
-        ``floor((n + 1) * lost)``-th lowest of ``n`` scores: the finite-sample correction of split
-        conformal prediction (Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World",
-        2005; arXiv 2107.07511).
-
-        Without ``questions``, the answered questions are sentences from the documents, each
-        searched in every chunk except its own. The floor is halfway between the median score of
-        general questions and the quantile ``lost`` of the sentences' scores; with a reranker, it is
-        0.3 of the way to the quantile ``15 * lost``. Benchmarks support this rule, but it gives no
-        guarantee.
+        The floor is halfway between the median score of off-topic questions and the 2 % quantile
+        of the sentences' scores; with a reranker, it is 0.3 of the way to the 30 % quantile.
+        Benchmarks support this rule, but it gives no guarantee.
 
         Without a reranker, words of the question count as well: the bonus added to a score is the
         largest share of the question's words found in one of the 20 best candidates, times six
-        standard deviations of the scores of general questions.
+        standard deviations of the scores of off-topic questions.
 
         Args:
-            questions: Questions with evidence. None to use sentences from the documents.
-            lost: Share of answered questions that may be refused, between 0 and 1 (exclusive).
             seed: Seed for drawing sentences and questions; the same seed asks the same ones.
             show_progress: Show a progress bar; needs tqdm.
 
         Returns:
-            The floor. Print it to see which questions it refuses. Before the first question, the
+            The floor. Print it to see which questions it rejects. Before the first question, the
             logger ``langchain_rse`` reports the number of questions at level INFO.
 
         Raises:
             ScoreFloorError: If candidates have no scores or equal scores; if there are too few
-                questions for ``lost``, too few chunks or sentences; or if scores do not separate
-                answered from general questions. After an error, no floor is stored.
-            TypeError: If ``questions`` are not of type `Question`.
-            ValueError: If an argument is out of range, or evidence is not in its document.
+                chunks or sentences; or if scores do not separate sentences from off-topic
+                questions. After this error, no floor is stored.
+            ValueError: If a filter cannot be applied to a whole document.
 
         Warns:
-            UserWarning: If the floor refuses less than half of the general questions.
+            UserWarning: If the floor rejects less than half of the off-topic questions.
         """
-        if not 0 < lost < 1:
-            raise ValueError(f"lost must be between 0 and 1; got {lost!r}")
-        listed = None if questions is None else check_questions(questions)
         settings = settings_of_call(self, {"score_floor": None})
         sources = self.sources
         model = Model()
@@ -369,31 +345,12 @@ class RSERetriever(QuerySettings, BaseRetriever):
             model = run(check_pair(sources.docstore, sources.adapter.store, record=False))
         may_read = self.document_access().may_read
         manifests = read_manifests(sources.docstore)
+        readable = [each for each in manifests if each.current and may_read(each)]
+        return fit_floor(sources, settings, readable, model, seed=seed, show_progress=show_progress)
 
-        arguments = FitArguments(
-            sources=sources,
-            settings=settings,
-            manifests=[each for each in manifests if each.current and may_read(each)],
-            model=model,
-            questions=listed,
-            lost=lost,
-            seed=seed,
-            show_progress=show_progress,
-        )
-        return FittedFloor(**vars(fit_floor(arguments)))
-
-    async def afit_score_floor(
-        self,
-        questions: Iterable[Question] | None = None,
-        *,
-        lost: float = 0.02,
-        seed: int = 0,
-        show_progress: bool = False,
-    ) -> FittedFloor:
+    async def afit_score_floor(self, *, seed: int = 0, show_progress: bool = False) -> FittedFloor:
         """Like `fit_score_floor`, async."""
-        return await in_thread(
-            self.fit_score_floor, questions, lost=lost, seed=seed, show_progress=show_progress
-        )
+        return await in_thread(self.fit_score_floor, seed=seed, show_progress=show_progress)
 
     def _retrieve(
         self,

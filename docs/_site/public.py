@@ -21,7 +21,7 @@ HIDDEN = {"document_access", "make", "model_config", "sources", "sync_steps"}
 # Classes whose objects only the package makes: nobody calls their constructors.
 RESULTS = {
     *("RSETrace", "Trace", "Candidate", "Chunk", "DocumentTrace", "Exclusion", "Hit", "Piece"),
-    *("SideBySide", "FittedFloor", "ScoreFloor", "Comparison", "Report", "Trial", "Tuning"),
+    *("SideBySide", "FittedFloor", "Comparison", "Report", "Trial", "Tuning"),
     *("StoredDocument", "SyncResult", "CheckReport", "Adoption", "Gap", "ModelCitation", "Quote"),
 }
 # What comes first among the methods of a class.

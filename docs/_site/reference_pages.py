@@ -29,7 +29,7 @@ REFERENCE = {
     "Headers": ["headers."],
     "Rerankers": ["rerankers."],
     "Relevance filters": ["filters."],
-    "Evaluation": ["evaluation.", "explaining.fitted_floor.FittedFloor", "query.floor.ScoreFloor"],
+    "Evaluation": ["evaluation.", "query.floor.FittedFloor"],
     "Traces": [
         "explaining.traces.RSETrace",
         "explaining.traces.TraceCollector",

@@ -58,7 +58,7 @@ def css_of(style: Style | None, colors: Colors, theme: TerminalTheme) -> str:
         attributes += ' opacity="0.7"'
     # The chunks' orange is too light for letters on a light background.
     orange = "#b34700" if colors is LIGHT else colors.chunk
-    by_number = {2: colors.segment, 3: orange, 6: orange}
+    by_number = {2: colors.passage, 3: orange, 6: orange}
     if style.color is not None:
         color = by_number.get(style.color.number or 0)
         attributes += f' fill="{color or style.color.get_truecolor(theme).hex}"'

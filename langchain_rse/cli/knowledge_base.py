@@ -167,11 +167,10 @@ class KnowledgeBase:
             except ScoreFloorError as error:
                 reason = str(error)
             else:
-                asked = fitted.unrelated_count
-                refused = round(asked * fitted.refused(fitted.unrelated))
+                rejected = round(fitted.questions * fitted.rejected_questions)
                 print_text(
-                    f"Score floor fitted: {refused} of {asked} unrelated test questions now "
-                    "return nothing"
+                    f"Score floor fitted: {rejected} of {fitted.questions} off-topic test "
+                    "questions now return nothing"
                 )
                 return
         write_floor(self.docstore, floor_name(searcher, None), None)

@@ -136,8 +136,6 @@ def print_answer(trace: RSETrace, passages: Sequence[Document], names: Mapping[s
     limit = trace.settings.max_context_length
     count = counted(len(passages), "passage")
     print_text(f"{count}, {trace.spent:,.0f} of at most {limit:,.0f} characters")
-    if trace.closeness:
-        print_text(f"{trace.closeness}.")
     words = query_words(trace.queries)
     documents = {document.doc_id: document for document in trace.documents}
     shown = None

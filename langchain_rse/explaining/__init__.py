@@ -1,7 +1,6 @@
 """Explains an answer: a trace as text, in notebooks, as plots, as a page; answers side by side."""
 
 from langchain_rse.explaining.comparing import compare_answers
-from langchain_rse.explaining.fitted_floor import FittedFloor
 from langchain_rse.explaining.side_by_side import PREFIXES, Kind, Piece, SideBySide
 from langchain_rse.explaining.traces import (
     DocumentTrace,
@@ -14,7 +13,6 @@ from langchain_rse.explaining.traces import (
 __all__ = [
     "PREFIXES",
     "DocumentTrace",
-    "FittedFloor",
     "Kind",
     "Piece",
     "RSETrace",

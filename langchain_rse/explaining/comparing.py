@@ -7,7 +7,7 @@ from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 
 from langchain_rse._sync import Steps, call, compute, during
-from langchain_rse.access import read_passage
+from langchain_rse.access import DocumentAccess
 from langchain_rse.config import QuerySettings
 from langchain_rse.explaining.side_by_side import TOP_K, Piece, SideBySide
 from langchain_rse.query.candidates import VECTORS, Candidate, Sources, all_candidates
@@ -60,13 +60,14 @@ def _best_chunks(sources: Sources, trace: Trace, length: int) -> list[Piece]:
         if VECTORS in candidate.hits:
             ranked.append((candidate.hits[VECTORS].rank, candidate))
     ranked.sort(key=lambda pair: pair[0])
+    access = DocumentAccess(sources.docstore)
     pieces: list[Piece] = []
     found = 0
     for _, candidate in ranked:
         if found >= length:
             break
         chunk = range(candidate.chunk_index, candidate.chunk_index + 1)
-        passage = read_passage(sources.docstore, candidate.doc_id, candidate.version, chunk)
+        passage = access.chunks(candidate.doc_id, candidate.version, chunk)
         if passage is not None:
             pieces.append(_piece_of(passage))
             found += len(passage.page_content)

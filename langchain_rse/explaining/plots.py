@@ -20,7 +20,6 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from langchain_rse.explaining.colors import DARK, LIGHT, Colors
-from langchain_rse.explaining.fitted_floor import FittedFloor
 from langchain_rse.explaining.traces import DocumentTrace, RSETrace
 from langchain_rse.text.quoting import counted, first_few, visible
 from langchain_rse.text.ranges import format_range
@@ -45,7 +44,6 @@ _LETTERS_PER_INCH = 11  # of titles
 _LINE_HEIGHT = 0.18  # of a title, in inches
 _WIDTH = 9.0  # of a trace's figure, in inches
 _CHUNKS = "chunk number"
-_BINS = 30
 _MOST_DESCRIBED = 20  # chunk ranges of a document in an alternative text
 _DARK_BELOW = 0.5  # brightness of a background
 # Labels of metrics that need more than their name.
@@ -355,28 +353,3 @@ def budgets_axis(panel: Axes, budgets: Sequence[float]) -> None:
     panel.set(xscale="log", xticks=budgets)
     panel.xaxis.set_major_formatter(THOUSANDS)
     panel.minorticks_off()
-
-
-def plot_floor(floor: FittedFloor, *, dark: bool | None) -> Figure:
-    """See `FittedFloor.plot`."""
-    dark = is_dark() if dark is None else dark
-    width = 7.5
-    colors = colors_of(dark=dark)
-    with style(dark=dark):
-        figure = Picture(width, 3.6)
-        axes = figure.subplots()
-        distributions = floor.distributions
-        values = [value for percentiles in distributions.values() for value in percentiles]
-        bins = np.linspace(min(values), max(values), _BINS).tolist()
-        kinds = (colors.others[-1], colors.passage)
-        for (name, percentiles), color in zip(distributions.items(), kinds, strict=True):
-            weights = np.full(len(percentiles), 100 / len(percentiles))
-            axes.hist(list(percentiles), bins, weights=weights, alpha=0.65, label=name, color=color)
-        axes.axvline(floor.floor, color=colors.line, label=f"floor {floor.floor:.3g}")
-        side = "higher" if floor.higher_is_better else "lower"
-        axes.set_xlabel(f"best score, including the word bonus ({side} is better)")
-        axes.set_ylabel("share of questions (%)")
-        title = f"Score floor for {floor.reranker or floor.searcher}"
-        add_legend(figure, [axes], wrapped(title, width), columns=3)
-        figure.alt = f"{title}. {floor.summary}"
-    return figure

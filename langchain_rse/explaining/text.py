@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from langchain_rse.query.candidates import RERANKER, Reason
-from langchain_rse.query.floor import FloorCheck
 from langchain_rse.query.reading import Passage
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.query.trace import sentence
@@ -24,7 +23,6 @@ _MOST_LEFT_OUT = 3  # candidates for each reason
 _MOST_CHARACTERS = 100
 _MOST_WORDS = 3  # of the query, for a chunk
 _LEAST_SHOWN = 0.005  # of relevance
-_STRENGTHS = {0.7: "high", 0.4: "medium", 0.0: "low"}  # by the least share of weaker questions
 
 
 def as_text(trace: RSETrace) -> str:
@@ -53,15 +51,13 @@ def as_text(trace: RSETrace) -> str:
 
 
 def answer_lines(trace: RSETrace) -> Iterator[str]:
-    """Describe the answer, or the reason why it is empty, and the strength of the best match."""
+    """Describe the answer, or the reason why it is empty."""
     yield summarize(trace)
     if trace.reason:
         yield f"Nothing returned: {trace.reason}"
-    for line in (headline(trace), closeness_of(trace.floor_checks)):
-        if line:
-            yield line
     if not trace.returned:
         return  # the reason is already there
+    yield headline(trace)
     refused = [check for check in trace.floor_checks if check.is_refused]
     for check in refused[:_MOST_SHOWN]:
         reason = sentence(Reason.BELOW_THE_FLOOR, trace.settings, check.facts)
@@ -98,24 +94,6 @@ def headline(trace: RSETrace) -> str:
     if weak:
         line += f", {weak} of them too weak to be returned alone"
     return f"{line})"
-
-
-def closeness_of(floor_checks: Sequence[FloorCheck]) -> str:
-    """Compare the best match with the questions or sentences of the floor; empty if unknown."""
-    highest = -1.0
-    compared_with = ""
-    for check in floor_checks:
-        if check.closer_than is not None and not check.is_refused and check.closer_than > highest:
-            highest, compared_with = check.closer_than, check.compared_with
-    if highest < 0:
-        return ""
-    # "test questions", or "test sentences from the documents"
-    kind = f"test {compared_with.removeprefix('answered ')}"
-    line = f"Match strength: stronger than {highest:.0%} of {kind}"
-    if kind != "test questions":
-        return line  # words of the documents match better than most questions
-    strength = next(word for least, word in _STRENGTHS.items() if highest >= least)
-    return f"{line} ({strength})"
 
 
 def describe_passage(trace: RSETrace, passage: Passage) -> str:

@@ -200,15 +200,6 @@ class RSETrace(Trace):
         """A sentence on the best passage, without a full stop; empty for an empty answer."""
         return text.headline(self)
 
-    @property
-    def closeness(self) -> str:
-        """A sentence on the strength of the best match, without a full stop.
-
-        It compares the match with the answerable questions of the fitted score floor. Empty without
-        a fitted floor.
-        """
-        return text.closeness_of(self.floor_checks)
-
     def __repr__(self) -> str:
         return f"<RSETrace of {visible(self.query)[:_QUERY]!r}: {self.summary}>"
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from langchain_rse.ingest.leads import find_leads
 from langchain_rse.text.fences import Fence, find_fences
-from langchain_rse.text.headings import Heading, find_headings, find_rules
+from langchain_rse.text.headings import Heading, find_headings
 from langchain_rse.text.sentences import sentence_ends
 
 # All shares are of the chunk size.
@@ -76,16 +76,7 @@ def outline_of(text: str, size: int) -> Outline:
     uncut = _joined([*uncut, *(Range(*fence) for fence in fences)], size)
     leads = _fitting_leads(text, headings, uncut, size)
     uncut = _joined([*uncut, *leads], size)
-    sections += _below_rules(text, fences, uncut)
-    return Outline(fences, sorted(sections), uncut)
-
-
-def _below_rules(text: str, fences: Sequence[Fence], uncut: Sequence[Range]) -> Iterator[Heading]:
-    """Yield sections without a heading, which begin below rules; skip rules below headings."""
-    for rule in find_rules(text, fences):
-        number = bisect_right(uncut, rule.start, key=lambda stretch: stretch.end)
-        if number == len(uncut) or uncut[number].start > rule.start:
-            yield Heading(rule.end, rule.end, rule.level)
+    return Outline(fences, sections, uncut)
 
 
 def _start_of_text(text: str, heading: Heading) -> int:

@@ -1,10 +1,9 @@
-"""The score floor: refuses queries whose best candidate is too far away to be an answer."""
+"""The score floor: rejects queries whose best candidate is too far away to be an answer."""
 
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from langchain_core.documents import BaseDocumentCompressor, Document
@@ -20,85 +19,79 @@ from langchain_rse.stores.pairing import Model
 from langchain_rse.stores.records import FLOORS
 from langchain_rse.text.words import beginning_of, without_function_words
 
-BEST_WITH_WORDS = 20
-"""Number of best candidates that are searched for words of the query."""
+# Number of best candidates that are searched for words of the query.
+_BEST_WITH_WORDS = 20
 
 _ALL_WORDS = 1 - 1e-9  # a sum of shares, with rounding errors
 # Fields in which LangChain's rerankers name their model.
 _MODEL_FIELDS = ("model", "model_name", "model_id")
 
 
-@dataclass(frozen=True)
-class ScoreFloor:
+@dataclass(frozen=True, repr=False)
+class FittedFloor:
     """A fitted threshold: a query whose best candidate scores below it returns nothing.
 
     `RSERetriever.fit_score_floor` fits it and stores it in the docstore. The *reach* of a query is
     the score of its best candidate plus ``word_bonus`` times the share of the query's words found
-    in one candidate (minus, if the scores are distances). A query is refused if its reach is below
+    in one candidate (minus, if the scores are distances). A query is rejected if its reach is below
     the floor, or above it if the scores are distances.
 
     Attributes:
-        searcher: Name of the class that finds the candidates.
-        reranker: Name of the reranker that gives the scores; empty for scores of the search.
+        scorer: Name of what gives the scores: the search, or the reranker and its model.
         floor: The threshold, in the units of the scores.
         word_bonus: Bonus for a query whose words are all found, in the same units; at least 0.
         higher_is_better: False if the scores are distances.
-        lost: Share of answered questions that may be refused.
-        with_questions: True if answered questions were given. If False, they are sentences from the
-            documents, each searched in every chunk except its own.
-        answered: Percentiles 0 to 100 of the reach of answered questions, ascending.
-        unrelated: Percentiles 0 to 100 of the reach of general questions, which are unrelated to
-            most documents, ascending.
-        answered_count: Number of answered questions.
-        unrelated_count: Number of general questions.
+        questions: Number of off-topic questions that were asked.
+        sentences: Number of sentences from the documents that were asked.
         chunks: Number of chunks in the documents.
         store: Name of the vector store; empty if unknown.
         model: Id of the embedding model; empty if unknown.
+        rejected_questions: Share of the off-topic questions that the floor rejects.
+        rejected_sentences: Share of the sentences that the floor rejects.
     """
 
-    searcher: str
-    reranker: str
+    scorer: str
     floor: float
     word_bonus: float
     higher_is_better: bool
-    lost: float
-    with_questions: bool
-    answered: tuple[float, ...]
-    unrelated: tuple[float, ...]
-    answered_count: int
-    unrelated_count: int
+    questions: int
+    sentences: int
     chunks: int
     store: str = ""
     model: str = ""
+    rejected_questions: float = 0.0
+    rejected_sentences: float = 0.0
 
     def reach(self, score: float, word_share: float) -> float:
         """Add the bonus for a share of words to a score (subtract it from a distance)."""
         bonus = self.word_bonus * word_share
         return score + bonus if self.higher_is_better else score - bonus
 
-    def refuses(self, reach: float) -> bool:
-        """True if a query with this reach is refused."""
+    def rejects(self, reach: float) -> bool:
+        """True if a query with this reach is rejected."""
         return reach < self.floor if self.higher_is_better else reach > self.floor
 
-    def closer_than(self, reach: float) -> float:
-        """Return the share of answered questions that have a worse reach."""
-        if self.higher_is_better:
-            worse = bisect_left(self.answered, reach)
-        else:
-            worse = bisect_left([-value for value in reversed(self.answered)], -reach)
-        return worse / len(self.answered)
+    def __repr__(self) -> str:
+        return f"<FittedFloor {self.floor:.3g}: rejects {self._shares}>"
 
-    def refused(self, percentiles: Sequence[float]) -> float:
-        """Return the share of refused questions, given percentiles of their reach."""
-        return sum(map(self.refuses, percentiles)) / len(percentiles)
+    def __str__(self) -> str:
+        side, sign = ("below", "+") if self.higher_is_better else ("above", "-")
+        return (
+            f"Questions that score {side} {self.floor:.3g} return nothing. That rejects "
+            f"{self._shares} from the documents. (Score = best {self.scorer} "
+            f"score {sign} {self.word_bonus:.3g} x share of the question's words found in one "
+            "chunk.)"
+        )
 
     @property
-    def answered_name(self) -> str:
-        """Name of the answered questions in messages."""
-        return "answered questions" if self.with_questions else "sentences from the documents"
+    def _shares(self) -> str:
+        return (
+            f"{self.rejected_questions:.0%} of {self.questions} off-topic questions, "
+            f"{self.rejected_sentences:.0%} of {self.sentences} sentences"
+        )
 
 
-_FLOOR = TypeAdapter(ScoreFloor)
+_FLOOR = TypeAdapter(FittedFloor)
 
 
 class FloorCheck(NamedTuple):
@@ -109,8 +102,6 @@ class FloorCheck(NamedTuple):
     word_share: float = 0.0  # share of the query's words found in one candidate
     reach: float | None = None  # best score with the bonus for words; None without scores
     floor: float | None = None
-    closer_than: float | None = None  # see `ScoreFloor.closer_than`; None if not fitted
-    compared_with: str = ""  # name of the questions in `closer_than`
     is_refused: bool = False
 
     @property
@@ -136,113 +127,104 @@ def check_floor(
         model: The embedding model and the name of the vector store.
         record: The docstore's record of score floors.
     """
-    number = settings.score_floor
-    if number == "fitted":
-        floor = _floor_for(record, sources, settings.reranker, model)
-        if floor is None:
-            return []
-        return [_check_fitted(each, candidates[each], settings, floor) for each in candidates]
-    if number is None:
-        return []
-    return [_check_number(each, candidates[each], settings, number) for each in candidates]
+    checks = []
+    if settings.score_floor == "fitted":
+        fitted = stored_floor(record, sources.name, settings.reranker)
+        if fitted is not None and _is_for(fitted, model):
+            for query, found in candidates.items():
+                checks.append(_check_fitted(query, found, settings, fitted))
+    elif settings.score_floor is not None:
+        for query, found in candidates.items():
+            checks.append(_check_number(query, found, settings, settings.score_floor))
+    return checks
 
 
-def _floor_for(
-    record: Record, sources: Sources, reranker: BaseDocumentCompressor | None, model: Model
-) -> ScoreFloor | None:
-    """Return the floor fitted for these stores and reranker, or None."""
-    floor = None if record is None else stored_floor(record, sources.name, reranker)
-    if floor is None:
-        return None
-    for ours, theirs in ((floor.store, model.store), (floor.model, model.id)):
-        if ours and theirs and ours != theirs:
+def _is_for(floor: FittedFloor, model: Model) -> bool:
+    """True if a floor was not fitted for another vector store or embedding model."""
+    for fitted_for, current in ((floor.store, model.store), (floor.model, model.id)):
+        if fitted_for and current and fitted_for != current:
             warn(
                 "the score floor is ignored because it was fitted for another vector store or "
                 "embedding model. Call fit_score_floor() again, or set score_floor=None"
             )
-            return None
-    return floor
+            return False
+    return True
 
 
 def _check_fitted(
-    query: str, candidates: Sequence[Candidate], settings: QuerySettings, floor: ScoreFloor
+    query: str, candidates: Sequence[Candidate], settings: QuerySettings, floor: FittedFloor
 ) -> FloorCheck:
-    by_rank = best_first(candidates)
-    score = best_score(by_rank)
+    by_rank, score, higher_is_better = rank_by_search(candidates)
+    best = by_rank[0] if by_rank else None
     if score is None:
-        return FloorCheck(query, by_rank[0] if by_rank else None)
-    share = share_of_words(query, by_rank[:BEST_WITH_WORDS])
-    check = FloorCheck(query, by_rank[0], share)
-    if direction_of(by_rank) not in {None, floor.higher_is_better}:
+        return FloorCheck(query, best)
+    word_share = share_of_words(query, by_rank)
+    if higher_is_better not in {None, floor.higher_is_better}:
         warn(
             "the score floor is ignored because scores now sort the other way (similarities "
             "instead of distances, or vice versa). Call fit_score_floor() again"
         )
-        return check
-    reach = floor.reach(score, share)
-    is_refused = floor.refuses(reach)
-    if is_refused and settings.reranker is None:
+        return FloorCheck(query, best, word_share)
+    reach = floor.reach(score, word_share)
+    is_rejected = floor.rejects(reach)
+    if is_rejected and settings.reranker is None:
         # Vectors represent rare terms such as error codes poorly; the full-text index finds them.
-        hits = [(each.hits[FULL_TEXT].rank, each) for each in candidates if FULL_TEXT in each.hits]
-        best_hits = [candidate for rank, candidate in hits if rank < BEST_WITH_WORDS]
-        is_refused = share_of_words(query, best_hits) < _ALL_WORDS
-    return check._replace(
-        reach=reach,
-        floor=floor.floor,
-        closer_than=floor.closer_than(reach),
-        compared_with=floor.answered_name,
-        is_refused=is_refused,
-    )
+        best_hits = []
+        for candidate in candidates:
+            hit = candidate.hits.get(FULL_TEXT)
+            if hit is not None and hit.rank < _BEST_WITH_WORDS:
+                best_hits.append(candidate)
+        is_rejected = share_of_words(query, best_hits) < _ALL_WORDS
+    return FloorCheck(query, best, word_share, reach, floor.floor, is_rejected)
 
 
 def _check_number(
     query: str, candidates: Sequence[Candidate], settings: QuerySettings, number: float
 ) -> FloorCheck:
-    by_rank = best_first(candidates)
-    check = FloorCheck(query, by_rank[0] if by_rank else None)
-    if check.best is None:
-        return check
-    score = best_score(by_rank)
+    by_rank, score, higher_is_better = rank_by_search(candidates)
+    if not by_rank:
+        return FloorCheck(query, None)
     if score is None:
         warn(f"score_floor={number:g} has no effect: the candidates have no scores")
-        return check
-    higher_is_better = True if settings.reranker is not None else direction_of(by_rank)
+        return FloorCheck(query, by_rank[0])
+    if settings.reranker is not None:
+        higher_is_better = True
     if higher_is_better is None:
         warn(
             f"score_floor={number:g} has no effect: all candidates have the same score, so it is "
             "unknown whether higher or lower scores are better"
         )
-        return check
-    is_refused = score < number if higher_is_better else score > number
-    return check._replace(reach=score, floor=number, is_refused=is_refused)
+        return FloorCheck(query, by_rank[0])
+    is_rejected = score < number if higher_is_better else score > number
+    return FloorCheck(query, by_rank[0], 0.0, score, number, is_rejected)
 
 
-def best_first(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return the candidates that the search or reranker ranked, best first."""
-    with_hits = [candidate for candidate in candidates if candidate.hit is not None]
-    return sorted(with_hits, key=lambda each: 0 if each.hit is None else each.hit.rank)
+class Ranking(NamedTuple):
+    """The candidates of a query, as the search or the reranker ranked them."""
+
+    by_rank: Sequence[Candidate]  # best first, without those that only the full-text index found
+    best_score: float | None
+    higher_is_better: bool | None  # False for distances; None if unknown
 
 
-def best_score(by_rank: Sequence[Candidate]) -> float | None:
-    """Return the score of the best candidate, or None."""
-    best = by_rank[0].hit if by_rank else None
-    return None if best is None else best.score
+def rank_by_search(candidates: Iterable[Candidate]) -> Ranking:
+    """Sort candidates by their rank in the search, or by the reranker's if there is one."""
+    hits = [(candidate.hit, candidate) for candidate in candidates if candidate.hit is not None]
+    hits.sort(key=lambda pair: pair[0].rank)
+    by_rank = [candidate for _, candidate in hits]
+    if not hits or hits[0][0].score is None:
+        return Ranking(by_rank, None, None)
+    scores = [hit.score for hit, _ in hits if hit.score is not None]
+    higher_is_better = None if scores[0] == scores[-1] else scores[0] > scores[-1]
+    return Ranking(by_rank, scores[0], higher_is_better)
 
 
-def share_of_words(query: str, candidates: Sequence[Candidate]) -> float:
-    """Return the largest share of the query's content words found in one candidate."""
-    texts = list(dict.fromkeys(candidate.document.page_content for candidate in candidates))
+def share_of_words(query: str, best: Sequence[Candidate]) -> float:
+    """Return the largest share of the query's content words found in one of the best candidates."""
+    best_texts = [candidate.document.page_content for candidate in best[:_BEST_WITH_WORDS]]
+    texts = list(dict.fromkeys(best_texts))
     content = without_function_words(beginning_of(query))
     return float(max(word_shares(content, texts), default=0.0))
-
-
-def direction_of(by_rank: Sequence[Candidate]) -> bool | None:
-    """Return True if higher scores are better, False for distances, None if unknown."""
-    hits = [candidate.hit for candidate in by_rank if candidate.hit is not None]
-    scores = [hit.score for hit in hits if hit.score is not None]
-    if len(scores) < 2 or scores[0] == scores[-1]:  # noqa: PLR2004 - two make a direction
-        return None
-    return scores[0] > scores[-1]
 
 
 # Storing
@@ -264,7 +246,7 @@ def reranker_name(reranker: BaseDocumentCompressor | None) -> str:
 
 def stored_floor(
     record: Record, searcher: str, reranker: BaseDocumentCompressor | None
-) -> ScoreFloor | None:
+) -> FittedFloor | None:
     """Return the floor in the docstore's record of floors; None if missing or corrupt."""
     if not isinstance(record, Document):
         return None
@@ -280,7 +262,7 @@ def read_floors(docstore: DocStore) -> Record:
     return records[FLOORS]
 
 
-def write_floor(docstore: DocStore, name: str, floor: ScoreFloor | None) -> None:
+def write_floor(docstore: DocStore, name: str, floor: FittedFloor | None) -> None:
     """Write or remove the floor with this name; keep all other floors."""
     is_written = False
     while not is_written:

@@ -367,7 +367,7 @@ def every_chunk(
 ) -> Iterator[list[Document]]:
     """Yield the chunks of current versions, in batches, of documents that ``may_read`` allows."""
     manifests = [manifest for manifest in read_manifests(docstore) if may_read(manifest)]
-    for batch in batches(_chunk_keys(manifests), _BATCH):
+    for batch in batches(chunk_keys(manifests), _BATCH):
         records = read_records(docstore, [key for key, _ in batch])
         documents: list[Document] = []
         for key, manifest in batch:
@@ -377,7 +377,7 @@ def every_chunk(
         yield documents
 
 
-def _chunk_keys(manifests: Iterable[Manifest]) -> Iterator[tuple[str, Manifest]]:
+def chunk_keys(manifests: Iterable[Manifest]) -> Iterator[tuple[str, Manifest]]:
     """Yield the keys of all chunks of current versions, with their documents' manifests."""
     for manifest in manifests:
         if manifest.current is not None:

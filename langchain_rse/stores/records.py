@@ -41,7 +41,6 @@ TABLE_HEADER = "table_header"  # `Chunk.table_header`, if any
 RELEVANCE_SCORE = "relevance_score"
 # Metadata of passages: a dict with their chunks and scores.
 PASSAGE = "rse"
-CLOSER_THAN = "closer_than"  # in that dict of the first passage: `ScoreFloor.closer_than`
 COUNTS_IN_SOURCE = "counts_in_source"  # in that dict, if `Manifest.counts_in_source` is False
 # Metadata of filtered documents.
 IS_RELEVANT = "is_relevant"  # the model's judgment; None if not judged

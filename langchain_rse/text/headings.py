@@ -1,4 +1,4 @@
-"""Finds headings in a text: Markdown, underlined, numbered, HTML and MediaWiki headings.
+"""Finds headings in a text: Markdown, underlined, numbered and HTML headings.
 
 Lines that could be prose do not count: list items, rows of a table of contents, lines that end like
 sentences. Headings in fenced code do not count either.
@@ -13,8 +13,6 @@ from langchain_rse.text.fences import Fence, find_fences, inside_fence
 _LONGEST_TITLE = 200
 _LONGEST_NUMBERED = 100
 _LONGEST_OF_CHAPTER = 60  # after one number, as in "4. Title"
-# Maximum length of the front matter of a Markdown file.
-_MOST_FRONT_MATTER = 5_000
 
 # "# Title" to "###### Title".
 _ATX = re.compile(
@@ -48,26 +46,15 @@ _HTML = re.compile(
     rf"<h(?P<level>[1-6])\b[^<>]{{0,300}}>(?:(?!</?h[1-6]\b)[\s\S]){{0,{_LONGEST_TITLE}}}</h(?P=level)\s*>",
     re.IGNORECASE,
 )
-# "== Title ==" of MediaWiki, also as "= = Title = =".
-_WIKI = re.compile(
-    r"^\ufeff?[ ]{0,3}(?P<marks>=(?:[ ]?=){0,5})"
-    rf"(?P<title>[^=\n]{{1,{_LONGEST_TITLE}}})(?P=marks)[ \t]{{0,9}}\r?$",
+# Front matter of a Markdown file, in YAML or TOML: it begins with a field, or comments above it.
+_FRONT_MATTER = re.compile(
+    r"\ufeff?(?P<mark>---|\+\+\+)[ \t]*\r?\n(?:\#[^\n]*\n){0,9}[\w-]+[ \t]*[:=]"
+    r"[\s\S]{0,5000}?^(?:(?P=mark)|\.\.\.)[ \t]*\r?$",
     re.MULTILINE,
 )
-# A line of marks between empty lines.
-_RULE = re.compile(
-    r"^[ \t]*\r?\n[ ]{0,3}(?P<rule>(?P<mark>[-=*])(?:[ ]?(?P=mark)){2,300})"
-    r"[ \t]*\r?\n(?=[ \t]*\r?\n)",
-    re.MULTILINE,
-)
-_LEVEL_OF_RULES = 7
-_FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n")
-_FRONT_MATTER_END = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$", re.MULTILINE)
 
 # Matches the last line of a text if it may be a heading with marks.
-_MAY_END_HEADING = re.compile(
-    r"""\ufeff?[ ]{0,3}[\#=]|(?P<mark>[-~^"*+'`:])(?P=mark){2,}\Z|.*>\Z"""
-)
+_MAY_END_HEADING = re.compile(r"""\ufeff?[ ]{0,3}\#|(?P<mark>[-~^"*+'`:])(?P=mark){2,}\Z|.*>\Z""")
 
 _WORD = re.compile(r"[^\W_]")
 _LIST_ITEM = re.compile(r"[ \t]{0,3}(?:\d{1,3}[.)]|[-*+])[ \t]")
@@ -100,12 +87,10 @@ def markdown_headings(text: str) -> list[Heading]:
     return sorted([*_atx_headings(text), *_html_headings(text)])
 
 
-def find_rules(text: str, fences: Sequence[Fence]) -> list[Heading]:
-    """Find lines of dashes or other marks between empty lines, at a level below all headings."""
-    rules: list[Heading] = []
-    for match in _RULE.finditer(text):
-        rules.append(Heading(match.start("rule"), match.end(), _LEVEL_OF_RULES))
-    return _outside_fences(text, rules, fences)
+def end_of_front_matter(text: str) -> int:
+    """Return the end of the front matter of a Markdown file; 0 if there is none."""
+    front_matter = _FRONT_MATTER.match(text)
+    return 0 if front_matter is None else front_matter.end()
 
 
 def end_before_headings(text: str) -> int:
@@ -126,7 +111,7 @@ def end_before_headings(text: str) -> int:
 
 def _marked_headings(text: str) -> list[Heading]:
     """Find headings that are recognized by marks alone."""
-    finders = (_atx_headings, _wiki_headings, _html_headings, _underlined_headings)
+    finders = (_atx_headings, _html_headings, _underlined_headings)
     return [heading for find in finders for heading in find(text)]
 
 
@@ -134,22 +119,13 @@ def _outside_fences(
     text: str, candidates: Sequence[Heading], fences: Sequence[Fence]
 ) -> list[Heading]:
     """Keep headings outside of fenced blocks and front matter; drop overlapping ones."""
-    first = _end_of_front_matter(text)
+    first = end_of_front_matter(text)
     headings: list[Heading] = []
     for heading in sorted(candidates):
         is_new = not headings or heading.start >= headings[-1].end
         if is_new and heading.start >= first and inside_fence(fences, heading.start) is None:
             headings.append(heading)
     return headings
-
-
-def _end_of_front_matter(text: str) -> int:
-    """Return the end of the front matter; 0 if there is none."""
-    opening = _FRONT_MATTER.match(text)
-    if opening is None:
-        return 0
-    closing = _FRONT_MATTER_END.search(text, opening.end(), opening.end() + _MOST_FRONT_MATTER)
-    return 0 if closing is None else closing.end()
 
 
 def _atx_headings(text: str) -> Iterator[Heading]:
@@ -167,13 +143,6 @@ def _atx_headings(text: str) -> Iterator[Heading]:
     for heading, is_comment in lines:
         if not is_comment:
             yield heading
-
-
-def _wiki_headings(text: str) -> Iterator[Heading]:
-    """Yield MediaWiki headings like "== Title =="."""
-    for match in _WIKI.finditer(text):
-        if _WORD.search(match["title"]):
-            yield Heading(match.start(), match.end(), match["marks"].count("="))
 
 
 def _html_headings(text: str) -> Iterator[Heading]:

@@ -52,7 +52,5 @@ def _title_of(heading: str) -> str:
         title = next(line for line in title.splitlines() if _WORD.search(line))
     elif title.startswith("#"):
         title = _CLOSING_MARKS.sub("", title.lstrip("#"))
-    elif title.startswith("="):
-        title = title.strip("= ")
     title = tag.sub("", _LINE_BREAK.sub(" ", title))
     return one_line(html.unescape(title))

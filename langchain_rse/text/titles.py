@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from langchain_rse.text.fences import outside_fences
-from langchain_rse.text.headings import markdown_headings
+from langchain_rse.text.headings import end_of_front_matter, markdown_headings
 from langchain_rse.text.quoting import one_line
 
 # A title must be in this many characters at the beginning of a text.
@@ -25,12 +25,6 @@ _SUFFIX = re.compile(r"(?<=.)\.[a-zA-Z][a-zA-Z0-9]{0,4}$")
 _AROUND_PATH = re.compile(r"(?s)^.*?://[^/?#]*|[?#].*")
 # Names without information: digests, and pages such as index.html.
 _NAMELESS = re.compile(r"[0-9a-f]{8}[0-9a-f-]{8,}|index|default|untitled|[\W_]*", re.IGNORECASE)
-# Front matter of a Markdown file, in YAML or TOML.
-_FRONT_MATTER = re.compile(
-    r"(?P<mark>---|\+\+\+)[ \t]*\r?\n(?P<fields>.{0,5000}?)^(?:(?P=mark)|\.\.\.)[ \t]*\r?$",
-    re.MULTILINE | re.DOTALL,
-)
-_FIELD = re.compile(r"^[\w-]+[ \t]*[:=]", re.MULTILINE)
 _TITLE_FIELD = re.compile(
     r"""^title[ \t]*[:=][ \t]*(?P<mark>["']?)(?P<title>[^\n]*?)(?P=mark)[ \t]*\r?$""",
     re.MULTILINE | re.IGNORECASE,
@@ -90,14 +84,12 @@ def first_heading(text: str) -> str:
 
     Without a heading, a short first line is the title. Code blocks and comments are ignored.
     """
-    text = text.removeprefix("\ufeff")
-    front_matter = _FRONT_MATTER.match(text)
-    if front_matter is not None and _FIELD.search(front_matter["fields"]):
-        field = _TITLE_FIELD.search(front_matter["fields"])
-        if field is not None and _LETTER.search(field["title"]):
-            return one_line(field["title"])
-        text = text[front_matter.end() :]
-    text = _HIDDEN.sub("", outside_fences(text)[:_READ])
+    front_matter_end = end_of_front_matter(text)
+    field = _TITLE_FIELD.search(text, 0, front_matter_end)
+    if field is not None and _LETTER.search(field["title"]):
+        return one_line(field["title"])
+    below = text[front_matter_end:].removeprefix("\ufeff")
+    text = _HIDDEN.sub("", outside_fences(below)[:_READ])
     for heading in markdown_headings(text[:_HEADING_WITHIN]):
         title = _without_tags(text[heading.start : heading.end]).strip(_AROUND_HEADING)
         if _LETTER.search(title):

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from langchain_rse._sync import in_thread
 from langchain_rse.access import DocumentAccess
 from langchain_rse.errors import MissingRecordError, RSEError
-from langchain_rse.finding import Finder, Match, read_section
+from langchain_rse.finding import Match, document_named, find, read_section
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.document_names import source_of
 from langchain_rse.stores.records import DOC_ID, END_INDEX, PASSAGE, Manifest
@@ -119,7 +119,6 @@ class Browser:
     def __init__(self, retriever: RSERetriever, limit: ToolLimit) -> None:
         self.limit = limit
         self._get_access = retriever.document_access
-        self._finder = Finder(retriever.document_access)
 
     def find(
         self,
@@ -132,7 +131,8 @@ class Browser:
     ) -> Answer:
         """Find words or an expression in all documents."""
         conditions = conditions_of(filter)
-        page = self._finder.find(
+        page = find(
+            self._get_access(),
             Pattern(pattern, regex=regex),
             filters=[conditions] if conditions else [],
             offset=offset,
@@ -171,7 +171,7 @@ class Browser:
                 continue
             last = match
             with suppress(RSEError):
-                passage = access.passage(match.manifest, *match.around, match.version)
+                passage = access.passage(match.manifest, *match.around)
                 passage.metadata[PASSAGE][LINE] = match.line
                 passages.append(passage)
                 before.append(number)
@@ -181,9 +181,10 @@ class Browser:
         """List the sections of a document, or all documents."""
         if document is None:
             return self._list_documents(offset), []
-        manifest = self._finder.document(document)
+        access = self._get_access()
+        manifest = document_named(access, document)
         name = name_shown(name_in({**manifest.metadata, DOC_ID: manifest.doc_id}))
-        text = self._get_access().passage(manifest, 0, manifest.length).page_content
+        text = access.passage(manifest, 0, manifest.length).page_content
         sections = outline(text)
         if not sections:
             length = f"{manifest.length:,} characters"
@@ -198,7 +199,7 @@ class Browser:
 
     def _list_documents(self, offset: int) -> str:
         """List documents by source, or by id if several have the same source."""
-        manifests = self._finder.manifests()
+        manifests = self._get_access().manifests()
         count_of = Counter(map(source_of, manifests))
         listed = manifests[offset : offset + _MAX_LISTED]
         paths = []
@@ -239,7 +240,7 @@ class Browser:
         if [section, page, start].count(None) < 2:  # noqa: PLR2004
             raise ValueError("give at most one of section, page and start")
         access = self._get_access()
-        manifest = self._finder.document(document)
+        manifest = document_named(access, document)
         if section is not None:
             _, _, start, end = read_section(access, manifest, section)
         elif page is not None:

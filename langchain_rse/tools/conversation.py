@@ -8,7 +8,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import ToolMessage
 from langchain_core.stores import BaseStore
 
-from langchain_rse.access import read_passage
+from langchain_rse.access import DocumentAccess
 from langchain_rse.stores.records import DOC_ID, END_INDEX, PASSAGE, RELEVANCE_SCORE, START_INDEX
 from langchain_rse.tools.passages import format_passages, search_result_blocks, text_of_blocks
 from langchain_rse.tools.places import NUMBER, PassageLike
@@ -152,7 +152,7 @@ def split_visible(
     passages = []
     for chunks in parts:
         indexes = range(chunks[0]["index"], chunks[-1]["index"] + 1)
-        part = read_passage(docstore, doc_id, version, indexes)
+        part = DocumentAccess(docstore).chunks(doc_id, version, indexes)
         if part is not None:
             part.metadata[PASSAGE]["chunks"] = chunks
             part.metadata[RELEVANCE_SCORE] = sum(chunk["value"] for chunk in chunks)

@@ -260,8 +260,6 @@ class _Search:
         trace = collector.traces[-1]
         if not passages:
             return _explain_nothing(query, conditions, note, trace), []
-        if trace.closeness:
-            note = f"{note} {trace.closeness}.".strip()
         return self._show(passages, k, first_number(runtime, self.k), note)
 
     def _find_new(

@@ -543,7 +543,7 @@ def test_a_floor_refuses_until_its_text_is_gone(empty: Run, way: list[str]) -> N
     for name in files:
         (Path("docs") / name).write_text(topics[name.partition(".")[0]], "utf-8")
     indexed = empty("index", "docs", "--kb", "kb")
-    assert re.search(r"Score floor fitted: \d+ of 90 unrelated test questions", indexed.stdout)
+    assert re.search(r"Score floor fitted: \d+ of 90 off-topic test questions", indexed.stdout)
     assert "off-topic" not in empty("index", "docs", "--kb", "kb").stdout  # fitted once
     hamlet = ["query", "Who wrote Hamlet?", "--kb", "kb"]
     refused = empty(*hamlet)
@@ -551,8 +551,7 @@ def test_a_floor_refuses_until_its_text_is_gone(empty: Run, way: list[str]) -> N
     assert "no candidate reaches the score floor" in refused.stdout
     for floor in ("none", 1.9):
         assert empty(*hamlet, "--score-floor", floor).exit_code == 0
-    asked = empty("query", "How do format strings work?", "--kb", "kb")
-    assert "Match strength: stronger than" in asked.stdout
+    assert empty("query", "How do format strings work?", "--kb", "kb").exit_code == 0
 
     for name in files[1:]:
         (Path("docs") / name).unlink()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -17,9 +18,12 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import TextSplitter
 
 from langchain_rse import ExistingIndex, RSERetriever, SQLDocStore, finding
+from langchain_rse._sync import in_thread
+from langchain_rse.access import DocumentAccess
 from langchain_rse.errors import MissingRecordError, StoreMismatchError
-from langchain_rse.finding import Finder, MatchPage, read_section
+from langchain_rse.finding import MatchPage, document_named, find, read_section
 from langchain_rse.query.filters import matches
+from langchain_rse.stores.records import Manifest
 from langchain_rse.text.patterns import Pattern
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way, make_retriever
@@ -65,22 +69,22 @@ def expected(
             yield document.doc_id, start, end, text.count("\n", 0, start) + 1, lines
 
 
-def check(retriever: RSERetriever, finder: Finder, data: st.DataObject) -> None:
+def check(retriever: RSERetriever, data: st.DataObject) -> None:
     """Compare a page of the matches of a random pattern, and read the passages of its matches."""
     regex = data.draw(st.booleans())
     case = data.draw(st.booleans())
     pattern = Pattern(data.draw(EXPRESSIONS if regex else LITERALS), regex=regex, match_case=case)
     filters = data.draw(st.sampled_from([[], [{"group": 1}], [{"doc_id": {"$ne": "0"}}]]))
     offset, limit = data.draw(st.integers(0, 4)), data.draw(st.integers(0, 6) | st.just(1_000))
-    page = finder.find(pattern, filters=filters, offset=offset, limit=limit)
+    access = retriever.document_access()
+    page = find(access, pattern, filters=filters, offset=offset, limit=limit)
     everything = list(expected(retriever, pattern, filters))
     assert page.total == len(everything)
     assert page.documents == len({doc_id for doc_id, *_ in everything})
     found = [(each.doc_id, each.start, each.end, each.line, each.around) for each in page.matches]
     assert found == everything[offset : offset + limit]
-    access = retriever.document_access()
     for match in page.matches[:3]:
-        passage = access.passage(match.manifest, *match.around, match.version)
+        passage = access.passage(match.manifest, *match.around)
         text = passage.page_content
         assert text == retriever.text(match.doc_id)[slice(*match.around)]
         start = match.start - match.around[0]
@@ -102,9 +106,9 @@ def check_random_documents(data: st.DataObject, patterns: int = 1) -> None:
             text_splitter=Cuts(data.draw(CUT)),
             search_kwargs=data.draw(st.sampled_from([{}, {"filter": {"group": {"$gte": 1}}}])),
         )
-        retrievers.append((retriever, Finder(retriever.document_access)))
+        retrievers.append(retriever)
     for _ in range(data.draw(st.integers(1, 4))):
-        retriever, _ = data.draw(st.sampled_from(retrievers))
+        retriever = data.draw(st.sampled_from(retrievers))
         writer = retriever.indexer
         texts = data.draw(st.dictionaries(st.sampled_from("0123"), TEXTS, max_size=3))
         documents = [
@@ -117,8 +121,8 @@ def check_random_documents(data: st.DataObject, patterns: int = 1) -> None:
         stored = [each.doc_id for each in retriever.documents()]
         if stored and data.draw(st.booleans()):
             writer.delete([data.draw(st.sampled_from(stored))])
-        for each, finder in retrievers * patterns:
-            check(each, finder, data)
+        for each in retrievers * patterns:
+            check(each, data)
 
 
 @given(data=st.data())
@@ -127,10 +131,8 @@ def test_a_page_equals_that_of_the_whole_texts(data: st.DataObject) -> None:
 
 
 @given(data=st.data())
-def test_documents_that_are_not_kept_are_read_again(data: st.DataObject) -> None:
+def test_chunks_of_a_document_may_be_in_several_batches(data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(finding, "_MOST_CACHED", 40)
-        patch.setattr(finding, "_MOST_CHECKED", 1)
         patch.setattr(finding, "_BATCH", 3)
         check_random_documents(data)
 
@@ -149,29 +151,29 @@ def ids(page: MatchPage) -> list[str]:
 @fakes.both_ways
 def test_what_may_not_be_read_is_not_found(way: Way) -> None:
     retriever = make_retriever({})
-    finder = Finder(lambda: retriever.document_access())  # noqa: PLW0108 - it is replaced
 
-    def find(text: str, **arguments: Any) -> list[str]:
-        return ids(way.call(finder.find, finder.afind, Pattern(text), **arguments))
+    def found(text: str, **arguments: Any) -> list[str]:
+        afind = functools.partial(in_thread, find)
+        return ids(way.call(find, afind, retriever.document_access(), Pattern(text), **arguments))
 
     retriever.add_documents(
         [Document(f"word {n} 0\n", id=f"{n}", metadata={"group": n % 2}) for n in range(4)]
     )
-    assert find("WORD") == ["0", "1", "2", "3"]
-    assert find("word", filters=[{"group": 1}]) == ["1", "3"]
+    assert found("WORD") == ["0", "1", "2", "3"]
+    assert found("word", filters=[{"group": 1}]) == ["1", "3"]
     retriever = retriever.model_copy(update={"search_kwargs": {"filter": {"group": 0}}})
-    assert find("word") == ["0", "2"]
-    assert find("word", filters=[{"group": 1}]) == []
+    assert found("word") == ["0", "2"]
+    assert found("word", filters=[{"group": 1}]) == []
     retriever.add_documents([Document("other 0\n", id="2", metadata={"group": 0})])
-    assert (find("word"), find("other")) == (["0"], ["2"])
+    assert (found("word"), found("other")) == (["0"], ["2"])
     with pytest.raises(ValueError, match="filter must be a dict of fields and values"):
-        find("word", filters=[{"$not": {"group": 1}}])
+        found("word", filters=[{"$not": {"group": 1}}])
     for bad in ({"offset": -1}, {"limit": -1}):
         with pytest.raises(ValueError, match="offset and limit must be at least 0"):
-            find("word", **bad)
+            found("word", **bad)
     retriever = retriever.model_copy(update={"search_kwargs": {"filter": lambda _: True}})
     with pytest.raises(ValueError, match="cannot be applied to a whole document"):
-        find("word")
+        found("word")
 
 
 def test_a_docstore_with_namespaces_needs_one() -> None:
@@ -180,38 +182,15 @@ def test_a_docstore_with_namespaces_needs_one() -> None:
     retriever = make_retriever({}, docstore=InMemoryByteStore())
     retriever = retriever.model_copy(update={"docstore": docstore})
     with pytest.raises(StoreMismatchError, match="these stores contain namespaces"):
-        Finder(retriever.document_access).find(Pattern("word"))
+        find(retriever.document_access(), Pattern("word"))
 
 
-def test_texts_are_read_once_and_manifests_of_matches_only() -> None:
-    watched = fakes.WatchedDocStore(InMemoryByteStore(), fakes.Writes())
-    retriever = make_retriever({f"{n}": f"word{n} 0\n" for n in range(9)}, docstore=watched)
-    finder = Finder(retriever.document_access)
-
-    def reads(text: str) -> list[str]:
-        watched.reads.clear()
-        finder.find(Pattern(text))
-        return [key for keys in watched.reads for key in keys]
-
-    assert sum(key.startswith("manifest/") for key in reads("word3")) == 1
-    assert [key.partition("/")[0] for key in reads("word3")] == ["manifest"]
-    assert reads("none") == []
-    retriever.add_documents([Document("new 0\n", id="3")])
-    assert len(reads("new")) == 2  # a chunk and a manifest
-
-
-@pytest.mark.parametrize("most_checked", [1_000, 0])
-def test_a_version_that_is_not_current_is_not_found(
-    most_checked: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(finding, "_MOST_CHECKED", most_checked)
+def test_a_version_that_is_not_current_is_not_found() -> None:
     writes = fakes.Writes()
     for call in itertools.count():
         watched = fakes.WatchedDocStore(InMemoryByteStore(), writes)
         writes.fail_at(None)
         retriever = make_retriever({"a": "old 0\n", "b": "old 1\n"}, docstore=watched)
-        finder = Finder(retriever.document_access)
-        assert ids(finder.find(Pattern("old"))) == ["a", "b"]
         writes.fail_at(call)
         try:
             retriever.add_documents([Document("new 0\n", id="a")])
@@ -222,55 +201,60 @@ def test_a_version_that_is_not_current_is_not_found(
         for word in ("old", "new"):
             names = [each.doc_id for each in retriever.documents()]
             holders = [name for name in names if word in retriever.text(name)]
-            assert ids(finder.find(Pattern(word))) == holders
+            assert ids(find(retriever.document_access(), Pattern(word))) == holders
         if not has_failed:
             break
     assert call > 3
 
 
+@pytest.mark.parametrize(
+    ("change", "expected_ids"), [("replace", ["a", "b"]), ("delete", ["b"]), ("", ["a", "b"])]
+)
+def test_a_document_replaced_while_it_is_read_is_read_again(
+    change: str, expected_ids: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retriever = make_retriever({"a": "word 0\n", "b": "word 1\n"}, docstore=InMemoryByteStore())
+    manifests = DocumentAccess.manifests
+
+    def change_after(self: DocumentAccess) -> list[Manifest]:
+        listed = manifests(self)
+        if change == "replace":
+            retriever.add_documents([Document("line 0\nnew word 0\n", id="a")])
+        elif change == "delete":
+            retriever.delete(["a"])
+        return listed
+
+    monkeypatch.setattr(DocumentAccess, "manifests", change_after)
+    page = find(retriever.document_access(), Pattern("word"))
+    assert ids(page) == expected_ids
+    assert page.matches[0].line == (2 if change == "replace" else 1)
+
+
 def test_unreadable_documents_are_excluded_with_a_warning() -> None:
     docstore = InMemoryByteStore()
     retriever = make_retriever({"a": "word 0\n", "b": "word 1\nword 2\n"}, docstore=docstore)
-    finder = Finder(retriever.document_access)
-    by_id = {each.doc_id: each for each in retriever.document_access().manifests()}
+    access = retriever.document_access()
+    by_id = {each.doc_id: each for each in access.manifests()}
     b = by_id["b"]
     assert b.current is not None
     key = f"{b.key}/{b.current.name}/0"
-    record = docstore.store[key]
     docstore.store[key] = b"{}"
-    page = finder.find(Pattern("word"))
+    page = find(access, Pattern("word"))
     assert [(each.doc_id, each.start) for each in page.matches] == [("a", 0), ("b", 7)]
-    docstore.store[key] = record  # it was repaired
-    assert finder.find(Pattern("word")).total == 3
+    docstore.mdelete([key])
+    assert find(access, Pattern("word")).total == 2
     docstore.store[f"manifest/{b.key}"] = b"{}"
     with pytest.warns(UserWarning, match="excluded 1 document of the docstore"):
-        assert ids(finder.find(Pattern("word"))) == ["a"]
+        assert ids(find(access, Pattern("word"))) == ["a"]
 
 
-def test_manifests_are_read_once_until_a_document_changes() -> None:
-    watched = fakes.WatchedDocStore(InMemoryByteStore(), fakes.Writes())
-    retriever = make_retriever(
-        {f"/docs/{n}.md": f"word{n} 0\n" for n in range(9)}, docstore=watched
-    )
-    with pytest.warns(UserWarning, match="have no text"):
-        retriever.add_documents([Document(" ", id="/docs/blank.md")])
-    finder = Finder(retriever.document_access)
-
-    def reads(name: str) -> set[str]:
-        watched.reads.clear()
-        assert finder.document(name).doc_id == f"/docs/{name}"
-        keys = [key for keys in watched.reads for key in keys if key.startswith("manifest/")]
-        return set(keys)
-
-    assert len(reads("3.md")) == 11  # all, and the key of a document with the id "3.md"
-    assert len(reads("4.md")) == 3  # also the document without text
-    retriever.add_documents([Document("new 0\n", id="/docs/4.md")])
-    assert len(reads("5.md")) == 4
-    retriever.indexer.delete(["/docs/5.md"])
-    assert [each.doc_id for each in finder.manifests()] == [
-        each.doc_id for each in retriever.documents()
-    ]
-    assert finder.document("blank.md").length == 1
+def test_a_document_is_found_by_its_id_or_the_name_of_its_file() -> None:
+    retriever = make_retriever({f"/docs/{n}.md": f"word{n} 0\n" for n in range(3)})
+    access = retriever.document_access()
+    for name in ("/docs/2.md", "2.md", "2"):
+        assert document_named(access, name).doc_id == "/docs/2.md"
+    with pytest.raises(ValueError, match="there is no document '3'"):
+        document_named(access, "3")
 
 
 def test_matches_never_cross_a_gap() -> None:
@@ -281,7 +265,7 @@ def test_matches_never_cross_a_gap() -> None:
     )
     retriever = RSERetriever(vectorstore=vectorstore, docstore=InMemoryByteStore())
     retriever.indexer.adopt(ExistingIndex(doc_id_key="source", start_index_key="start_index"))
-    page = Finder(retriever.document_access).find(Pattern("word"))
+    page = find(retriever.document_access(), Pattern("word"))
     found = [(match.start, match.line, match.around) for match in page.matches]
     assert found == [(4, 1, (0, 8)), (47, 4, (47, 51))]
     access = retriever.document_access()
@@ -292,12 +276,13 @@ def test_matches_never_cross_a_gap() -> None:
 def test_a_long_line_is_cut_around_a_match() -> None:
     text = "x" * 1_000 + "word" + "y" * 1_000
     retriever = make_retriever({"a": text + " 0\n"}, docstore=InMemoryByteStore())
-    (match,) = Finder(retriever.document_access).find(Pattern("WORD")).matches
+    (match,) = find(retriever.document_access(), Pattern("WORD")).matches
     assert match.around == (700, 1_304)
 
 
-async def test_a_call_ends_after_its_caller_was_cancelled() -> None:
-    retriever = make_retriever({"a": "word 0\n"})
+async def test_a_call_ends_after_its_caller_was_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding, "_BATCH", 1)
+    retriever = make_retriever({"a": "word 0\n", "b": "word 1\n"})
     counted = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -309,14 +294,14 @@ async def test_a_call_ends_after_its_caller_was_cancelled() -> None:
             loop.call_soon_threadsafe(counted.set)
             return super().count(text)
 
-    finder = Finder(retriever.document_access)
-    task = asyncio.create_task(finder.afind(Slow("word")))
+    access = retriever.document_access()
+    task = asyncio.create_task(in_thread(find, access, Slow("word")))
     await counted.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert Slow.calls == 1
-    assert (await finder.afind(Pattern("word"))).total == 1
+    assert (await in_thread(find, access, Pattern("word"))).total == 2
 
 
 OUTLINED = """# Guide

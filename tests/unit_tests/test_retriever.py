@@ -205,8 +205,6 @@ def test_a_missing_docstore_is_explained() -> None:
 def test_arguments_of_wrong_types() -> None:
     retriever: Any = make_retriever({"a": lines(90)})
     retriever.k = 3  # an assignment is checked without the docstore
-    with pytest.raises(TypeError, match=r"got 'How do herons fish\?'.*Question\("):
-        retriever.fit_score_floor(["How do herons fish?"])
     with pytest.raises(TypeError, match=r"other must be a retriever .*; got str"):
         retriever.compare(QUERY, "x")
 

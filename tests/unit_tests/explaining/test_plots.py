@@ -8,13 +8,11 @@ import itertools
 from typing import Any
 
 import matplotlib.style
-import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from langchain_rse import RSEConfig
-from langchain_rse.explaining import FittedFloor
 from langchain_rse.explaining.colors import DARK, LIGHT
 from langchain_rse.explaining.plots import Picture, plot_curves
 from tests.unit_tests.fakes import PLAIN, QUERY, lines, make_retriever
@@ -60,14 +58,9 @@ def test_titles_are_whole_and_above_legend_and_panels() -> None:
     question = "what else is there to know " * 8 + "0"
     retriever = make_retriever({name: lines(0, 90), "b": lines(10, name="b")})
     trace = retriever.explain(question, rse_config=PLAIN.replace(top_k_for_document_selection=1))
-    floor = FittedFloor(
-        *("Chroma", "rerank-" * 20, 0.4, 0.1, True, 0.02, True),
-        *(tuple(np.linspace(0, 1, 101)), tuple(np.linspace(0, 0.5, 101)), 9, 9, 9),
-    )
     curve = plot_curves([(name, (5, 20), (0.2, 0.4), ((0, 1), (0, 1)))], "recall", 1, dark=False)
     for figure, text in (
         (trace.plot(), question),
-        (floor.plot(), "Score floor for rerank-"),
         (curve, "recall"),
     ):
         draw(figure)

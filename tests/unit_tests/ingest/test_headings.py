@@ -47,8 +47,6 @@ HEADINGS = {
     "underlined by quotation marks": 'The heron\n"""""""""',
     "underlined by +": "The heron\n+++++++++",
     "overlined": "===========\n The heron\n===========",
-    "MediaWiki": "== The heron ==",
-    "WikiText": " = = The heron = = ",
     "numbered": "4.2 The heron",
     "numbered with a stop": "4.2.1. The heron",
     "chapter by number": "4. THE HERON",

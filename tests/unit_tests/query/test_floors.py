@@ -13,7 +13,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse.query.candidates import Reason
-from langchain_rse.query.floor import ScoreFloor, write_floor
+from langchain_rse.query.floor import FittedFloor, write_floor
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.records import FLOORS
 from tests.unit_tests import fakes
@@ -24,7 +24,6 @@ Way = fakes.Way
 
 # The best candidate is at 60 degrees, which is a cosine of 0.5.
 TEXTS = {"a": lines(60, 80, 90), "b": lines(70, 85)}
-UNITS = tuple(0.005 + number / 100 for number in range(101))
 
 
 class Distances(InMemoryVectorStore):
@@ -37,28 +36,25 @@ class Distances(InMemoryVectorStore):
         return [(document, 1 - score) for document, score in found]
 
 
-def floor_of(floor: float, **fields: Any) -> ScoreFloor:
+def floor_of(floor: float, **fields: Any) -> FittedFloor:
     """A floor for the vectors of `make_retriever`."""
     values: dict[str, Any] = {
-        "searcher": "InMemoryVectorStore",
-        "reranker": "",
+        "scorer": "InMemoryVectorStore",
         "floor": floor,
         "word_bonus": 0.0,
         "higher_is_better": True,
-        "lost": 0.02,
-        "with_questions": True,
-        "answered": UNITS,
-        "unrelated": UNITS,
-        "answered_count": 50,
-        "unrelated_count": 90,
+        "questions": 90,
+        "sentences": 50,
         "chunks": 5,
     }
-    return ScoreFloor(**{**values, **fields})
+    return FittedFloor(**{**values, **fields})
 
 
-def keep(retriever: RSERetriever, floor: ScoreFloor) -> None:
+def keep(retriever: RSERetriever, floor: FittedFloor) -> None:
     """Write a floor to the docstore as `fit_score_floor` does."""
-    name = f"{floor.searcher} {floor.reranker}".strip()
+    name = "InMemoryVectorStore"
+    if floor.scorer != name:
+        name += f" {floor.scorer}"
     write_floor(retriever.docstore, name, floor)
 
 
@@ -121,17 +117,6 @@ def test_words_in_one_candidate_bring_the_score_nearer() -> None:
     assert not reached.is_refused
 
 
-def test_how_near_the_best_candidate_is() -> None:
-    retriever = make_retriever(TEXTS)
-    keep(retriever, floor_of(0.3))
-    trace = retriever.explain(QUERY)
-    assert trace.floor_checks[0].closer_than == pytest.approx(50 / 101)
-    first, *others = retriever.invoke(QUERY, order="relevance", irrelevant_chunk_penalty=0.0)
-    assert first.metadata["rse"]["closer_than"] == pytest.approx(50 / 101)
-    assert others
-    assert not any("closer_than" in other.metadata["rse"] for other in others)
-
-
 def test_each_of_several_queries_has_its_own() -> None:
     retriever = make_retriever({"a": lines(60, 170), "b": lines(0, 150)})
     keep(retriever, floor_of(0.9))
@@ -179,9 +164,9 @@ def test_each_reranker_and_model_has_its_own_floor() -> None:
     retriever = make_retriever(TEXTS, reranker=Reranker(), config=fakes.EVERYTHING)
     keep(retriever, floor_of(0.9))
     assert retriever.invoke(QUERY)
-    keep(retriever, floor_of(0.5, reranker="Reranker small"))
+    keep(retriever, floor_of(0.5, scorer="Reranker small"))
     assert retriever.invoke(QUERY) == []
-    keep(retriever, floor_of(0.3, reranker="Reranker small"))
+    keep(retriever, floor_of(0.3, scorer="Reranker small"))
     assert retriever.invoke(QUERY)
 
 

@@ -33,7 +33,7 @@ def test_headings_at_the_end_of_a_part_are_found(text: str, kept: str) -> None:
 
 
 PIECES = [
-    *("# Carps", "== Carps ==", "<h2>Carps</h2>", "<h2>Carps</h2\n>", "Carps\n---", "Carps\n~~~~"),
+    *("# Carps", "<h2>Carps</h2>", "<h2>Carps</h2\n>", "Carps\n---", "Carps\n~~~~"),
     *("'''", "\n", "\r\n", "\n\n", " ", "\ufeff", "```", "---", "***", ">", "\x0c", "Herons fish."),
 ]
 

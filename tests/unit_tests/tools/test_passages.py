@@ -16,9 +16,9 @@ from typing_extensions import override
 
 from langchain_rse import ExistingIndex, RSEIndexer
 from langchain_rse._sync import in_thread
-from langchain_rse.access import read_passage
+from langchain_rse.access import DocumentAccess
+from langchain_rse.errors import MissingRecordError
 from langchain_rse.stores.json import JSONDocStore, as_docstore
-from langchain_rse.stores.layouts import read_manifests
 from langchain_rse.text.ranges import format_range
 from langchain_rse.tools import citation_of
 from tests.unit_tests import fakes
@@ -32,10 +32,11 @@ RETRIEVER = make_retriever({"a": TEXT, "b": lines(1)})
 
 
 def passage_of(docstore: Any, doc_id: str, start: int, end: int) -> Document | None:
-    (manifest,) = (manifest for manifest in read_manifests(docstore) if manifest.doc_id == doc_id)
-    assert manifest.current
-    name, count, _ = manifest.current
-    return read_passage(docstore, doc_id, name, range(count), range(start, end))
+    access = DocumentAccess(docstore)
+    try:
+        return access.passage(access.manifest(doc_id), start, end)
+    except MissingRecordError:
+        return None
 
 
 def read(way: Way, docstore: Any, doc_id: str, start: int, end: int) -> Document:
