@@ -17,8 +17,8 @@ from rapidfuzz import process
 from langchain_rse._sync import batches, in_thread, pause, run
 from langchain_rse.access import DocumentAccess
 from langchain_rse.errors import MissingRecordError
-from langchain_rse.query.filters import fields_of
 from langchain_rse.stores.compare_and_set import DocStore, Record, list_keys, read_records
+from langchain_rse.stores.conditions import fields_of
 from langchain_rse.stores.document_names import find_document, names_of
 from langchain_rse.stores.layouts import manifests_at
 from langchain_rse.stores.namespaces import refuse_namespaces

@@ -7,7 +7,6 @@ scripts without spaces, a word is a pair of neighboring characters.
 
 import json
 import logging
-import numbers
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -18,6 +17,7 @@ from sqlalchemy.exc import DBAPIError
 
 from langchain_rse._messages import warn
 from langchain_rse.errors import CorruptRecordError, FullTextError
+from langchain_rse.stores.conditions import fields_of, matches
 from langchain_rse.stores.databases import first_line, is_unsearchable
 from langchain_rse.stores.json import decode_document
 from langchain_rse.stores.records import (
@@ -50,20 +50,12 @@ def check_filter(condition: object) -> Mapping[str, Any]:
     """Return a filter if lexical search supports it; otherwise raise a ValueError."""
     if condition is None:
         return {}
-    if isinstance(condition, Mapping) and all(map(_is_equality, condition.items())):
+    if isinstance(condition, Mapping) and fields_of(condition) is not None:
         return condition
     raise ValueError(
-        "lexical search needs filter to be a dict of metadata fields and the strings, numbers or "
-        f"booleans that they must equal; got {condition!r}. With other filters, set hybrid=0"
+        "lexical search needs filter to be a dict of metadata fields and values; got "
+        f"{condition!r:.200}. With other filters, set hybrid=0"
     )
-
-
-def _is_equality(item: tuple[object, object]) -> bool:
-    """True if an item of a filter is a field with the value that it must equal."""
-    name, value = item
-    if not isinstance(name, str) or name.startswith("$"):
-        return False
-    return isinstance(value, (str, numbers.Real))
 
 
 class LexicalIndex:
@@ -257,6 +249,8 @@ class _MatchReader:
 
     def __init__(self, condition: Mapping[str, Any]) -> None:
         self._condition = condition
+        fields = fields_of(condition) or set()
+        self._has_location = not fields.isdisjoint({*LOCATION_FIELDS, CHUNK_ID})
         self._manifests: dict[str, Manifest | None] = {}
 
     def read(self, rows: Iterable[Any]) -> list[tuple[Document, float]]:
@@ -291,17 +285,7 @@ class _MatchReader:
         current = None if of_document is None else of_document.current
         if of_document is None or current is None or current.name != version:
             return None
-        if current.adopted and self._condition.keys() & {*LOCATION_FIELDS, CHUNK_ID}:
+        if current.adopted and self._has_location:
             return None  # these fields have other values in the vector store
         chunk = chunk_document(decode_document(record, key), key, of_document)
-        return chunk if _passes(chunk.metadata, self._condition) else None
-
-
-def _passes(metadata: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
-    """True if metadata matches a filter; True does not equal 1."""
-    for name, value in condition.items():
-        if name not in metadata or isinstance(metadata[name], bool) != isinstance(value, bool):
-            return False
-        if metadata[name] != value:
-            return False
-    return True
+        return chunk if matches(self._condition, chunk.metadata) else None

@@ -193,8 +193,8 @@ class SQLDocStore(ComparesAndSets):
         Args:
             query: The query. Operators and quotes have no effect.
             k: Maximum number of chunks to return, at least 1.
-            filter: Metadata fields of the chunk or its document, and the strings, numbers or
-                booleans that all of them must equal.
+            filter: Metadata fields of the chunk or its document, and the values that they must
+                have: a dict such as ``{"year": {"$gte": 2023}}``.
             prefix: Prefix of the chunks' keys, to search a single namespace.
 
         Returns:
