@@ -362,9 +362,13 @@ class SQLDocStore(ComparesAndSets):
         # A damaged key may not be text.
         return [name for name in names if isinstance(name, str) and name.startswith(prefix)]
 
-    def _search(self, connection: Connection, *args: Any) -> list[tuple[Document, float]]:  # noqa: ANN401
+    def _search(
+        self, connection: Connection, query: str, k: int, condition: object, prefix: str
+    ) -> list[tuple[Document, float]]:
         check_lexical(self)  # again, because first use may find that the index cannot be created
-        found: list[tuple[Document, float]] = self._index.search(connection, *args)
+        found: list[tuple[Document, float]] = self._index.search(
+            connection, self._read_values, query, k, condition=condition, prefix=prefix
+        )
         return found
 
     # Transactions
