@@ -310,7 +310,8 @@ def without_rising_scores(scores: Sequence[float | None]) -> Sequence[float | No
     Scores that rise would count as distances.
     """
     known = [score for score in scores if score is not None]
-    if known and known[0] < known[-1]:
+    is_rising = known == sorted(known) and known != known[::-1]
+    if is_rising and len(known) == len(scores):
         return [None] * len(scores)
     return scores
 
@@ -359,7 +360,7 @@ def _make_candidate(document: Document, sources: Sources) -> Candidate:
     index = _whole_number(metadata.get(CHUNK_INDEX))
     is_named = isinstance(doc_id, str) and doc_id and isinstance(version, str) and version
     if not is_named or index is None or index < 0:
-        remedy = _OTHER_TEXTS if sources.vectorstore is None else _OTHER_VECTORS
+        remedy = _OTHER_TEXTS if sources.adapter is None else _OTHER_VECTORS
         fields = {name: metadata.get(name) for name in (DOC_ID, VERSION, CHUNK_INDEX)}
         raise CandidateError(
             f"{remedy} (a candidate, id {document.id!r}, has {fields!r:.200} in its metadata)"

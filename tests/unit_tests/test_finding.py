@@ -19,7 +19,7 @@ from langchain_text_splitters import TextSplitter
 from langchain_rse import ExistingIndex, RSERetriever, SQLDocStore, finding
 from langchain_rse.errors import MissingRecordError, StoreMismatchError
 from langchain_rse.finding import Finder, MatchPage, read_section
-from langchain_rse.query.filters import matches
+from langchain_rse.stores.conditions import matches
 from langchain_rse.text.patterns import Pattern
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way, make_retriever

@@ -77,6 +77,9 @@ def cases() -> dict[str, Callable[[], Any]]:
     plain = RSERetriever(base_retriever=Plain(), docstore=InMemoryStore())
     deaf = make_retriever(TEXTS, vectorstore=Deaf(fakes.Angles()))
     foreign = wrap(retriever, [Document("text")])
+    foreign_vectors = InMemoryVectorStore(fakes.Angles())
+    foreign_vectors.add_documents([Document("theirs 0")])
+    foreign_store = RSERetriever(vectorstore=foreign_vectors, docstore=InMemoryStore())
     passages = wrap(retriever, retriever.invoke(QUERY))
     other_store = RSERetriever(
         vectorstore=InMemoryVectorStore(fakes.Angles()), docstore=retriever.docstore
@@ -121,7 +124,7 @@ def cases() -> dict[str, Callable[[], Any]]:
         ).documents,
         # Stores
         "a candidate that is no chunk": explain(foreign),
-        "candidates that are no chunks": explain(foreign, on_missing="split"),
+        "vectors of other code": explain(foreign_store),
         "a candidate that is a passage": explain(passages),
         "a retriever that returns no Documents": explain(
             wrap(retriever, RunnableLambda(lambda _: "text"))
@@ -131,9 +134,6 @@ def cases() -> dict[str, Callable[[], Any]]:
         "a docstore without documents": explain(lost("a", "b")),
         "a corrupt document": explain(corrupt()),
         "a lost chunk": explain(without_chunk()),
-        "few candidates": explain(
-            wrap(retriever, retriever.vectorstore.as_retriever())  # type: ignore[union-attr]
-        ),
         # Empty answers
         "an empty query": explain(retriever, " "),
         "no chunk passes the filter": explain(filtering, filter={"source": "c"}),
