@@ -7,7 +7,9 @@ makes these calls; `arun` awaits their async forms.
 import asyncio
 import itertools
 import logging
+import os
 import time
+from collections import deque
 from collections.abc import (
     Awaitable,
     Callable,
@@ -17,20 +19,22 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
-from concurrent.futures import Future, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from threading import Thread
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from langchain_core.runnables import run_in_executor
-from langchain_core.runnables.config import ContextThreadPoolExecutor
 
 from langchain_rse._messages import HeldWarnings
 
 logger = logging.getLogger(__name__)
+
+# Threads that run tasks for all callers, at most.
+_MOST_THREADS = 128
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -262,31 +266,46 @@ def concurrently(tasks: Sequence[Steps[T]], limit: int) -> Steps[list[T]]:
     """Run generators of steps, at most ``limit`` at once, and return their results in order.
 
     Sync code runs the first task in the caller's thread, because some stores work only there, and
-    the others in threads with the caller's context variables, which LangChain's tracing needs. The
-    first error cancels unfinished tasks; it is raised when no task is running any more.
+    the others there or in threads with the caller's context variables, which LangChain's tracing
+    needs. After an error no task begins; the error is raised when no task is running any more.
     """
     results: list[T] = yield Call(lambda: _run_all(tasks, limit), lambda: _arun_all(tasks, limit))
     return results
 
 
+@cache
+def _threads(process_id: int) -> ThreadPoolExecutor:  # noqa: ARG001 - threads do not survive a fork
+    """Return the threads that run tasks; they are kept until the process ends."""
+    return ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="langchain-rse")
+
+
 def _run_all(tasks: Sequence[Steps[T]], limit: int) -> list[T]:
-    if limit <= 1 or len(tasks) <= 1:
-        return [run(steps) for steps in tasks]
+    waiting = deque(range(1, len(tasks)))
     results: dict[int, T] = {}
-    with ContextThreadPoolExecutor(max_workers=limit - 1) as executor:
-        futures = {number: executor.submit(run, tasks[number]) for number in range(1, len(tasks))}
-        try:
-            results[0] = run(tasks[0])
-            # Then the caller's thread runs tasks that no thread has started, beginning at the end.
-            for number in reversed(futures):
-                if futures[number].cancel():
-                    results[number] = run(tasks[number])
-            for number, future in futures.items():
-                if number not in results:
-                    results[number] = future.result()
-        finally:
-            for future in futures.values():
-                future.cancel()  # has no effect on tasks that have started
+    errors: dict[int, BaseException] = {}
+
+    def take() -> Iterator[int]:
+        with suppress(IndexError):  # no task is waiting
+            while True:
+                yield waiting.popleft()
+
+    def work(numbers: Iterable[int]) -> None:
+        for number in numbers:
+            try:
+                results[number] = run(tasks[number])
+            except BaseException as error:  # noqa: BLE001 - raised below
+                errors[number] = error
+                waiting.clear()
+
+    threads = _threads(os.getpid())
+    helpers = []
+    for _ in range(min(limit, len(tasks)) - 1):
+        helpers.append(threads.submit(copy_context().run, work, take()))
+    # If all threads are busy, the caller does all the work: tasks that run tasks cannot deadlock.
+    work(itertools.chain(range(len(tasks))[:1], take()))
+    wait([helper for helper in helpers if not helper.cancel()])
+    if errors:
+        raise errors.pop(min(errors))
     return [results[number] for number in range(len(tasks))]
 
 

@@ -384,9 +384,9 @@ class QuerySettings(BaseModel):
     search_kwargs: Annotated[dict[str, Any], AfterValidator(_check_search_kwargs)] = Field(
         default_factory=dict
     )
-    """Extra arguments of the search, such as ``{"filter": ...}``. The vector store or wrapped
-    retriever must accept them. If a filter is a dict of fields and values, the results are
-    checked against it."""
+    """Extra arguments of the vector store's search, such as ``{"filter": ...}``; a wrapped
+    retriever takes none. If a filter is a dict of fields and values, the results are checked
+    against it."""
     fetch_k: _Count = 200
     """Number of candidate chunks to fetch."""
     length_function: LengthFunction = len

@@ -14,8 +14,8 @@ from rapidfuzz import process
 from langchain_rse._sync import batches, pause, run
 from langchain_rse.access import DocumentAccess
 from langchain_rse.errors import MissingRecordError
-from langchain_rse.query.filters import fields_of
 from langchain_rse.stores.compare_and_set import Record, read_records
+from langchain_rse.stores.conditions import fields_of
 from langchain_rse.stores.document_names import find_document, names_of
 from langchain_rse.stores.layouts import chunk_keys
 from langchain_rse.stores.records import END_INDEX, START_INDEX, Manifest

@@ -19,22 +19,15 @@ from langchain_rse._sync import Steps, call, compute, concurrently, during
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CandidateError, CorruptRecordError, FullTextError
 from langchain_rse.query.candidates import FULL_TEXT, VECTORS, Candidate, Candidates, Hit, Sources
-from langchain_rse.query.filters import (
-    FILTER,
-    Filters,
-    check_taken,
-    fields_of,
-    matches,
-    warn_of_few,
-)
+from langchain_rse.query.filters import FILTER, Filters
 from langchain_rse.stores.compare_and_set import read_records
+from langchain_rse.stores.conditions import fields_of, matches
 from langchain_rse.stores.fulltext import check_filter, check_lexical
 from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.records import (
     CHUNK_INDEX,
     DOC_ID,
     NAMESPACE,
-    PASSAGE,
     RELEVANCE_SCORE,
     VERSION,
     adopted_key,
@@ -46,14 +39,6 @@ from langchain_rse.stores.vectorstores import vector_id_of
 from langchain_rse.text.quoting import as_unicode
 from langchain_rse.text.words import MAX_QUERY_LENGTH, beginning_of, without_function_words
 
-# Metadata fields in which retrievers return scores, the usual one first. A "score" may be a
-# distance; in the others, higher is better.
-_SCORE = "score"
-_SCORE_NAMES = (RELEVANCE_SCORE, _SCORE, "similarity_score", "similarity", "_score")
-
-# Smaller differences, as a share of the largest score, are rounding errors.
-_NOISE = 1e-6
-
 # Number of chunks to fetch from the full-text index, in units of `RSEConfig.decay_rate`. Chunks at
 # lower ranks would have a relevance below 0.003.
 _LEXICAL_DEPTH = 6
@@ -61,30 +46,17 @@ _LEXICAL_DEPTH = 6
 AT_ONCE = 8
 """Maximum number of concurrent searches."""
 
-# Relevance scores come second: some metrics have no function that computes them from scores, and
-# that function warns about values outside [0, 1].
-_METHODS = (
-    "similarity_search_with_score",
-    "similarity_search_with_relevance_scores",
-    "similarity_search",
-)
-
 _ScoredDocument = tuple[Document, float | None]
 
-_ADOPT = (
-    "If other code built the index, adopt it with RSERetriever.from_existing_index, and again "
-    "whenever that code changes it"
+# What to do if a candidate is no chunk of the index.
+_OTHER_VECTORS = (
+    "this vector store was filled by other code. Use RSERetriever.from_existing_index(vectorstore, "
+    "docstore), and again whenever that code changes it"
 )
-_HOW_TO_WRITE = (
-    f"{_ADOPT}; or write documents with add_documents. retriever.indexer.check() lists the vectors "
-    "that other code wrote"
-)
-# Chunks from the docstore have the metadata that identifies them.
-_HOW_TO_WRAP = (
-    "Build a retriever that keeps chunks itself, such as BM25, from the chunks in the docstore: "
-    "BM25Retriever.from_documents(list(RSEIndexer(vectorstore, docstore).chunks())), with the "
-    "stores that add_documents wrote to. Build it again whenever they change. "
-    f"{_ADOPT}. A retriever or reranker in between must keep ids and metadata"
+_OTHER_TEXTS = (
+    "base_retriever must return chunks of this index with their metadata, not passages or other "
+    "texts. Build it from RSEIndexer(vectorstore, docstore).chunks(), for example "
+    "BM25Retriever.from_documents(list(...)), and again whenever documents change"
 )
 
 
@@ -145,33 +117,41 @@ def check_search(sources: Sources, settings: QuerySettings) -> str | None:
 
     Raises:
         ValueError: If ``hybrid`` is a number above 0 and the index cannot be searched, or if a
-            wrapped retriever does not accept a search argument.
+            wrapped retriever would get search arguments, which LangChain may drop.
     """
-    if sources.vectorstore is None:
-        check_taken(sources.base_retriever, settings.search_kwargs)
+    arguments = []
+    for name, value in settings.search_kwargs.items():
+        if value is not None and value != {}:
+            arguments.append(name)
+    if arguments and sources.vectorstore is None:
+        raise ValueError(
+            f"base_retriever takes no {', '.join(arguments)}, because LangChain may drop search "
+            "arguments. Filter inside base_retriever and set candidates_only=True; or pass "
+            "vectorstore=... instead"
+        )
     if settings.hybrid == 0 or (settings.hybrid == "auto" and not settings.config.lexical_weight):
         return ""
-    obstacle = _find_obstacle(sources, settings.search_kwargs)
+    obstacle = _find_obstacle(sources, settings, arguments)
     if obstacle is not None and settings.hybrid != "auto":
         raise ValueError(f"hybrid={settings.hybrid}: {obstacle}; or use hybrid=0")
     return obstacle
 
 
-def _find_obstacle(sources: Sources, search_kwargs: Mapping[str, Any]) -> str | None:
+def _find_obstacle(
+    sources: Sources, settings: QuerySettings, arguments: Sequence[str]
+) -> str | None:
     if sources.vectorstore is None:
         return "needs vectorstore, because filters inside a base_retriever are unknown"
     # Any other argument may be a filter, even a number such as tenant=3.
-    unknown = [name for name in search_kwargs if name != FILTER and search_kwargs[name] is not None]
+    unknown = [name for name in arguments if name != FILTER]
     if unknown:
         return (
             f"the full-text index cannot apply {', '.join(unknown)} from search_kwargs. Use "
             "filter, a dict of fields and values"
         )
-    is_plain = getattr(sources.docstore, "lexical", False) and not search_kwargs.get(FILTER)
     try:
-        if not is_plain:
-            check_lexical(sources.docstore)
-            check_filter(search_kwargs.get(FILTER))
+        check_lexical(sources.docstore)
+        check_filter(settings.search_kwargs.get(FILTER))
     except ValueError as error:
         return str(error)
     return None
@@ -207,13 +187,10 @@ def search(
     candidates = {}
     for query, vector_answer, lexical_answer in zip(queries, identified, by_words, strict=True):
         by_chunk: dict[tuple[str, str, int], Candidate] = {}
-        _add_hits(by_chunk, VECTORS, vector_answer, sources, settings)
-        _add_hits(by_chunk, FULL_TEXT, lexical_answer, sources, settings)
+        _add_hits(by_chunk, VECTORS, vector_answer, sources)
+        _add_hits(by_chunk, FULL_TEXT, lexical_answer, sources)
         candidates[query] = list(by_chunk.values())
-    counts = [len(answer) for answer in by_vectors]
-    if sources.vectorstore is None:
-        warn_of_few(sources.base_retriever, max(counts), settings.fetch_k)
-    return Found(candidates, obstacle or "", sum(counts))
+    return Found(candidates, obstacle or "", sum(map(len, by_vectors)))
 
 
 def _search_vectors(
@@ -221,31 +198,25 @@ def _search_vectors(
 ) -> Steps[list[_ScoredDocument]]:
     """Search the vector store, with scores if it has them."""
     adapter: Any = sources.adapter
-    arguments = {"k": settings.fetch_k, **_arguments_for(sources, settings.search_kwargs)}
+    arguments = {"k": settings.fetch_k, **_arguments_for(adapter.store, settings.search_kwargs)}
     if sources.namespace:
         arguments = adapter.search_arguments(sources.namespace, arguments)
-    found: list[Any] = []
     with during(f"searching {sources.name}"):
-        for method in _METHODS:
-            try:
-                found = yield from adapter.search(method, query, arguments)
-                break
-            except NotImplementedError:
-                if method == _METHODS[-1]:
-                    raise
-    if method == _METHODS[-1]:
-        return [(document, None) for document in found]
+        try:
+            found = yield from adapter.search("similarity_search_with_score", query, arguments)
+        except NotImplementedError:
+            documents = yield from adapter.search("similarity_search", query, arguments)
+            return [(document, None) for document in documents]
     return [(document, finite_score(score)) for document, score in found]
 
 
-def _arguments_for(sources: Sources, search_kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+def _arguments_for(store: object, search_kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the search arguments in the form that the store accepts.
 
     `InMemoryVectorStore` accepts only a function as filter; a class derived from it may accept
     dicts.
     """
     condition = search_kwargs.get(FILTER)
-    store = None if sources.adapter is None else sources.adapter.store
     if type(store) is not InMemoryVectorStore or not condition or fields_of(condition) is None:
         return search_kwargs
     return {**search_kwargs, FILTER: lambda document: matches(condition, document.metadata)}
@@ -261,16 +232,10 @@ def _ask_retriever(
             retriever.ainvoke,
             query,
             config={"callbacks": callbacks},
-            **_arguments_for(sources, settings.search_kwargs),
         )
         documents = check_documents(returned, type(retriever).__name__)[: settings.fetch_k]
-    for name in _SCORE_NAMES:  # all Documents must have the same field
-        if all(name in document.metadata for document in documents):
-            scores = [finite_score(document.metadata[name]) for document in documents]
-            if name != _SCORE:
-                scores = without_rising_scores(scores)
-            return list(zip(documents, scores, strict=True))
-    return [(document, None) for document in documents]
+    scores = [finite_score(document.metadata.get(RELEVANCE_SCORE)) for document in documents]
+    return list(zip(documents, without_rising_scores(scores), strict=True))
 
 
 def _search_words(
@@ -339,18 +304,16 @@ def check_documents(returned: object, name: str) -> list[Document]:
     return documents
 
 
-def without_rising_scores(scores: Sequence[float | None]) -> list[float | None]:
-    """Return scores of candidates that come best first; all None if the scores rise."""
+def without_rising_scores(scores: Sequence[float | None]) -> Sequence[float | None]:
+    """Return relevance scores of candidates that come best first; all None if they rise.
+
+    Scores that rise would count as distances.
+    """
     known = [score for score in scores if score is not None]
-    if not known or len(known) < len(scores):
-        return list(scores)
-    noise = _NOISE * max(abs(score) for score in known)
-    for before, after in itertools.pairwise(known):
-        if after < before - noise:
-            return list(scores)
-    if known[-1] - known[0] <= noise:
-        return list(scores)
-    return [None] * len(scores)
+    is_rising = known == sorted(known) and known != known[::-1]
+    if is_rising and len(known) == len(scores):
+        return [None] * len(scores)
+    return scores
 
 
 def finite_score(score: object) -> float | None:
@@ -367,24 +330,15 @@ def _add_hits(
     search_name: str,
     answer: Sequence[_ScoredDocument],
     sources: Sources,
-    settings: QuerySettings,
 ) -> None:
-    """Add the candidates of a search, each chunk once; warn if some are excluded."""
-    is_wrapped = sources.vectorstore is None
-    errors: list[CandidateError] = []
+    """Add the candidates of a search, each chunk once; warn of those in other namespaces."""
     other_namespaces = 0
     rank = 0
-    for number, (document, score) in enumerate(answer):
+    for document, score in answer:
         if namespace_in(document.metadata) != sources.namespace:
             other_namespaces += 1
             continue
-        try:
-            candidate = _make_candidate(document, number, is_wrapped=is_wrapped)
-        except CandidateError as error:
-            if settings.on_missing == "raise" or isinstance(document.metadata.get(PASSAGE), dict):
-                raise
-            errors.append(error)
-            continue
+        candidate = _make_candidate(document, sources)
         known = candidates.setdefault(candidate.chunk_key, candidate)
         if search_name not in known.hits:
             known.hits[search_name] = Hit(rank, score)
@@ -396,44 +350,29 @@ def _add_hits(
             "because they are in another namespace. Make it return only Documents with "
             f"{NAMESPACE}={sources.namespace!r} in their metadata, and keep that field"
         )
-    if errors:
-        warn(
-            f"{len(errors)} of {len(answer)} candidates are excluded because their metadata does "
-            "not identify a chunk (on_missing='split'). If other code added them to an adopted "
-            f"index, adopt it again. The first one: {errors[0]}"
-        )
 
 
-def _make_candidate(document: Document, number: int, *, is_wrapped: bool) -> Candidate:
+def _make_candidate(document: Document, sources: Sources) -> Candidate:
     """Make a candidate from a Document whose metadata identifies a chunk."""
     metadata = document.metadata
-    if isinstance(metadata.get(PASSAGE), dict):
+    doc_id: Any = metadata.get(DOC_ID)
+    version: Any = metadata.get(VERSION)
+    index = _whole_number(metadata.get(CHUNK_INDEX))
+    is_named = isinstance(doc_id, str) and doc_id and isinstance(version, str) and version
+    if not is_named or index is None or index < 0:
+        remedy = _OTHER_TEXTS if sources.adapter is None else _OTHER_VECTORS
+        fields = {name: metadata.get(name) for name in (DOC_ID, VERSION, CHUNK_INDEX)}
         raise CandidateError(
-            f"candidate {number} (id {document.id!r}) is a passage, not a chunk. Wrap a retriever "
-            "that returns chunks, not an RSERetriever or a store of passages"
+            f"{remedy} (a candidate, id {document.id!r}, has {fields!r:.200} in its metadata)"
         )
-    doc_id, version, index = metadata.get(DOC_ID), metadata.get(VERSION), metadata.get(CHUNK_INDEX)
-    if type(index) is not int:
-        index = _whole_number(index)
-    if not isinstance(doc_id, str) or not doc_id:
-        unknown = DOC_ID
-    elif not isinstance(version, str) or not version:
-        unknown = VERSION
-    elif index is None or index < 0:
-        unknown = CHUNK_INDEX
-    else:
-        judgment = judgment_of(metadata) if is_wrapped else {}
-        return Candidate(document, doc_id, document_key(doc_id), version, index, {}, judgment)
-    raise CandidateError(
-        f"candidate {number} (id {document.id!r}) has {unknown}={metadata.get(unknown)!r} in its "
-        "metadata, so its chunk cannot be identified. "
-        f"{_HOW_TO_WRAP if is_wrapped else _HOW_TO_WRITE}. To exclude candidates like this one, "
-        "set on_missing='split'"
-    )
+    judgment = judgment_of(metadata) if sources.vectorstore is None else {}
+    return Candidate(document, doc_id, document_key(doc_id), version, index, {}, judgment)
 
 
 def _whole_number(value: object) -> int | None:
     """Return a whole number that a store converted to another type; None for anything else."""
+    if type(value) is int:
+        return value
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and value.is_integer():

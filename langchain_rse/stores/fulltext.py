@@ -5,10 +5,12 @@ word of a query may match; operators have no effect. `langchain_rse.text.words` 
 scripts without spaces, a word is a pair of neighboring characters.
 """
 
+import itertools
 import json
 import logging
-import numbers
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
@@ -17,11 +19,14 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from langchain_rse._messages import warn
+from langchain_rse._sync import batches
 from langchain_rse.errors import CorruptRecordError, FullTextError
+from langchain_rse.stores.conditions import fields_of, matches
 from langchain_rse.stores.databases import first_line, is_unsearchable
 from langchain_rse.stores.json import decode_document
 from langchain_rse.stores.records import (
     CHUNK_ID,
+    DOC_ID,
     LOCATION_FIELDS,
     Manifest,
     chunk_document,
@@ -34,6 +39,7 @@ logger = logging.getLogger(__name__)
 # Words of a query that are used, at most. Longer queries are passages; more words hardly matter.
 MOST_WORDS = 256
 _LONGEST_QUERY = 20_000  # characters
+_CHUNKS_AT_ONCE = 500  # chunks to read
 
 
 def check_lexical(docstore: object) -> Any:  # noqa: ANN401 - a docstore with `lexical_search`
@@ -50,20 +56,12 @@ def check_filter(condition: object) -> Mapping[str, Any]:
     """Return a filter if lexical search supports it; otherwise raise a ValueError."""
     if condition is None:
         return {}
-    if isinstance(condition, Mapping) and all(map(_is_equality, condition.items())):
+    if isinstance(condition, Mapping) and fields_of(condition) is not None:
         return condition
     raise ValueError(
-        "lexical search needs filter to be a dict of metadata fields and the strings, numbers or "
-        f"booleans that they must equal; got {condition!r}. With other filters, set hybrid=0"
+        "lexical search needs filter to be a dict of metadata fields and values; got "
+        f"{condition!r:.200}. With other filters, set hybrid=0"
     )
-
-
-def _is_equality(item: tuple[object, object]) -> bool:
-    """True if an item of a filter is a field with the value that it must equal."""
-    name, value = item
-    if not isinstance(name, str) or name.startswith("$"):
-        return False
-    return isinstance(value, (str, numbers.Real))
 
 
 class LexicalIndex:
@@ -85,7 +83,7 @@ class LexicalIndex:
     _most_ranked: ClassVar[int]
     # Each word of :query with the number of chunks that contain it, counted up to :most.
     _count: ClassVar[str]
-    # The :limit chunks that match :query best: key, record, score, manifest of the document.
+    # Key and score of the :limit chunks that match :query best.
     _search: ClassVar[str]
     _within: ClassVar[str]  # true for keys from :prefix to :end, so for keys with this prefix
     _or: ClassVar[str]  # the operator between the words of :query
@@ -156,14 +154,23 @@ class LexicalIndex:
             connection.exec_driver_sql(self._sql(statement))
 
     def search(
-        self, connection: Connection, query: str, k: int, condition: object, prefix: str
+        self,
+        connection: Connection,
+        read_values: Callable[[Connection, Iterable[str]], Mapping[str, str]],
+        query: str,
+        k: int,
+        *,
+        condition: object,
+        prefix: str,
     ) -> list[tuple[Document, float]]:
-        """Find chunks; see `SQLDocStore.lexical_search`."""
+        """Find chunks; see `SQLDocStore.lexical_search`. ``read_values`` reads records by key."""
         if k < 1:
             raise ValueError(f"k must be at least 1; got {k!r}")
-        reader = _MatchReader(check_filter(condition))
+        reader = _MatchReader(partial(read_values, connection), check_filter(condition))
+        pages = self._rank(connection, query, k, _within(prefix))
+        chunks = itertools.chain.from_iterable(map(reader.read, pages))
         try:
-            return self._search_chunks(connection, query, k, reader, _within(prefix))
+            return list(itertools.islice(chunks, k))
         except DBAPIError as error:
             if not is_unsearchable(error):
                 raise
@@ -177,26 +184,20 @@ class LexicalIndex:
             "Rebuild it with check(repair=True) or langchain-rse check --repair"
         )
 
-    def _search_chunks(
-        self,
-        connection: Connection,
-        query: str,
-        k: int,
-        reader: "_MatchReader",
-        within: Mapping[str, str],
-    ) -> list[tuple[Document, float]]:
+    def _rank(
+        self, connection: Connection, query: str, k: int, within: Mapping[str, str]
+    ) -> Iterator[Sequence[Any]]:
+        """Yield keys and scores of matching chunks, best first: ``k``, then pages of others."""
         words = self._choose_words(connection, query, within)
-        if not words:
-            return []
         parameters = {"query": self._or.join(words), "words": json.dumps(words), **within}
         statement = sa.text(self._sql(self._search))
-        limit = k
-        while True:
-            rows = connection.execute(statement, {**parameters, "limit": limit}).all()
-            chunks = reader.read(rows)
-            if len(chunks) >= k or len(rows) < limit:
-                return chunks[:k]
-            limit *= 16  # the other rows were stale, or excluded by the filter
+        start, end = 0, k
+        while words:
+            rows = connection.execute(statement, {**parameters, "limit": end}).all()
+            yield rows[start:]
+            if len(rows) < end:
+                return
+            start, end = end, 16 * end  # the rows were stale, or excluded by the filter
 
     def _exists(self, connection: Connection) -> bool:
         """True if the index exists in its current form.
@@ -253,27 +254,54 @@ def _within(prefix: str) -> dict[str, str]:
 
 
 class _MatchReader:
-    """Makes chunks from rows that match a query; caches manifests."""
+    """Reads the matching chunks of current versions that pass a filter."""
 
-    def __init__(self, condition: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        read_values: Callable[[Iterable[str]], Mapping[str, str]],
+        condition: Mapping[str, Any],
+    ) -> None:
+        self._read_values = read_values
         self._condition = condition
+        self._fields = fields_of(condition) or set()
+        # By keys of documents; None if no chunk of the document can pass.
         self._manifests: dict[str, Manifest | None] = {}
 
-    def read(self, rows: Iterable[Any]) -> list[tuple[Document, float]]:
-        """Return the chunks of current versions that match the filter, with their scores."""
-        chunks: list[tuple[Document, float]] = []
-        for key, record, score, manifest_record in rows:
-            try:
-                chunk = self._chunk(key, record, manifest_record)
-            except CorruptRecordError as error:
-                warn(f"lexical search excludes a corrupt record: {error}")
-                continue
-            if chunk is not None:
-                chunks.append((chunk, score))
-        return chunks
+    def read(self, found: Sequence[tuple[str, float]]) -> Iterator[tuple[Document, float]]:
+        """Yield the chunks that pass, given the keys and scores of matches."""
+        self._read_manifests({_document_of(key) for key, _ in found})
+        possible = [row for row in found if self._manifests[_document_of(row[0])] is not None]
+        for batch in batches(possible, _CHUNKS_AT_ONCE):
+            values = self._read_values([key for key, _ in batch])
+            for key, score in batch:
+                with _warning_of_corrupt():
+                    chunk = self._chunk(key, values.get(key))
+                    if chunk is not None:
+                        yield chunk, score
 
-    def _chunk(self, key: str, record: str, manifest_record: str | None) -> Document | None:
-        """Make a chunk; None if it is stale or the filter excludes it."""
+    def _read_manifests(self, documents: Collection[str]) -> None:
+        """Read the manifests of documents that were not seen before."""
+        keys = {each: manifest_key(each) for each in documents if each not in self._manifests}
+        values = self._read_values(keys.values())
+        for document, key in keys.items():
+            self._manifests[document] = None
+            if key in values:
+                with _warning_of_corrupt():
+                    manifest = Manifest.from_document(decode_document(values[key], key), key)
+                    if self._may_pass(manifest):
+                        self._manifests[document] = manifest
+
+    def _may_pass(self, manifest: Manifest) -> bool:
+        """True if some chunk of a document may pass the filter."""
+        if manifest.current is None:
+            return False
+        if manifest.current.adopted and self._fields & {*LOCATION_FIELDS, CHUNK_ID}:
+            return False  # these fields have other values in the vector store
+        shared = {**manifest.metadata, DOC_ID: manifest.doc_id}
+        return not self._fields <= shared.keys() or matches(self._condition, shared)
+
+    def _chunk(self, key: str, record: str | None) -> Document | None:
+        """Make a chunk; None if it is stale or deleted, or if the filter excludes it."""
         parts = key.split("/")
         if len(parts) != 3:  # noqa: PLR2004 - see _is_chunk
             raise CorruptRecordError(
@@ -281,27 +309,22 @@ class _MatchReader:
                 "them with check(repair=True) or langchain-rse check --repair"
             )
         document, version, _ = parts
-        if document not in self._manifests:
-            self._manifests[document] = None  # stays None if the manifest is corrupt
-            if manifest_record is not None:
-                name = manifest_key(document)
-                manifest = Manifest.from_document(decode_document(manifest_record, name), name)
-                self._manifests[document] = manifest
-        of_document = self._manifests[document]
-        current = None if of_document is None else of_document.current
-        if of_document is None or current is None or current.name != version:
+        manifest = self._manifests[document]
+        if record is None or manifest is None or manifest.current is None:
             return None
-        if current.adopted and self._condition.keys() & {*LOCATION_FIELDS, CHUNK_ID}:
-            return None  # these fields have other values in the vector store
-        chunk = chunk_document(decode_document(record, key), key, of_document)
-        return chunk if _passes(chunk.metadata, self._condition) else None
+        if manifest.current.name != version:
+            return None
+        chunk = chunk_document(decode_document(record, key), key, manifest)
+        return chunk if matches(self._condition, chunk.metadata) else None
 
 
-def _passes(metadata: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
-    """True if metadata matches a filter; True does not equal 1."""
-    for name, value in condition.items():
-        if name not in metadata or isinstance(metadata[name], bool) != isinstance(value, bool):
-            return False
-        if metadata[name] != value:
-            return False
-    return True
+def _document_of(key: str) -> str:
+    return key.partition("/")[0]
+
+
+@contextmanager
+def _warning_of_corrupt() -> Iterator[None]:
+    try:
+        yield
+    except CorruptRecordError as error:
+        warn(f"lexical search excludes a corrupt record: {error}")

@@ -110,14 +110,9 @@ class PostgresIndex(LexicalIndex):
             ) AS weight
             FROM json_each_text(CAST(:words AS json)) AS word,
                 (SELECT count(*) AS total FROM "{table}_lexical" WHERE {within}) AS chunks)
-        SELECT chunk.key, chunk.value, score, manifest.value FROM (
-            SELECT key, (SELECT sum(weight * ts_rank(words, term, 1)) FROM weighted) AS score
-            FROM "{table}_lexical" WHERE words @@ CAST(:query AS tsquery) AND {within}
-            ORDER BY score DESC, key LIMIT :limit) AS best
-        JOIN "{table}" AS chunk USING (key)
-        LEFT JOIN "{table}" AS manifest
-            ON manifest.key = 'manifest/' || split_part(chunk.key, '/', 1)
-        ORDER BY score DESC, chunk.key"""
+        SELECT key, (SELECT sum(weight * ts_rank(words, term, 1)) FROM weighted) AS score
+        FROM "{table}_lexical" WHERE words @@ CAST(:query AS tsquery) AND {within}
+        ORDER BY score DESC, key LIMIT :limit"""
     _within = "(CAST(:prefix AS text) = '' OR (key >= :prefix AND key < :end))"
     _or = " | "
     _problems = (

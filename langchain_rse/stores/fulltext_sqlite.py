@@ -95,13 +95,10 @@ class SQLiteIndex(LexicalIndex):
             SELECT 1 FROM "{table}_lexical" WHERE "{table}_lexical" MATCH value AND {within}
             LIMIT :most))
         FROM json_each(:query)"""
-    _search = """SELECT chunk.key, chunk.value, score, manifest.value
+    _search = """SELECT key, score
         FROM (SELECT rowid AS id, -rank AS score FROM "{table}_lexical"
             WHERE "{table}_lexical" MATCH :query AND {within} ORDER BY +rank LIMIT :limit)
         JOIN "{table}_lexical_keys" USING (id)
-        JOIN "{table}" AS chunk USING (key)
-        LEFT JOIN "{table}" AS manifest
-            ON manifest.key = 'manifest/' || substr(chunk.key, 1, instr(chunk.key, '/') - 1)
         ORDER BY score DESC, id"""
     _within = """(:prefix = '' OR EXISTS (SELECT 1 FROM "{table}_lexical_keys"
         WHERE id = "{table}_lexical".rowid AND key >= :prefix AND key < :end))"""

@@ -193,8 +193,8 @@ class SQLDocStore(ComparesAndSets):
         Args:
             query: The query. Operators and quotes have no effect.
             k: Maximum number of chunks to return, at least 1.
-            filter: Metadata fields of the chunk or its document, and the strings, numbers or
-                booleans that all of them must equal.
+            filter: Metadata fields of the chunk or its document, and the values that they must
+                have: a dict such as ``{"year": {"$gte": 2023}}``.
             prefix: Prefix of the chunks' keys, to search a single namespace.
 
         Returns:
@@ -362,9 +362,13 @@ class SQLDocStore(ComparesAndSets):
         # A damaged key may not be text.
         return [name for name in names if isinstance(name, str) and name.startswith(prefix)]
 
-    def _search(self, connection: Connection, *args: Any) -> list[tuple[Document, float]]:  # noqa: ANN401
+    def _search(
+        self, connection: Connection, query: str, k: int, condition: object, prefix: str
+    ) -> list[tuple[Document, float]]:
         check_lexical(self)  # again, because first use may find that the index cannot be created
-        found: list[tuple[Document, float]] = self._index.search(connection, *args)
+        found: list[tuple[Document, float]] = self._index.search(
+            connection, self._read_values, query, k, condition=condition, prefix=prefix
+        )
         return found
 
     # Transactions

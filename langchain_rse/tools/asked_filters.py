@@ -5,7 +5,6 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from langchain_rse.query.filters import check_taken
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.tools.catalog import MAX_VALUE_LENGTH, Argument, optional, text_type
 
@@ -30,19 +29,17 @@ def check_fields(
         return
     if isinstance(fields, str):
         raise TypeError(f"filter_fields must be a list of names or a dict; got {fields!r}")
-    check_taken(retriever.base_retriever, {"filter": dict.fromkeys(fields)})
+    if retriever.vectorstore is None:
+        raise ValueError("filter_fields require vectorstore: a base_retriever takes no filter")
     if make_filter is not None:
         return
     adapter = retriever.sources.adapter
     store = "" if adapter is None else type(adapter.store).__name__
     own_filter = retriever.search_kwargs.get("filter")
-    has_one_condition = len(fields) == 1 and not own_filter
     if store in _OTHER_FILTERS:
         reason = f"{store} filters are not dicts"
     elif not isinstance(own_filter, Mapping | None):
         reason = f"the retriever's filter is not a dict: {own_filter!r:.200}"
-    elif retriever.hybrid not in {"auto", 0.0} and not has_one_condition:
-        reason = f"several conditions need hybrid='auto' or 0; got hybrid={retriever.hybrid!r}"
     else:
         return
     raise ValueError(

@@ -22,7 +22,7 @@ from langchain_rse._sync import in_thread
 from langchain_rse.access import DocumentAccess
 from langchain_rse.errors import MissingRecordError, StoreMismatchError
 from langchain_rse.finding import MatchPage, document_named, find, read_section
-from langchain_rse.query.filters import matches
+from langchain_rse.stores.conditions import matches
 from langchain_rse.stores.records import Manifest
 from langchain_rse.text.patterns import Pattern
 from tests.unit_tests import fakes

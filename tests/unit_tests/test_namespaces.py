@@ -246,7 +246,7 @@ def test_documents_that_have_lost_their_metadata_are_left_out(
     base = fakes.FixedRetriever(documents=[chunk.model_copy(update={"metadata": kept})])
     wrapping = RSERetriever(base_retriever=base, docstore=docstore, namespace=B)
     with pytest.warns(UserWarning, match="1 of 1 Documents") as caught:
-        assert wrapping.invoke("text", filter={"year": 1}) == []
+        assert wrapping.invoke("text") == []
     assert "secret" not in "".join(str(warning.message) for warning in caught)
 
 

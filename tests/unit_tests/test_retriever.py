@@ -73,20 +73,6 @@ class Scoreless(InMemoryVectorStore):
         return self.similarity_search(query, k, **kwargs)
 
 
-class RelevanceOnly(Scoreless):
-    """A store that gives nothing but relevance scores."""
-
-    def similarity_search_with_relevance_scores(
-        self, query: str, k: int = 4, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
-        return InMemoryVectorStore.similarity_search_with_score(self, query, k, **kwargs)
-
-    async def asimilarity_search_with_relevance_scores(
-        self, query: str, k: int = 4, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
-        return self.similarity_search_with_relevance_scores(query, k, **kwargs)
-
-
 # What comes back
 
 
@@ -213,14 +199,6 @@ def test_arguments_of_wrong_types() -> None:
 
 
 @fakes.both_ways
-def test_a_store_with_relevance_scores_only(way: Way) -> None:
-    texts = {"a": lines(90, 0, 60, 0, 90)}
-    expected = way.invoke(make_retriever(texts), QUERY)
-    found = way.invoke(make_retriever(texts, vectorstore=RelevanceOnly(Angles())), QUERY)
-    assert found == expected
-
-
-@fakes.both_ways
 def test_a_store_without_scores_goes_by_rank(way: Way) -> None:
     retriever = make_retriever(
         {"a": lines(90, 0, 60, 0, 90)}, vectorstore=Scoreless(Angles()), decay_rate=2.0
@@ -230,7 +208,7 @@ def test_a_store_without_scores_goes_by_rank(way: Way) -> None:
     assert chunks["a", 2]["relevance"] == pytest.approx(0.8 * math.exp(-2 / 2), abs=1e-4)
 
 
-@pytest.mark.parametrize("name", ["relevance_score", "score", "similarity", "other"])
+@pytest.mark.parametrize("name", ["relevance_score", "score"])
 @fakes.both_ways
 def test_a_wrapped_retriever(way: Way, name: str) -> None:
     source = make_retriever({"a": lines(90, 0, 55, 20, 90)})
@@ -241,7 +219,7 @@ def test_a_wrapped_retriever(way: Way, name: str) -> None:
         found.append(document.model_copy(update={"metadata": metadata}))
     retriever = wrap(source, found)
     passages = way.invoke(retriever, QUERY)
-    if name == "other":  # no score: ranks alone, all candidates at 0.8
+    if name == "score":  # maybe a distance: ranks alone, all candidates at 0.8
         assert ranges(passages) == [("a", 0, 5)]
     else:
         assert passages == way.invoke(source, QUERY)

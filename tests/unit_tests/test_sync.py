@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from langchain_rse import _sync
 from langchain_rse._messages import warn
 from langchain_rse._sync import (
     Steps,
@@ -80,6 +83,58 @@ def test_results_in_order_and_no_more_at_once_than_allowed(way: Way, limit: int)
     tasks = [workers.task(number, barrier) for number in range(6)]
     assert way.call(run, arun, concurrently(tasks, limit)) == list(range(6))
     assert workers.most == min(limit, 6)
+
+
+def two_idents() -> set[int]:
+    """Run two tasks at once; return the threads that ran them."""
+    barrier = threading.Barrier(2, timeout=10)
+
+    def work() -> int:
+        barrier.wait()
+        return threading.get_ident()
+
+    return set(run(concurrently([compute(work), compute(work)], 2)))
+
+
+def test_threads_are_kept_also_after_a_fork() -> None:
+    threads = {ident for _ in range(5) for ident in two_idents()}
+    assert threading.get_ident() in threads
+    kept = [thread for thread in threading.enumerate() if thread.ident in threads]
+    assert len(kept) == len(threads)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # forking a process with threads
+        child = os.fork()
+    if not child:
+        os._exit(0 if len(two_idents()) == 2 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_tasks_that_run_tasks_do_not_wait_for_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        monkeypatch.setattr(_sync, "_threads", lambda _: threads)
+
+        def nested(depth: int) -> Steps[int]:
+            if not depth:
+                return (yield from compute(int, 1))
+            return sum((yield from concurrently([nested(depth - 1) for _ in range(4)], 4)))
+
+        assert run(nested(3)) == 4**3
+
+
+def test_the_first_error_of_threads_leaves_no_task_to_begin() -> None:
+    begun: list[int] = []
+
+    def task(number: int) -> Steps[None]:
+        def work() -> None:
+            begun.append(number)
+            time.sleep(0.05)
+            raise ConnectionError(f"no route {number}")
+
+        return compute(work)
+
+    with pytest.raises(ConnectionError, match="no route 0"):
+        run(concurrently([task(number) for number in range(9)], 2))
+    assert sorted(begun) == [0, 1]
 
 
 async def test_the_first_error_is_raised_when_nothing_is_under_way() -> None:

@@ -70,12 +70,6 @@ def test_the_filter_excluded_everything(why: Any) -> None:
     level, reason = why(retriever, filter=nothing)
     assert level == "INFO"
     assert "with filter=<function nothing" in reason
-    base = RSERetriever(
-        base_retriever=FixedRetriever(documents=[]),
-        candidates_only=False,
-        docstore=retriever.docstore,
-    )
-    assert "with filter={'page': 3}" in why(base, filter={"page": 3})[1]
 
 
 @pytest.mark.parametrize("docstore", [InMemoryStore, InMemoryByteStore])
@@ -127,14 +121,6 @@ def test_all_candidates_are_stale(why: Any) -> None:
     assert begin_of(Reason.STALE) in reason
 
 
-def test_all_candidates_are_of_others(why: Any) -> None:
-    store = InMemoryVectorStore(fakes.Angles())
-    store.add_documents([Document("theirs 0")])
-    retriever = RSERetriever(vectorstore=store, docstore=InMemoryStore(), on_missing="split")
-    with pytest.warns(UserWarning, match="1 of 1"):
-        level, reason = why(retriever)
-    assert level == "WARNING"
-    assert "InMemoryVectorStore" in reason
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.9])

@@ -18,6 +18,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse.errors import FullTextError, StoreMismatchError
+from langchain_rse.stores.conditions import fields_of, matches
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import about, ask, chunks_in
 
@@ -31,7 +32,7 @@ PLAIN = fakes.PLAIN.replace(decay_rate=10.0, irrelevant_chunk_penalty=0.0)
 class Ranked(InMemoryVectorStore):
     """Similarity is the number in a chunk's text, and chunks without one are never found.
 
-    It understands a dict as a filter.
+    It applies the filters that are understood.
     """
 
     def similarity_search_with_score(
@@ -46,7 +47,7 @@ class Ranked(InMemoryVectorStore):
         for record in self.store.values():
             numbers = [float(word) for word in record["text"].split() if word.startswith("0.")]
             document = Document(record["text"], metadata=record["metadata"], id=record["id"])
-            if numbers and all(document.metadata.get(n) == v for n, v in (filter or {}).items()):
+            if numbers and (fields_of(filter) is None or matches(filter, document.metadata)):
                 found.append((document, numbers[0]))
         return sorted(found, key=lambda pair: -pair[1])[:k]
 
@@ -131,7 +132,7 @@ class Broken(SQLDocStore):
 OBSTACLES: dict[str, tuple[dict[str, Any], str]] = {
     "no index": ({"docstore": InMemoryStore()}, "needs a docstore with a full-text index"),
     "not wanted": ({"docstore": SQLDocStore("sqlite://", lexical=False)}, "needs a docstore"),
-    "filter": ({"search_kwargs": {"filter": {"a": {"$gt": 1}}}}, "needs filter to be a dict"),
+    "filter": ({"search_kwargs": {"filter": {"a": {"$like": 1}}}}, "needs filter to be a dict"),
     "argument": ({"search_kwargs": {"where_document": {"$contains": "x"}}}, "where_document"),
 }
 
@@ -222,13 +223,23 @@ OWNERS = {"d1": {"owner": "x"}, "d2": {"owner": "y"}, "d3": {"owner": "y"}}
 OWNED = {**TEXTS, "d3": "zulu secret\n"}
 
 
-def test_a_filter_holds_for_both_sides() -> None:
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"owner": "y"},
+        {"owner": {"$ne": "x"}},
+        {"owner": ["y", "z"]},
+        {"$or": [{"owner": {"$gt": "x"}}, {"doc_id": "d2"}]},
+    ],
+    ids=str,
+)
+def test_a_filter_holds_for_both_sides(condition: dict[str, Any]) -> None:
     retriever = make(OWNED, OWNERS)
     found = ask(retriever, "zulu")
     assert {doc_id for doc_id, _ in relevances(found)} == {"d1", "d2", "d3"}
-    found = ask(retriever, "zulu", filter={"owner": "y"})
+    found = ask(retriever, "zulu", filter=condition)
     assert {doc_id for doc_id, _ in relevances(found)} == {"d2", "d3"}
-    fixed = make(OWNED, OWNERS, search_kwargs={"filter": {"owner": "y"}})
+    fixed = make(OWNED, OWNERS, search_kwargs={"filter": condition})
     assert {doc_id for doc_id, _ in relevances(ask(fixed, "zulu"))} == {"d2", "d3"}
 
 
@@ -236,9 +247,9 @@ def test_a_filter_holds_for_both_sides() -> None:
     "search_kwargs",
     [
         {"filter": lambda _: True},
-        {"filter": {"page": {"$gt": 1}}},
+        {"filter": {"page": {"$like": 1}}},
         {"only_public": True},
-        {"filter": {"$or": [{"page": 1}]}},
+        {"filter": {"$or": [{"page": 1}, {"$not": {"page": 2}}]}},
         {"filter": "page > 1"},
         {"expr": "page > 1"},
         {"pre_filter": {"page": 1}},

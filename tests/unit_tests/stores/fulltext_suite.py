@@ -285,9 +285,9 @@ class LexicalSuite:
     def test_filters(self, store: SQLDocStore) -> None:
         indexer(store).add_documents(
             [
-                document("a", "zulu", page=1, owner="x"),
-                document("a", "zulu", page=2, owner="x"),
-                document("b", "zulu", page=2, owner="y", public=True),
+                document("a", "zulu", page=1, owner="x", groups=["staff"]),
+                document("a", "zulu", page=2, owner="x", groups=["staff"]),
+                document("b", "zulu", page=2, owner="y", public=True, groups=["staff", "board"]),
                 document("c", "zulu", page=3, owner="x", public=1),
             ],
         )
@@ -304,6 +304,16 @@ class LexicalSuite:
             ({"public": 1}, "c0"),
             ({"unknown": "x"}, ""),
             ({"owner": "' OR 1=1 --"}, ""),
+            ({"page": {"$gte": 2}}, "a1 b0 c0"),
+            ({"page": {"$gt": 1, "$lt": 3}, "owner": {"$ne": "y"}}, "a1"),
+            ({"page": [1, 3]}, "a0 c0"),
+            ({"doc_id": {"$nin": ["a", "c"]}}, "b0"),
+            ({"public": {"$ne": 1}}, "b0"),  # a missing field passes nothing
+            ({"groups": {"$contains": "board"}}, "b0"),
+            ({"groups": {"$not_contains": "board"}}, "a0 a1"),
+            ({"groups": "staff"}, "a0 a1 b0"),
+            ({"$or": [{"doc_id": "c"}, {"$and": [{"owner": "x"}, {"page": 1}]}]}, "a0 c0"),
+            ({"owner": None}, ""),
         ]
         for condition, expected in cases:
             found = places(search(store, "zulu", condition=condition))
@@ -316,16 +326,21 @@ class LexicalSuite:
         indexer(store).add_documents([*others, document("mine", "some zulu more", owner="y")])
         assert places(search(store, "zulu", 3, {"owner": "y"})) == [("mine", 0)]
         assert len(search(store, "zulu", 3, {"owner": "x"})) == 3
+        for condition in ({"owner": {"$gt": "x"}}, {"page": {"$gt": 7}}):
+            indexer(store).add_documents([document("mine", "zulu", "zulu", owner="y", page=8)])
+            assert places(search(store, "zulu", 1, condition))[0][0] == "mine"
+            assert len(search(store, "zulu", 3, condition)) == 2
 
     def test_other_filters_are_refused(self, store: SQLDocStore) -> None:
         others: list[Any] = [
             lambda _: True,
             "page",
             ["page"],
-            {"page": {"$gt": 1}},
-            {"$and": [{"page": 1}]},
-            {"page": [1, 2]},
-            {"page": None},
+            {"page": {"$like": 1}},
+            {"page": {"$in": 1}},
+            {"$and": {"page": 1}},
+            {"$or": [{"page": 1}, {"$not": {"page": 2}}]},
+            {"metadata.page": 1},
             {1: 1},
         ]
         for condition in others:

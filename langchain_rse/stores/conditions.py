@@ -1,0 +1,147 @@
+"""The filter language: dicts of metadata fields and the values that they must have.
+
+An example: ``{"year": {"$gte": 2023}, "$or": [{"group": "all"}, {"owner": "ann"}]}``. A dict with
+any other operator, and any other kind of filter, is not understood.
+"""
+
+from __future__ import annotations
+
+import numbers
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+_VALUES = (str, numbers.Number, type(None))
+_LISTS = (list, tuple, set, frozenset)
+_JOINS: Mapping[str, Callable[[Iterable[bool]], bool]] = {"$and": all, "$or": any}
+
+
+def fields_of(condition: object) -> set[str] | None:
+    """Return the metadata fields that a filter names; None if the filter is not understood."""
+    if not isinstance(condition, Mapping):
+        return None
+    fields: set[str] = set()
+    for name, value in condition.items():
+        if name in _JOINS and isinstance(value, (list, tuple)):
+            for part in value:
+                fields_of_part = fields_of(part)
+                if fields_of_part is None:
+                    return None
+                fields |= fields_of_part
+        elif _is_field(name) and _is_comparison(value):
+            fields.add(name)
+        else:
+            return None
+    return fields
+
+
+def _is_field(name: object) -> bool:
+    """True for a name of a field; a name with a dot is a path in the language of some stores."""
+    return isinstance(name, str) and not name.startswith("$") and "." not in name
+
+
+def _is_comparison(value: object) -> bool:
+    """True if a field is compared with values, directly or with known operators."""
+    if not isinstance(value, Mapping):
+        return _is_value(value)
+    for name, operand in value.items():
+        if name not in _OPERATORS or not _is_value(operand):
+            return False
+        if name in {"$in", "$nin"} and not isinstance(operand, _LISTS):
+            return False
+    return True
+
+
+def _is_value(value: object) -> bool:
+    if isinstance(value, _LISTS):
+        return all(isinstance(item, _VALUES) for item in value)
+    return isinstance(value, _VALUES)
+
+
+def matches(condition: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
+    """True if metadata passes a filter. A missing field fails every comparison.
+
+    A list in the metadata equals or contains a value if one of its items equals the value.
+    """
+    return _passes(condition, metadata, lambda comparison: False)  # noqa: ARG005
+
+
+def contradicts(condition: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
+    """True if a vector store that applied the filter cannot have returned this metadata.
+
+    A missing field fails an equality in all stores; other comparisons it passes in some.
+    """
+    return not _passes(condition, metadata, lambda comparison: not _is_equality(comparison))
+
+
+def _passes(
+    condition: Mapping[str, Any],
+    metadata: Mapping[str, Any],
+    passes_without_value: Callable[[object], bool],
+) -> bool:
+    for name, value in condition.items():
+        if name in _JOINS:
+            passes = _JOINS[name](_passes(part, metadata, passes_without_value) for part in value)
+        elif metadata.get(name) is None:
+            passes = passes_without_value(value)
+        else:
+            passes = _compares(metadata[name], value)
+        if not passes:
+            return False
+    return True
+
+
+def _is_equality(comparison: object) -> bool:
+    """True if a field must be there and equal a value."""
+    if isinstance(comparison, Mapping):
+        return comparison.keys() <= {"$eq", "$in"}
+    return comparison is not None
+
+
+def _compares(value: object, comparison: object) -> bool:
+    """True if a value passes a comparison: a value, a list of values, or operators."""
+    if isinstance(comparison, _LISTS):
+        return _is_in(value, comparison)
+    if isinstance(comparison, Mapping):
+        return all(_OPERATORS[name](value, operand) for name, operand in comparison.items())
+    return _equals(value, comparison)
+
+
+def _equals(value: object, other: object) -> bool:
+    """True if two values are equal (True is not 1), or an item of a list equals the other value."""
+    if isinstance(value, _LISTS) and not isinstance(other, _LISTS):
+        return any(_equals(item, other) for item in value)
+    return isinstance(value, bool) == isinstance(other, bool) and bool(value == other)
+
+
+def _is_in(value: object, allowed_values: Any) -> bool:  # noqa: ANN401 - a list
+    return any(_equals(value, allowed) for allowed in allowed_values)
+
+
+def _contains(value: object, item: object) -> bool:
+    return isinstance(value, _LISTS) and _equals(value, item)
+
+
+def _by_order(compare: Callable[[Any, Any], bool]) -> Callable[[object, object], bool]:
+    """Make a comparison by order: a number with a number, or a string with a string."""
+
+    def compares(value: object, other: object) -> bool:
+        are_numbers = isinstance(value, (int, float)) and isinstance(other, (int, float))
+        are_texts = isinstance(value, str) and isinstance(other, str)
+        return (are_numbers or are_texts) and compare(value, other)
+
+    return compares
+
+
+_OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "$eq": _equals,
+    "$ne": lambda value, other: not _equals(value, other),
+    "$in": _is_in,
+    "$nin": lambda value, others: not _is_in(value, others),
+    "$contains": _contains,
+    "$not_contains": lambda value, item: not _equals(value, item),
+    "$gt": _by_order(operator.gt),
+    "$gte": _by_order(operator.ge),
+    "$lt": _by_order(operator.lt),
+    "$lte": _by_order(operator.le),
+}
