@@ -7,16 +7,14 @@ only numpy.
 from langchain_rse.engine.calibration import (
     RANK_RELEVANCE,
     Calibration,
-    beta_cdf,
     calibrate,
-    check_calibration,
     minmax,
-    sigmoid,
 )
 from langchain_rse.engine.exact import Ranking, rank_chunks, solve_budget, solve_exact
 from langchain_rse.engine.greedy import best_segment, solve_greedy
 from langchain_rse.engine.problem import Bounds, Floats, Segment
 from langchain_rse.engine.relevance import (
+    NEIGHBOR_RADIUS,
     bm25_scores,
     fuse_decay,
     fuse_mean,
@@ -26,6 +24,7 @@ from langchain_rse.engine.relevance import (
 )
 
 __all__ = [
+    "NEIGHBOR_RADIUS",
     "RANK_RELEVANCE",
     "Bounds",
     "Calibration",
@@ -33,17 +32,14 @@ __all__ = [
     "Ranking",
     "Segment",
     "best_segment",
-    "beta_cdf",
     "bm25_scores",
     "calibrate",
-    "check_calibration",
     "fuse_decay",
     "fuse_mean",
     "matched_words",
     "minmax",
     "neighbor_credit",
     "rank_chunks",
-    "sigmoid",
     "solve_budget",
     "solve_exact",
     "solve_greedy",

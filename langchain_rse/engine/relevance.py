@@ -12,6 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from langchain_rse.engine.problem import Floats
 from langchain_rse.text.words import spaced_words
 
+NEIGHBOR_RADIUS = 2
+"""Distance of the farthest neighbor that gets credit from a chunk, in chunks."""
+
 
 def fuse_decay(relevance: Floats, ranks: ArrayLike, *, decay_rate: float) -> Floats:
     """Decay relevance with rank: ``exp(-rank / decay_rate) * relevance``, ranks from 0 (dsRAG)."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from langchain_rse._sync import Steps, compute
 from langchain_rse.config import QuerySettings
+from langchain_rse.engine import NEIGHBOR_RADIUS
 from langchain_rse.engine.copies import find_copied
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.query.candidates import (
@@ -134,7 +135,7 @@ def _windows_of(chunks: Sequence[int], settings: QuerySettings) -> list[range]:
     begins and ends with a candidate and closes no gap longer than itself; only a penalty of 0 lets
     it reach further. Windows are ascending, do not touch, and may extend beyond the document's end.
     """
-    reach = settings.config.neighbor_radius
+    reach = NEIGHBOR_RADIUS if settings.config.neighbor_weight else 0
     solver = settings.config.solver
     if solver == "exact":
         return _windows(chunks, reach, 2 * reach + 2 + _LONGEST_GAP)

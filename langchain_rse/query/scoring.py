@@ -11,7 +11,7 @@ from langchain_core.documents import Document
 from numpy.typing import NDArray
 
 from langchain_rse.config import QuerySettings, RSEConfig
-from langchain_rse.engine import Floats, neighbor_credit
+from langchain_rse.engine import NEIGHBOR_RADIUS, Floats, neighbor_credit
 from langchain_rse.query.candidates import Candidate, Candidates, Reason, best_of_queries
 from langchain_rse.query.lookup import LookedUp
 from langchain_rse.stores.layouts import Layout, Layouts
@@ -210,7 +210,7 @@ def give_credit(
     The only chunk of a document gets credit as if its neighbors were as relevant as itself;
     otherwise chunks of long documents would crowd it out.
     """
-    radius = config.neighbor_radius
+    radius = NEIGHBOR_RADIUS if config.neighbor_weight else 0
     # Gaps of 2 * radius between the windows keep credit from crossing from one to another.
     sizes = [len(window) for _, window in windows]
     window_numbers = np.repeat(np.arange(len(sizes)), sizes)

@@ -127,18 +127,16 @@ def test_a_chunk_between_candidates_is_filled_in() -> None:
 
 
 def test_chunks_tell_what_the_solver_saw() -> None:
-    retriever = make_retriever(
-        {"a": lines(0, 60, 95)}, neighbor_weight=0.5, neighbor_radius=1, fetch_k=2
-    )
+    retriever = make_retriever({"a": lines(0, 60, 95)}, neighbor_weight=0.5, fetch_k=2)
     (passage,) = ask(retriever, irrelevant_chunk_penalty=0.2)
     first, second, filled = passage.metadata["rse"]["chunks"]
     # Noisy or of a chunk's relevance and half of its neighbors'.
     assert [first["relevance"], second["relevance"]] == pytest.approx([1, 0.5])
     assert [first["credited"], second["credited"]] == pytest.approx([1, 0.75])
     assert "relevance" not in filled
-    assert filled["credited"] == pytest.approx(0.25)
+    assert filled["credited"] == pytest.approx(1 - 0.75 * 0.75)
     # 5, 6 and 6 characters, weighed by their mean.
-    values = [5 * 0.8 / (17 / 3), 6 * 0.55 / (17 / 3), 6 * 0.05 / (17 / 3)]
+    values = [5 * 0.8 / (17 / 3), 6 * 0.55 / (17 / 3), 6 * 0.2375 / (17 / 3)]
     assert [chunk["value"] for chunk in (first, second, filled)] == pytest.approx(values, abs=1e-4)
     assert passage.metadata["relevance_score"] == pytest.approx(sum(values))
 

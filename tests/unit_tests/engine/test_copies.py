@@ -1,5 +1,7 @@
 """Copies, beside what comparing all characters finds."""
 
+# ruff: noqa: RUF001 - other scripts
+
 from __future__ import annotations
 
 import random
@@ -107,7 +109,7 @@ WHITE_SPACE = [sign for sign in map(chr, range(0x110000)) if sign.isspace()]
         "कखगघङ।",
         "东西南北中，。",
         "アイウエオ、",
-    ],  # noqa: RUF001
+    ],
 )
 def test_white_space_of_any_kind_is_ignored(alphabet: str) -> None:
     text = "".join(random.Random(1).choices(alphabet, k=300))  # noqa: S311 - no secret

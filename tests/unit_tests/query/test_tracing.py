@@ -54,13 +54,15 @@ class Scores(BaseDocumentCompressor):
 
 
 def test_returned_filled_and_below_the_penalty() -> None:
-    # Cosines 1, 0 (not fetched), 0.94, 0.17: with credit 0.5 the gap has 1 - 0.5 * 0.53.
-    config = PLAIN.replace(neighbor_weight=0.5, neighbor_radius=1)
+    # Cosines 1, 0 (not fetched), 0.94, 0.17: with credit 0.5 the gap has 1 - 0.5 * 0.53 * 0.96.
+    config = PLAIN.replace(neighbor_weight=0.5)
     trace = make_retriever({"a": lines(0, 90, 20, 80)}, config=config).explain(QUERY, fetch_k=3)
     assert of(trace, "a") == [Reason.RETURNED, Reason.FILLED, Reason.RETURNED, Reason.RETURNED]
     gap = trace.documents[0].chunks[1]
     assert (gap.candidate, gap.relevance) == (None, 0.0)
-    assert gap.credited == pytest.approx(1 - 0.5 * (1 - 0.5 * 0.9397), abs=1e-4)
+    assert gap.credited == pytest.approx(
+        1 - 0.5 * (1 - 0.5 * 0.9397) * (1 - 0.25 * 0.1736), abs=1e-4
+    )
     plain = make_retriever({"a": lines(0, 80, 20)}).explain(QUERY)
     assert of(plain, "a") == [Reason.RETURNED, Reason.BELOW_THE_PENALTY, Reason.RETURNED]
     [(_, chunk)] = plain.left_out
