@@ -36,6 +36,7 @@ from langchain_rse.query.floor import (
 from langchain_rse.query.pipeline import answer
 from langchain_rse.query.reranking import find_candidates, is_reranker
 from langchain_rse.query.searching import AT_ONCE, queries_of
+from langchain_rse.query.witnesses import rank
 from langchain_rse.questions import Evidence, Question, locate_evidence
 from langchain_rse.stores.compare_and_set import read_records
 from langchain_rse.stores.layouts import readable
@@ -377,7 +378,7 @@ class _Prober:
             _, candidates = yield from find_candidates(
                 self.sources, queries, self.settings, filters
             )
-        return candidates
+        return rank(candidates, self.settings)  # with the words that are found in each
 
     def _measure(self, query: str, candidates: Sequence[Candidate]) -> Probe | None:
         """Measure the best candidate of a query; return None if there is none."""

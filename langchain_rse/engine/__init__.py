@@ -18,7 +18,6 @@ from langchain_rse.engine.relevance import (
     bm25_scores,
     fuse_decay,
     fuse_mean,
-    matched_words,
     neighbor_credit,
     word_shares,
 )
@@ -36,7 +35,6 @@ __all__ = [
     "calibrate",
     "fuse_decay",
     "fuse_mean",
-    "matched_words",
     "minmax",
     "neighbor_credit",
     "rank_chunks",

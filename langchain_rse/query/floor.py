@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
@@ -18,7 +19,7 @@ from langchain_rse.query.candidates import FULL_TEXT, Candidate, Candidates, Sou
 from langchain_rse.stores.compare_and_set import DocStore, Record, change, read_records
 from langchain_rse.stores.pairing import Model
 from langchain_rse.stores.records import FLOORS
-from langchain_rse.text.words import beginning_of, without_function_words
+from langchain_rse.text.words import beginning_of, content_words
 
 BEST_WITH_WORDS = 20
 """Number of best candidates that are searched for words of the query."""
@@ -230,10 +231,11 @@ def best_score(by_rank: Sequence[Candidate]) -> float | None:
 
 
 def share_of_words(query: str, candidates: Sequence[Candidate]) -> float:
-    """Return the largest share of the query's content words found in one candidate."""
-    texts = list(dict.fromkeys(candidate.document.page_content for candidate in candidates))
-    content = without_function_words(beginning_of(query))
-    return float(max(word_shares(content, texts), default=0.0))
+    """Return the largest share of the query's content words found in one ranked candidate."""
+    words = content_words(beginning_of(query))
+    by_text = {candidate.document.page_content: candidate.found_words for candidate in candidates}
+    rows = [[word in found_words for word in words] for found_words in by_text.values()]
+    return float(word_shares(np.array(rows)).max(initial=0.0))
 
 
 def direction_of(by_rank: Sequence[Candidate]) -> bool | None:

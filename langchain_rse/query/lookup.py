@@ -34,7 +34,6 @@ from langchain_rse.stores.records import DOC_ID
 from langchain_rse.text.words import (
     beginning_of,
     find_words,
-    spaced_words,
     without_function_words,
 )
 
@@ -302,10 +301,10 @@ def _is_named_beside(candidate: Candidate, other: Candidate) -> bool:
 def _find_near_duplicates(ranked: Sequence[Candidate], layouts: Layouts) -> list[Exclusion]:
     """Find candidates that share most of their word sequences with better documents."""
     exclusions = []
-    first_with: dict[tuple[bytes, ...], Candidate] = {}  # the first candidate with each sequence
+    first_with: dict[tuple[str, ...], Candidate] = {}  # the first candidate with each sequence
     for candidates in _by_document(ranked):
         for candidate in candidates:
-            words = spaced_words(_own_text(candidate, layouts)).split()
+            words = find_words(_own_text(candidate, layouts))
             count = max(len(words) - _SEQUENCE_LENGTH + 1, 1)
             sequences = {tuple(words[start : start + _SEQUENCE_LENGTH]) for start in range(count)}
             originals = []
