@@ -32,6 +32,7 @@ from langchain_rse.query.floor import (
     share_of_words,
 )
 from langchain_rse.query.reranking import find_candidates
+from langchain_rse.query.witnesses import rank
 from langchain_rse.rerankers import CrossEncoderReranker
 
 BUDGET = 16_000  # characters
@@ -151,8 +152,8 @@ class Prober:
         """The candidates of a query."""
         steps = find_candidates(self._sources, [query], self._settings, self._filters)
         _, by_query = run(steps)
-        (candidates,) = by_query.values()
-        return list(candidates)
+        (candidates,) = rank(by_query, self._settings).values()
+        return candidates
 
     def ask_all(self, queries: Sequence[str]) -> Values:
         """The reach of each query."""

@@ -55,7 +55,6 @@ PARENT = 3  # chunks
 # One setting is changed at a time: switched off, or set to values around the default.
 CHANGES: Mapping[str, Sequence[Any]] = {
     "neighbor_weight": (0.0, 0.25, 0.4, 0.6),
-    "neighbor_radius": (1, 3),
     "lexical_weight": (0.0, 0.3, 0.5, 0.9),
     "passage_cost": (0.0, 0.1, 0.25, 0.5),
     "decay_rate": (10.0, 30.0, 60.0, 1e9),

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from typing_extensions import Self
 
 from langchain_rse._messages import warn
-from langchain_rse.engine import Calibration, check_calibration
+from langchain_rse.engine import Calibration
 
 __all__ = [
     "PRESETS",
@@ -79,10 +79,6 @@ _FOREIGN = {
 }
 
 
-def _check_calibration(calibration: Any) -> Calibration:  # noqa: ANN401 - anything may be given
-    return calibration if calibration == "auto" else check_calibration(calibration)
-
-
 def _check_search_kwargs(search_kwargs: dict[str, Any]) -> dict[str, Any]:
     for name in ("k", "search_type", "score_threshold", "lambda_mult"):
         if name in search_kwargs:
@@ -106,7 +102,6 @@ _Positive = Annotated[_Number, Field(gt=0)]
 _NotNegative = Annotated[_Number, Field(ge=0)]
 _Count = Annotated[int, Field(strict=True, ge=1)]
 _CountOrZero = Annotated[int, Field(strict=True, ge=0)]
-_Calibration = Annotated[Any, AfterValidator(_check_calibration)]
 _LengthWeighting = Literal["none", "published"]
 
 
@@ -198,10 +193,10 @@ class RSEConfig(_Frozen):
     """Minimum relevance of returned text, from 0 to 1. Lower values return more text; 0 fills the
     budget as long as anything is relevant. If the best candidate that fits the budget reaches the
     penalty, at least one passage is returned."""
-    calibration: _Calibration = "auto"
+    calibration: Literal["auto", Calibration] = "auto"
     """Maps scores to relevances in [0, 1]. ``"auto"`` uses a fixed calibration for rerankers that
     it recognizes by class name, and ``"minmax"`` for all other scores.
-    `langchain_rse.engine.calibrate` lists the other methods."""
+    `langchain_rse.engine.calibrate` explains the others."""
     rank_fusion: Literal["decay", "mean"] = "decay"
     """Combines relevance with rank. ``"decay"``: relevance falls exponentially with the rank.
     ``"mean"``: the average of relevance and relative rank."""
@@ -230,11 +225,9 @@ class RSEConfig(_Frozen):
     from the search, multiplied by the reranker's highest relevance of any candidate. With 1, only
     the reranker counts."""
     neighbor_weight: _Share = 0.5
-    """Share of a chunk's relevance, from 0 to 1, that is credited to the chunks next to it. Chunks
-    at distance d get this share to the power d, see `langchain_rse.engine.neighbor_credit`. The
-    only chunk of a document is credited as if it had neighbors like itself."""
-    neighbor_radius: _CountOrZero = 2
-    """Number of chunks on each side of a relevant chunk that get credit from it."""
+    """Share of a chunk's relevance, from 0 to 1, that is credited to the chunks next to it, and the
+    square of it to the chunks beyond, see `langchain_rse.engine.neighbor_credit`. The only chunk of
+    a document is credited as if it had neighbors like itself."""
     passage_cost: _NotNegative = 0.15
     """Fixed cost of a passage, in chunks of average length. Higher values return fewer, longer
     passages. Only the exact solver uses it."""
@@ -279,14 +272,7 @@ class RSEConfig(_Frozen):
 
         The file can also hold ``hybrid``, a field of the retriever: the command line restores it,
         `from_file` warns about it.
-
-        Raises:
-            ValueError: If ``calibration`` is a function.
         """
-        if callable(self.calibration):
-            raise ValueError(  # noqa: TRY004
-                f"calibration={self.calibration!r} is a function and cannot be saved to a file"
-            )
         fields = self.model_dump()
         if hybrid != "auto":
             fields["hybrid"] = hybrid
@@ -307,7 +293,6 @@ _PUBLISHED = RSEConfig(
     document_weight=0.0,
     rerank_weight=1.0,
     neighbor_weight=0.0,
-    neighbor_radius=0,
     passage_cost=0.0,
     top_k_for_document_selection=10,
 )

@@ -31,6 +31,7 @@ from langchain_rse.query.floor import (
 )
 from langchain_rse.query.reranking import find_candidates, is_reranker
 from langchain_rse.query.searching import AT_ONCE
+from langchain_rse.query.witnesses import rank
 from langchain_rse.stores.compare_and_set import DocStore, read_records
 from langchain_rse.stores.layouts import readable
 from langchain_rse.stores.pairing import Model
@@ -293,10 +294,11 @@ def _ask(
     filters = filters_of(settings.search_kwargs, sources.base_retriever)
     with during("asking a question to fit the score floor"):
         _, found = yield from find_candidates(sources, [query], settings, filters)
+    ranked = rank(found, settings)  # with the words that are found in each
     advance(1)
     others = []
     own_score = None
-    for candidate in found[query]:
+    for candidate in ranked[query]:
         if (candidate.key, candidate.chunk_index) == own:
             own_score = None if candidate.hit is None else candidate.hit.score
         else:

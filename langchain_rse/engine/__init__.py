@@ -7,11 +7,8 @@ only numpy.
 from langchain_rse.engine.calibration import (
     RANK_RELEVANCE,
     Calibration,
-    beta_cdf,
     calibrate,
-    check_calibration,
     minmax,
-    sigmoid,
 )
 from langchain_rse.engine.exact import Ranking, rank_chunks, solve_budget, solve_exact
 from langchain_rse.engine.greedy import best_segment, solve_greedy
@@ -21,7 +18,6 @@ from langchain_rse.engine.relevance import (
     bm25_scores,
     fuse_decay,
     fuse_mean,
-    matched_words,
     neighbor_credit,
     word_shares,
 )
@@ -35,17 +31,13 @@ __all__ = [
     "Ranking",
     "Segment",
     "best_segment",
-    "beta_cdf",
     "bm25_scores",
     "calibrate",
-    "check_calibration",
     "fuse_decay",
     "fuse_mean",
-    "matched_words",
     "minmax",
     "neighbor_credit",
     "rank_chunks",
-    "sigmoid",
     "solve_budget",
     "solve_exact",
     "solve_greedy",

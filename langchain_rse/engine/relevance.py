@@ -3,17 +3,13 @@
 All relevances are arrays of numbers in [0, 1].
 """
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from langchain_rse.engine.problem import Floats
-from langchain_rse.text.words import spaced_words
 
 NEIGHBOR_RADIUS = 2
-"""Distance of the farthest neighbor that gets credit from a relevant chunk, in chunks."""
+"""Distance of the farthest neighbor that gets credit from a chunk, in chunks."""
 
 
 def fuse_decay(relevance: Floats, ranks: ArrayLike, *, decay_rate: float) -> Floats:
@@ -28,7 +24,7 @@ def fuse_mean(relevance: Floats, ranks: ArrayLike, *, count: int) -> Floats:
     return np.asarray((relevance + 1.0 - share) / 2.0)
 
 
-def bm25_scores(query: str, texts: Sequence[str], *, k1: float = 1.2, b: float = 0.75) -> Floats:
+def bm25_scores(counts: Floats, sizes: Floats, *, k1: float = 1.2, b: float = 0.75) -> Floats:
     """Score how well texts match the words of a query, with BM25 statistics of these texts.
 
     Words that occur in the same texts, such as the words of a long name, together count little more
@@ -37,8 +33,8 @@ def bm25_scores(query: str, texts: Sequence[str], *, k1: float = 1.2, b: float =
     texts with either.
 
     Args:
-        query: The query.
-        texts: The texts.
+        counts: How often each text contains each word of the query, shape ``(texts, words)``.
+        sizes: The number of words in each text.
         k1: Saturation of term frequency: lower values count repetitions of a word less.
         b: Length normalization, from 0 (none) to 1 (full).
 
@@ -47,10 +43,9 @@ def bm25_scores(query: str, texts: Sequence[str], *, k1: float = 1.2, b: float =
         Probabilistic Relevance Framework: BM25 and Beyond" (2009); the inverse document frequency
         is the logarithm of 1 + odds, which is always positive.
     """
-    _, counts, sizes = _count_words(query, texts)
-    if not counts.any():
-        return np.zeros(len(texts))
     is_in = counts > 0
+    if not is_in.any():
+        return np.zeros(len(counts))
     length_factors = k1 * (1 - b + b * sizes / sizes.mean())
     denominators = np.where(is_in, counts + length_factors[:, None], 1.0)
     saturated = counts * (k1 + 1) / denominators
@@ -61,76 +56,35 @@ def bm25_scores(query: str, texts: Sequence[str], *, k1: float = 1.2, b: float =
     with_either = with_word[:, None] + with_word - with_both
     overlaps = with_both / np.maximum(with_either, 1.0)
     sums_of_overlaps = np.maximum(overlaps.sum(axis=1), 1.0)
-    weights = _inverse_frequencies(with_word, len(texts)) / sums_of_overlaps
+    weights = _inverse_frequencies(is_in) / sums_of_overlaps
     # Not a matrix product: its order of additions may vary, and with it the last digits.
     return np.asarray((saturated * weights).sum(axis=1))
 
 
-def word_shares(query: str, texts: Sequence[str]) -> Floats:
+def word_shares(is_in: NDArray[np.bool_]) -> Floats:
     """Return the share of a query's words that each text contains, from 0 to 1.
 
     Each word is weighted by its inverse document frequency in the texts, as in `bm25_scores`. A
     word that no text contains has the highest weight.
 
+    Args:
+        is_in: Whether each text contains each word of the query, shape ``(texts, words)``.
+
     Returns:
         Shape ``(texts,)``; 0 for a query without words.
     """
-    _, counts, _ = _count_words(query, texts)
-    if not counts.size:
-        return np.zeros(len(texts))
-    is_in = counts > 0
-    weights = _inverse_frequencies(is_in.sum(axis=0), len(texts))
+    if not is_in.size:
+        return np.zeros(len(is_in))
+    weights = _inverse_frequencies(is_in)
     weight_found = (is_in * weights).sum(axis=1)
     return np.asarray(weight_found / weights.sum())
 
 
-def matched_words(query: str, texts: Sequence[str]) -> list[list[str]]:
-    """Return the words of a query that each text contains, the rarest words first."""
-    words, counts, _ = _count_words(query, texts)
-    is_in = counts > 0
-    rarest_first = np.argsort(is_in.sum(axis=0), kind="stable")
-    matched = []
-    for has_word in is_in:
-        matched.append([words[column] for column in rarest_first if has_word[column]])
-    return matched
-
-
-def _inverse_frequencies(with_word: NDArray[Any], count: int) -> Floats:
-    """Return the inverse document frequency of words found in ``with_word`` of ``count`` texts."""
-    odds = (count - with_word + 0.5) / (with_word + 0.5)
+def _inverse_frequencies(is_in: NDArray[np.bool_]) -> Floats:
+    """Return the inverse document frequency of each word."""
+    with_word = is_in.sum(axis=0)
+    odds = (len(is_in) - with_word + 0.5) / (with_word + 0.5)
     return np.asarray(np.log1p(odds))
-
-
-def _count_words(query: str, texts: Sequence[str]) -> tuple[list[str], Floats, Floats]:
-    """Count the words of a query in texts, by searching one array of bytes.
-
-    Returns:
-        The distinct words of the query; their counts, shape ``(texts, words)``; and the number of
-        words in each text, shape ``(texts,)``.
-    """
-    # All texts in UTF-8, with spaces between words.
-    spaced = [spaced_words(text) for text in texts]
-    codes = np.frombuffer(b" ".join([b"", *spaced, b""]), np.uint8)
-    text_ends = np.cumsum([len(text) + 1 for text in spaced])
-    # Words begin and end at changes between spaces and other bytes.
-    edges = np.flatnonzero(np.diff(codes == ord(" "))) + 1
-    starts = edges[::2]
-    lengths = edges[1::2] - starts
-    first_codes = codes[starts]
-
-    words_before_end = np.searchsorted(starts, text_ends)
-    sizes = np.diff(words_before_end, prepend=0).astype(np.float64)
-
-    words = list(dict.fromkeys(spaced_words(query).split()))
-    counts = np.zeros((len(texts), len(words)))
-    for column, word in enumerate(words):
-        may_match = (first_codes == word[0]) & (lengths == len(word))
-        matches = starts[may_match]
-        for offset, code in enumerate(word[1:], 1):
-            matches = matches[codes[matches + offset] == code]
-        numbers = np.searchsorted(text_ends, matches)
-        counts[:, column] = np.bincount(numbers, minlength=len(texts))
-    return [word.decode() for word in words], counts, sizes
 
 
 def neighbor_credit(relevance: Floats, *, credit: float, radius: int) -> Floats:

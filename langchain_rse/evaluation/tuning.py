@@ -22,7 +22,6 @@ from langchain_rse.text.quoting import counted
 SPACE: Mapping[str, Sequence[Any]] = {
     "irrelevant_chunk_penalty": (0.0, 0.1, 0.2, 0.3, 0.35, 0.4, 0.5),
     "neighbor_weight": (0.0, 0.25, 0.4, 0.5, 0.65),
-    "neighbor_radius": (1, 2, 3, 4),
     "passage_cost": (0.0, 0.05, 0.1, 0.25, 0.5, 0.7),
     "decay_rate": (10.0, 15.0, 20.0, 30.0, 60.0),
     "vector_weight": (0.5, 0.65, 0.8, 1.0),

@@ -10,7 +10,6 @@ from string import Template
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from langchain_rse.engine.copies import Passages
 from langchain_rse.explaining.blocks import DROPPED, blocks_of, unwrap
 from langchain_rse.explaining.colors import DARK, LIGHT
 from langchain_rse.text.bars import bar_as_html, strip_of
@@ -29,6 +28,7 @@ _MOST_LISTED = 8  # pieces that only the other retriever returned
 _EXCERPT = 60
 _SHORTEST_NAME, _LONGEST_NAME = 16, 24  # column of the names in front of strips
 _CUT = " (cut to equal length)"
+_SHORTEST_COPY = 64  # characters without white space
 
 Kind = Literal["title", "strip", "place", "only", "both", "other"]
 """The kind of a line. "only": text that the other retriever did not return. "other": text that only
@@ -308,14 +308,19 @@ def _overlap(piece: Piece, other: Piece) -> tuple[int, int]:
 
 def _copied(text: str, others: Iterable[Piece]) -> Iterator[tuple[int, int]]:
     """The ranges of a text that other pieces have copies of."""
-    passages = Passages()
+    windows: set[str] = set()  # of the other pieces, without white space
     for other in others:
-        passages.add("".join(other.text.split()))
+        other_text = "".join(other.text.split())
+        for start in range(len(other_text) - _SHORTEST_COPY + 1):
+            windows.add(other_text[start : start + _SHORTEST_COPY])
+    compared = "".join(text.split())
     # The positions of the compared characters in the text, then its end.
     positions = [position for position, sign in enumerate(text) if not sign.isspace()]
     positions.append(len(text))
-    for number in passages.shared_characters("".join(text.split())).nonzero()[0]:
-        yield positions[number], positions[number + 1]  # with the white space after it
+    for start in range(len(compared) - _SHORTEST_COPY + 1):
+        end = start + _SHORTEST_COPY
+        if compared[start:end] in windows:
+            yield positions[start], positions[end]  # with the white space after it
 
 
 def _count_only(pieces: Iterable[Piece], others: Sequence[Piece]) -> int:

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cached_property
@@ -16,15 +17,15 @@ from langchain_core.callbacks import BaseCallbackHandler
 from typing_extensions import Self
 
 from langchain_rse._messages import load
-from langchain_rse.engine import matched_words
 from langchain_rse.explaining import notebook, text, values
-from langchain_rse.query.candidates import Candidate, ChunkKey, Reason
+from langchain_rse.query.candidates import ChunkKey, Reason
 from langchain_rse.query.reading import Passage, measure
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.query.trace import Trace
 from langchain_rse.stores.layouts import Layout
 from langchain_rse.text.quoting import visible
 from langchain_rse.text.titles import name_of, short_names
+from langchain_rse.text.words import find_words
 
 _QUERY = 80  # the most characters of the query in the repr
 _SHOWN = frozenset({Reason.RETURNED, Reason.FILLED})  # outcomes of chunks of the answer
@@ -154,18 +155,18 @@ class RSETrace(Trace):
     @cached_property
     def matched_words(self) -> dict[ChunkKey, list[str]]:
         """The query words in each candidate, the rarest first."""
-        # The candidates, by their query and its content words.
-        groups: dict[tuple[str, str], list[Candidate]] = {}
+        found: dict[ChunkKey, list[tuple[str, str]]] = {}  # with the query that they are from
         for chunk in self.chunks:
             candidate = chunk.candidate
-            if candidate is not None and candidate.words:
-                groups.setdefault((candidate.query, candidate.words), []).append(candidate)
-        words_by_chunk = {}
-        for (_, words), candidates in groups.items():
-            texts = [candidate.document.page_content for candidate in candidates]
-            for candidate, matched in zip(candidates, matched_words(words, texts), strict=True):
-                words_by_chunk[candidate.chunk_key] = matched
-        return words_by_chunk
+            if candidate is not None:
+                compared = set(find_words(candidate.words)).intersection(candidate.found_words)
+                words = [word for word in candidate.found_words if word in compared]
+                found[candidate.chunk_key] = [(candidate.query, word) for word in words]
+        counts = Counter(itertools.chain.from_iterable(found.values()))
+        matched = {}
+        for chunk_key, pairs in found.items():
+            matched[chunk_key] = [word for _, word in sorted(pairs, key=counts.__getitem__)]
+        return matched
 
     @property
     def spent(self) -> float:

@@ -128,6 +128,8 @@ class Candidate(NamedTuple):
         name_factor: Factor below 1 if the query names other documents. The signals include it.
         words: The words of the query that were compared: without function words and words that
             name a document.
+        found_words: The content words of the query that the text contains, in the query's order;
+            those that name a document come last.
         query: The query that the relevance is for; with several queries, the best match.
     """
 
@@ -142,6 +144,7 @@ class Candidate(NamedTuple):
     signals: Mapping[str, float] = MappingProxyType({})
     name_factor: float = 1.0
     words: str = ""
+    found_words: tuple[str, ...] = ()
     query: str = ""
 
     @property

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
@@ -17,7 +18,7 @@ from langchain_rse.query.candidates import FULL_TEXT, Candidate, Candidates, Sou
 from langchain_rse.stores.compare_and_set import DocStore, Record, change, read_records
 from langchain_rse.stores.pairing import Model
 from langchain_rse.stores.records import FLOORS
-from langchain_rse.text.words import beginning_of, without_function_words
+from langchain_rse.text.words import beginning_of, content_words
 
 # Number of best candidates that are searched for words of the query.
 _BEST_WITH_WORDS = 20
@@ -219,12 +220,13 @@ def rank_by_search(candidates: Iterable[Candidate]) -> Ranking:
     return Ranking(by_rank, scores[0], higher_is_better)
 
 
-def share_of_words(query: str, best: Sequence[Candidate]) -> float:
+def share_of_words(query: str, ranked: Sequence[Candidate]) -> float:
     """Return the largest share of the query's content words found in one of the best candidates."""
-    best_texts = [candidate.document.page_content for candidate in best[:_BEST_WITH_WORDS]]
-    texts = list(dict.fromkeys(best_texts))
-    content = without_function_words(beginning_of(query))
-    return float(max(word_shares(content, texts), default=0.0))
+    words = content_words(beginning_of(query))
+    best = ranked[:_BEST_WITH_WORDS]
+    by_text = {candidate.document.page_content: candidate.found_words for candidate in best}
+    rows = [[word in found_words for word in words] for found_words in by_text.values()]
+    return float(word_shares(np.array(rows)).max(initial=0.0))
 
 
 # Storing

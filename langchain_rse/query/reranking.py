@@ -12,7 +12,14 @@ from langchain_rse._messages import warn
 from langchain_rse._sync import Steps, call, concurrently, during
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CandidateError
-from langchain_rse.query.candidates import RERANKER, Candidate, Candidates, Hit, Sources
+from langchain_rse.query.candidates import (
+    RERANKER,
+    Candidate,
+    Candidates,
+    ChunkKey,
+    Hit,
+    Sources,
+)
 from langchain_rse.query.filters import Filters
 from langchain_rse.query.searching import (
     AT_ONCE,
@@ -22,7 +29,7 @@ from langchain_rse.query.searching import (
     search,
     without_rising_scores,
 )
-from langchain_rse.query.witnesses import names_in, rank_query
+from langchain_rse.query.witnesses import names_in, rank_query, words_of
 from langchain_rse.stores.records import (
     CHUNK_INDEX,
     DOC_ID,
@@ -39,10 +46,6 @@ from langchain_rse.text.words import MAX_QUERY_LENGTH
 _WRITTEN = frozenset({RELEVANCE_SCORE, IS_RELEVANT, RELEVANCE_EXPLANATION, RELEVANCE_FAILURE})
 # Fields that limit what a compressor returns.
 _LIMITS = ("k", "top_k", "top_n")
-
-_CHUNK = "chunk"
-_Identity = tuple[object, ...]
-"""An identity of a Document: its kind, and its values."""
 
 
 def is_reranker(compressor: object) -> bool:
@@ -95,7 +98,7 @@ def _rerank_query(
     # Rerankers prefer chunks that repeat the names of documents over chunks that answer.
     is_short = len(query) <= MAX_QUERY_LENGTH
     if settings.config.name_weight and is_reranker(reranker) and is_short:
-        named = names_in(query, candidates)
+        named = names_in(query, candidates, words_of(candidates))
         if named.name_gap.any():
             query_to_rerank = named.query
     name = type(reranker).__name__
@@ -144,36 +147,29 @@ def _matched(
     candidates: Sequence[Candidate], returned: Sequence[Document], name: str
 ) -> Iterator[tuple[Candidate, Document]]:
     """Yield pairs of a candidate and the Document that the reranker returned for it."""
-    numbers_of: defaultdict[_Identity, list[int]] = defaultdict(list)
-    for number, candidate in enumerate(candidates):
-        for identity in _identities(candidate.document):
-            numbers_of[identity].append(number)
-    used: set[int] = set()
+    candidates_of: defaultdict[object, list[Candidate]] = defaultdict(list)
+    for candidate in candidates:
+        document = candidate.document
+        for identity in (_chunk_of(document), document.page_content):
+            candidates_of[identity].append(candidate)
+    used: set[ChunkKey] = set()
     for document in returned:
-        identities = list(_identities(document))
-        if identities[0][0] == _CHUNK:
-            # The chunk is certain even if the id or text was changed.
-            identities = identities[:1]
-        known = [identity for identity in identities if identity in numbers_of]
-        if not known:
+        # If the metadata is lost, chunks with equal text are interchangeable.
+        identity = _chunk_of(document) or document.page_content
+        if identity not in candidates_of:
             raise CandidateError(
                 f"{name} returned a Document that is not one of its inputs: id {document.id!r}, "
                 f"text {document.page_content[:40]!r}. A reranker must return its input Documents, "
-                "with their metadata or id"
+                "with their metadata or text"
             )
-        # If the reranker returns only text, chunks with equal text are interchangeable.
-        for number in numbers_of[known[0]]:
-            if number not in used:
-                used.add(number)
-                yield candidates[number], document
+        for candidate in candidates_of[identity]:
+            if candidate.chunk_key not in used:
+                used.add(candidate.chunk_key)
+                yield candidate, document
                 break
 
 
-def _identities(document: Document) -> Iterator[_Identity]:
-    """Yield the identities of a Document, the most reliable first: chunk, id, text."""
-    metadata = document.metadata
-    if isinstance(metadata.get(DOC_ID), str) and VERSION in metadata and CHUNK_INDEX in metadata:
-        yield _CHUNK, metadata[DOC_ID], metadata[VERSION], metadata[CHUNK_INDEX]
-    if document.id is not None:
-        yield "id", document.id
-    yield "text", document.page_content
+def _chunk_of(document: Document) -> tuple[object, ...] | None:
+    """Return the metadata that identifies a Document's chunk; None if any is missing."""
+    values = tuple(document.metadata.get(name) for name in (DOC_ID, VERSION, CHUNK_INDEX))
+    return None if None in values else values

@@ -26,7 +26,12 @@ from langchain_rse.engine import (
 )
 from langchain_rse.query.candidates import FULL_TEXT, RERANKER, VECTORS, Candidate, Candidates
 from langchain_rse.text.names import Named, named_documents
-from langchain_rse.text.words import beginning_of, without_function_words
+from langchain_rse.text.words import (
+    TextWords,
+    beginning_of,
+    content_words,
+    without_function_words,
+)
 
 # Calibrations of rerankers, by the name of their class or a base class.
 _CALIBRATIONS: Mapping[str, Calibration] = {
@@ -44,15 +49,11 @@ _SHARE_BESIDE_INDEX = 0.5
 class _Query(NamedTuple):
     """A query and its candidates: the input of witnesses."""
 
-    words: str  # content words that name no document
     candidates: Sequence[Candidate]
+    word_counts: Floats  # of content words that name no document, shape (candidates, words)
+    sizes: Floats  # numbers of words in the candidates' texts
     name_factors: Floats  # below 1 for other documents if the query names some
     settings: QuerySettings
-
-    @property
-    def has_index(self) -> bool:
-        """True if the full-text index found candidates."""
-        return any(FULL_TEXT in candidate.hits for candidate in self.candidates)
 
 
 def rank(candidates: Candidates, settings: QuerySettings) -> dict[str, list[Candidate]]:
@@ -65,12 +66,18 @@ def rank_query(
 ) -> list[Candidate]:
     """Compute the relevance of one query's candidates, and sort them, best first."""
     text = beginning_of(question)
+    texts = words_of(candidates)
     name_factors = np.ones(len(candidates))
+    text_without_names = text
     if settings.config.name_weight:
-        named = names_in(text, candidates)
+        named = names_in(text, candidates, texts)
         name_factors = np.exp(-settings.config.name_weight * named.name_gap)
-        text = named.query
-    query = _Query(without_function_words(text), candidates, name_factors, settings)
+        text_without_names = named.query
+    compared_words = content_words(text_without_names)
+    all_words = list(dict.fromkeys([*compared_words, *content_words(text)]))
+    counts = texts.counts(all_words)
+    compared_counts = counts[:, : len(compared_words)]
+    query = _Query(candidates, compared_counts, texts.sizes, name_factors, settings)
     signals: dict[str, Floats] = {}
     rest = np.ones(len(candidates))  # 1 minus the relevance by earlier witnesses
     for name, witness in WITNESSES.items():
@@ -81,21 +88,31 @@ def rank_query(
         signals = _mix_with_reranker(query, signals)
     total = np.sum(list(signals.values()), axis=0)
     rows = np.transpose(list(signals.values())).tolist()  # one for each candidate
+    found_words: list[list[str]] = [[] for _ in candidates]
+    for number, column in np.argwhere(counts).tolist():
+        found_words[number].append(all_words[column])
+    words = without_function_words(text_without_names)
     ranked = []
-    for number in _best_first(total):
+    for number in _best_first(total).tolist():
         ranked.append(
             candidates[number]._replace(
                 relevance=float(total[number]),
                 signals=dict(zip(signals, rows[number], strict=True)),
                 name_factor=float(name_factors[number]),
-                words=query.words,
+                words=words,
+                found_words=tuple(found_words[number]),
                 query=question,
             )
         )
     return ranked
 
 
-def names_in(query: str, candidates: Sequence[Candidate]) -> Named:
+def words_of(candidates: Sequence[Candidate]) -> TextWords:
+    """Find the words of the candidates' texts."""
+    return TextWords([candidate.document.page_content for candidate in candidates])
+
+
+def names_in(query: str, candidates: Sequence[Candidate], texts: TextWords) -> Named:
     """Find the documents that a query names by title or file name, among those of candidates."""
     numbers: dict[str, int] = {}  # of documents, by key
     names: list[str] = []
@@ -105,7 +122,6 @@ def names_in(query: str, candidates: Sequence[Candidate]) -> Named:
         if number == len(names):
             names.append(candidate.title)
         owners.append(number)
-    texts = [candidate.document.page_content for candidate in candidates]
     return named_documents(query, names, owners, texts)
 
 
@@ -133,14 +149,15 @@ def _by_words(query: _Query) -> Floats:
     """Relevance by BM25 of the query's words, among the candidates of the vector search."""
     config = query.settings.config
     relevance = np.zeros(len(query.candidates))
-    weight = config.lexical_weight * (_SHARE_BESIDE_INDEX if query.has_index else 1.0)
-    if not weight:
-        return relevance
     numbers = _by_rank(query.candidates, VECTORS)
-    texts = [query.candidates[number].document.page_content for number in numbers]
-    scores = bm25_scores(query.words, texts) * query.name_factors[numbers]
-    if scores.any():  # not if the query is in another language
-        relevance[numbers] = weight * _fuse(minmax(scores), _ranks(scores), config)
+    counts, sizes = query.word_counts[numbers], query.sizes[numbers]
+    scores = bm25_scores(counts, sizes) * query.name_factors[numbers]
+    if not scores.any():  # as if the query is in another language
+        return relevance
+    weight = config.lexical_weight
+    if any(FULL_TEXT in candidate.hits for candidate in query.candidates):
+        weight *= _SHARE_BESIDE_INDEX
+    relevance[numbers] = weight * _fuse(minmax(scores), _ranks(scores), config)
     return relevance
 
 

@@ -1,14 +1,14 @@
 """Finds the documents that a query names by title or file name."""
 
-import math
+import itertools
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
-from langchain_rse.text.words import find_words, function_words_of, spaced_words, without_words
+from langchain_rse.text.words import TextWords, find_words, function_words_of, without_words
 
 # Identifiers of programs, such as __del__: their words do not name documents.
 _PRIVATE_NAME = re.compile(r"\b_\w+")
@@ -27,12 +27,12 @@ class Named(NamedTuple):
         query: The query without the words that name documents; unchanged if no words would remain.
     """
 
-    name_gap: npt.NDArray[np.float64]
+    name_gap: NDArray[np.float64]
     query: str
 
 
 def named_documents(
-    query: str, names: Sequence[str], owners: Sequence[int], texts: Sequence[str]
+    query: str, names: Sequence[str], owners: Sequence[int], texts: TextWords
 ) -> Named:
     """Find the documents that a query names.
 
@@ -44,81 +44,79 @@ def named_documents(
         query: The query.
         names: The name of each document: its title or file name.
         owners: The number of each candidate's document.
-        texts: The text of each candidate. Not read if the query contains no word of a name.
+        texts: The words of each candidate's text.
     """
     nothing_named = Named(np.zeros(len(owners)), query)
     if len(names) <= 1:
         return nothing_named
+    may_name = _words_that_may_name(query)
+    named_words = [may_name & _words(name) for name in names]
+    words = sorted(set().union(*named_words))
+    if not words:  # true for most queries
+        return nothing_named
+    in_name = np.array([[word in named for word in words] for named in named_words])
+    weights = _weights(words, in_name, owners, texts)
+    scores = weights.sum(axis=1)
+    if scores.max() < 1:
+        return nothing_named
+    gaps = _gaps(in_name, scores)
+    is_naming = weights[gaps == 0].any(axis=0)
+    naming_words = set(itertools.compress(words, is_naming))
+    rest_of_query = without_words(query, lambda word: _words(word) <= naming_words)
+    asks_for_more = not function_words_of(query).issuperset(find_words(rest_of_query))
+    return Named(gaps[list(owners)], rest_of_query if asks_for_more else query)
+
+
+def _words_that_may_name(query: str) -> set[str]:
+    """Return the content words of a query, parts of them, and joined neighbors."""
     function_words = function_words_of(query)
     without_private = _PRIVATE_NAME.sub(" ", query)
-    query_words = _words(without_private) - function_words
+    words = _words(without_private) - function_words
     in_order = find_words(without_private)
     for count in range(2, _MOST_JOINED + 1):
         for start in range(len(in_order)):
             neighbors = in_order[start : start + count]
             if not function_words.issuperset(neighbors):
-                query_words.add("".join(neighbors))
-    named_words = [query_words & _words(name) for name in names]
-    if not any(named_words):  # true for most queries
-        return nothing_named
-    weights = _weights(named_words, owners, texts)
-    scores = [sum(weights_of_words.values()) for weights_of_words in weights]
-    if max(scores) < 1:
-        return nothing_named
-    gaps = _gaps(named_words, scores)
-    naming_words: set[str] = set()
-    for gap, weights_of_words in zip(gaps, weights, strict=True):
-        if gap == 0:
-            naming_words.update(weights_of_words)
-    rest_of_query = without_words(query, lambda word: _words(word) <= naming_words)
-    asks_for_more = not function_words.issuperset(find_words(rest_of_query))
-    return Named(
-        name_gap=np.array([gaps[owner] for owner in owners]),
-        query=rest_of_query if asks_for_more else query,
-    )
+                words.add("".join(neighbors))
+    return words
 
 
 def _weights(
-    named_words: Sequence[set[str]], owners: Sequence[int], texts: Sequence[str]
-) -> list[dict[str, float]]:
-    """Weigh the words of each document's name; ignore documents named only by numbers."""
-    owners_array = np.array(owners)
-    spaced_texts = [b" " + spaced_words(text) + b" " for text in texts]
-    weights: list[dict[str, float]] = [{} for _ in named_words]
-    for word in set().union(*named_words):
-        has_word = np.array([f" {word} ".encode() in text for text in spaced_texts])
-        named_by_word = [number for number, words in enumerate(named_words) if word in words]
-        shared = (len(named_by_word) - 1) / (len(named_words) - 1)
-        for number in named_by_word:
-            others = has_word[owners_array != number]
-            share = (others.sum() + 0.5) / (others.size + 1)
-            weight = -math.log(share) * (1 - shared)
-            has_letters = any(letter.isalpha() for letter in "".join(named_words[number]))
-            if weight > 0 and has_letters:
-                weights[number][word] = weight
-    return weights
+    words: Sequence[str], in_name: NDArray[np.bool_], owners: Sequence[int], texts: TextWords
+) -> NDArray[np.float64]:
+    """Weigh the words of names, shape ``(documents, words)``.
+
+    Documents named only by numbers are ignored.
+    """
+    has_word = texts.counts(words) > 0
+    own_with_word = np.zeros(in_name.shape)  # of each document's candidates
+    np.add.at(own_with_word, list(owners), has_word)
+    own_count = np.bincount(owners, minlength=len(in_name))
+    others_with_word = has_word.sum(axis=0) - own_with_word
+    others_count = len(owners) - own_count
+    shares = (others_with_word + 0.5) / (others_count[:, None] + 1)
+    shared = (in_name.sum(axis=0) - 1) / (len(in_name) - 1)  # by other names
+    weights = -np.log(shares) * (1 - shared)
+    has_letters = np.array([any(map(str.isalpha, word)) for word in words])
+    named_by_letters = (in_name & has_letters).any(axis=1)
+    counts = in_name & (weights > 0) & named_by_letters[:, None]
+    return np.where(counts, weights, 0.0)
 
 
-def _gaps(named_words: Sequence[set[str]], scores: Sequence[float]) -> list[float]:
+def _gaps(in_name: NDArray[np.bool_], scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the distance of each document's score to the best score it competes with.
 
     Documents that are named together, as in a comparison, do not compete. A document competes with
     another only if its words are a subset of the other's, or if its score is low.
     """
-    gaps = []
-    for words, score in zip(named_words, scores, strict=True):
-        gap = 0.0
-        for other_words, other_score in zip(named_words, scores, strict=True):
-            if score < _NAMED_WEIGHT or words <= other_words:
-                gap = max(gap, other_score - score)
-        gaps.append(gap)
+    words_beside = in_name.astype(np.float64) @ ~in_name.T  # words that the other's name lacks
+    competes = (words_beside == 0) | (scores < _NAMED_WEIGHT)[:, None]
+    distances = scores - scores[:, None]
+    gaps: NDArray[np.float64] = np.where(competes, distances, 0.0).max(axis=1)
     return gaps
 
 
 def _words(text: str) -> set[str]:
     """Return the words of a text, and the parts of words such as FY2018."""
-    words = set(find_words(text))
-    parts: set[str] = set()
-    for word in words:
-        parts.update(_LETTERS_OR_DIGITS.findall(word))
-    return words | parts
+    words = find_words(text)
+    return {*words, *_LETTERS_OR_DIGITS.findall(" ".join(words))}

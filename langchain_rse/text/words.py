@@ -7,8 +7,11 @@ content words of a query count; function words of its language are ignored.
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
 
 from langchain_rse.text.function_words import FUNCTION_WORDS
 
@@ -24,7 +27,7 @@ UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uaa60-\uaa7f\uf900-\ufaff\U00020000-\U0003ffff"
 )
-_UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
+_UNSPACED_RUN = re.compile(f"([{UNSPACED}]+)")
 # Translates ASCII to lower-case words and spaces, much faster than a regular expression.
 _ASCII = bytes(range(128))
 _SPACED_ASCII = bytes.maketrans(_ASCII, re.sub(rb"[\W_]", b" ", _ASCII.lower()))
@@ -52,6 +55,11 @@ def without_function_words(query: str) -> str:
     return without_words(query, function_words.__contains__)
 
 
+def content_words(query: str) -> list[str]:
+    """Return the distinct content words of a query, in order."""
+    return list(dict.fromkeys(find_words(without_function_words(query))))
+
+
 @lru_cache(maxsize=100)
 def function_words_of(query: str) -> frozenset[str]:
     """Return the function words of a query's language, except words that it quotes or capitalizes.
@@ -68,7 +76,7 @@ def function_words_of(query: str) -> frozenset[str]:
         if count > most:
             function_words = listed_words
             most = count
-    marked = list(split_words(" ".join(_QUOTATION.findall(query))))
+    marked = split_words(" ".join(_QUOTATION.findall(query)))
     if not query.isupper():
         marked += [word for word in split_words(query) if len(word) > 1 and word.isupper()]
     return function_words.difference(map(fold_case, marked))
@@ -80,31 +88,24 @@ def _function_words() -> Sequence[frozenset[str]]:
     return [frozenset(find_words(words)) for words in FUNCTION_WORDS.values()]
 
 
-@lru_cache(maxsize=2_000)  # a query needs the words of its candidates twice
-def spaced_words(text: str) -> bytes:
-    """Return the words of a text, normalized for comparison, in UTF-8, separated by spaces."""
-    if text.isascii():
-        return text.encode().translate(_SPACED_ASCII)
-    return " ".join(find_words(text)).encode(errors="replace")
-
-
 def find_words(text: str) -> list[str]:
     """Find the words of a text, in order, normalized for comparison."""
-    return list(split_words(fold_case(text)))
+    return split_words(fold_case(text))
 
 
-def split_words(text: str) -> Iterator[str]:
+def split_words(text: str) -> list[str]:
     """Find the words of a text, in order, as written."""
-    for match in _word_pattern().finditer(text):
-        word = match[0]
-        if not _UNSPACED_CHARACTER.search(word):
-            yield word
-            continue
-        for part in _unspaced_pattern().findall(word):
-            if _UNSPACED_CHARACTER.match(part):
-                yield from _pairs(part)
-            else:
-                yield part
+    words: list[str] = _word_pattern().findall(text)
+    if not has_unspaced(text):
+        return words
+    split: list[str] = []
+    for word in words:
+        for part in _UNSPACED_RUN.split(word):
+            if has_unspaced(part):
+                split += _pairs(part)
+            elif part:
+                split.append(part)
+    return split
 
 
 def without_words(text: str, is_removed: Callable[[str], bool]) -> str:
@@ -114,30 +115,29 @@ def without_words(text: str, is_removed: Callable[[str], bool]) -> str:
         text: The text.
         is_removed: Returns True for words to remove, in the form of `find_words`.
     """
-    remaining: list[str] = []
-    end = 0
-    for match in _word_pattern().finditer(text):
-        remaining.append(text[end : match.start()])
-        end = match.end()
-        for part in _unspaced_pattern().findall(match[0]):
-            if _UNSPACED_CHARACTER.match(part):
+
+    def remaining_of(word: re.Match[str]) -> str:
+        remaining: list[str] = []
+        for part in _UNSPACED_RUN.split(word[0]):
+            if has_unspaced(part):
                 remaining.append(_without_pairs(part, is_removed))
             elif not is_removed(fold_case(part)):
                 remaining.append(part)
-    remaining.append(text[end:])
-    return " ".join("".join(remaining).split())
+        return "".join(remaining)
+
+    return " ".join(_word_pattern().sub(remaining_of, text).split())
 
 
 def with_pairs(text: str) -> str:
     """Prepare a text for an index that splits at spaces: fold case, split unspaced scripts."""
     if text.isascii():
         return text
-    return _unspaced_run().sub(lambda run: f" {' '.join(_pairs(run[0]))} ", fold_case(text))
+    return _UNSPACED_RUN.sub(lambda run: f" {' '.join(_pairs(run[0]))} ", fold_case(text))
 
 
 def has_unspaced(word: str) -> bool:
     """True if a word contains a character of a script without spaces between words."""
-    return _UNSPACED_CHARACTER.search(word) is not None
+    return _UNSPACED_RUN.search(word) is not None
 
 
 def fold_case(text: str) -> str:
@@ -147,6 +147,50 @@ def fold_case(text: str) -> str:
     visible_text = _INVISIBLE_CHARACTERS.sub("", text)
     # NFKC may produce capitals, and case folding may produce decomposed forms.
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", visible_text).casefold())
+
+
+class TextWords:
+    """The words of several texts, found once and counted in arrays.
+
+    Attributes:
+        sizes: The number of words in each text.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        """Find the words of all texts, in one array of bytes with spaces between them."""
+        spaced = [_spaced_words(text) for text in texts]
+        self._codes = np.frombuffer(b" ".join([b"", *spaced, b""]), np.uint8)
+        # Words begin and end at changes between spaces and other bytes.
+        edges = np.flatnonzero(np.diff(self._codes == ord(" "))) + 1
+        self._starts = edges[::2]
+        self._lengths = edges[1::2] - self._starts
+        self._first_codes = self._codes[self._starts]
+        self._text_ends = np.cumsum([len(text) + 1 for text in spaced])
+        words_before_end = np.searchsorted(self._starts, self._text_ends)
+        self.sizes = np.diff(words_before_end, prepend=0).astype(np.float64)
+
+    def counts(self, words: Sequence[str]) -> NDArray[np.float64]:
+        """Count words, in the form of `find_words`, in each text; shape ``(texts, words)``."""
+        counts = np.zeros((self.sizes.size, len(words)))
+        for column, word in enumerate(words):
+            codes = word.encode()
+            may_match = (self._first_codes == codes[0]) & (self._lengths == len(codes))
+            matches = self._starts[may_match]
+            for offset, code in enumerate(codes[1:], 1):
+                matches = matches[self._codes[matches + offset] == code]
+            numbers = np.searchsorted(self._text_ends, matches)
+            counts[:, column] = np.bincount(numbers, minlength=len(counts))
+        return counts
+
+
+def _spaced_words(text: str) -> bytes:
+    """Return the words of a text, in any order, as UTF-8 with spaces between them."""
+    if not text.isascii():
+        pieces = text.split()
+        ascii_pieces = [piece for piece in pieces if piece.isascii()]
+        other_pieces = [piece for piece in pieces if not piece.isascii()]
+        text = " ".join([*ascii_pieces, *find_words(" ".join(other_pieces))])
+    return text.encode().translate(_SPACED_ASCII)
 
 
 def _pairs(run: str) -> list[str]:
@@ -179,14 +223,3 @@ def _word_pattern() -> re.Pattern[str]:
     """Match letters and digits, with the marks and invisible characters after them."""
     within_words = f"[{_marks()}{INVISIBLE}]"
     return re.compile(rf"[^\W_]+(?:{within_words}+[^\W_]*)*")
-
-
-@cache
-def _unspaced_run() -> re.Pattern[str]:
-    return re.compile(f"[{UNSPACED}]+")
-
-
-@cache
-def _unspaced_pattern() -> re.Pattern[str]:
-    """Match runs of characters of scripts without spaces, and runs of other characters."""
-    return re.compile(f"[{UNSPACED}]+|[^{UNSPACED}]+")

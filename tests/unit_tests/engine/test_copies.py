@@ -1,4 +1,6 @@
-"""Copies, and passages in other texts, beside what comparing all characters finds."""
+"""Copies, beside what comparing all characters finds."""
+
+# ruff: noqa: RUF001 - other scripts
 
 from __future__ import annotations
 
@@ -9,11 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_rse.engine.copies import ChunkPlace, Passages, find_copied
+from langchain_rse.engine.copies import ChunkPlace, find_copied
 from tests.unit_tests.engine.oracles import copies_by_brute_force
-
-# Passages of this length are always found.
-LONG = 64
 
 
 def letters(seed: int, length: int = 400) -> str:
@@ -31,44 +30,11 @@ texts = st.lists(
 ).map(lambda cuts: "".join(letters(seed)[start : start + size] for seed, start, size in cuts))
 
 
-@given(st.lists(texts, max_size=5), texts)
-def test_a_passage_is_found_in_the_first_text_that_has_it(known: list[str], passage: str) -> None:
-    passages = Passages()
-    for text in known:
-        passages.add(text)
-    found = passages.find(passage)
-    with_it = [number for number, text in enumerate(known) if passage in text]
-    if len(passage) >= LONG:
-        assert found == (with_it[0] if with_it else None)
-    elif found is not None:
-        assert found in with_it
-
-
-@given(st.lists(texts, max_size=5), texts)
-def test_shared_characters(known: list[str], text: str) -> None:
-    passages = Passages()
-    for other in known:
-        passages.add(other)
-    found = passages.shared_characters(text).tolist()
-    expected = [False] * len(text)
-    possible = [False] * len(text)
-    for start in range(len(text)):
-        for length, marks in ((LONG, expected), (LONG // 2, possible)):
-            passage = text[start : start + length]
-            if len(passage) == length and any(passage in other for other in known):
-                marks[start : start + length] = [True] * length
-    for is_expected, is_found, is_possible in zip(expected, found, possible, strict=True):
-        assert is_expected <= is_found <= is_possible
-
-
 def test_repetitive_texts_take_no_longer() -> None:
-    passages = Passages()
-    for number in range(200):
-        passages.add("a" * 1_000 + str(number))
-    assert passages.find("a" * 1_000) == 0
-    assert passages.shared_characters("a" * 2_000 + "b").tolist() == [True] * 2_000 + [False]
     same = [{0: "a" * 1_000}] * 200
     assert list(find_copied(same, drop_all).values()) == [0] * 199
+    different = [{0: "a" * 1_000 + letters(number, 20)} for number in range(200)]
+    assert find_copied(different, drop_all) == {}
 
 
 @st.composite
@@ -128,3 +94,28 @@ def test_short_texts_are_no_copies(length: int, is_copy: bool) -> None:  # noqa:
     text = letters(5, length)
     found = find_copied([{0: text}, {0: text}], drop_all)
     assert found == ({(1, 0): 0} if is_copy else {})
+
+
+WHITE_SPACE = [sign for sign in map(chr, range(0x110000)) if sign.isspace()]
+
+
+@pytest.mark.parametrize(
+    "alphabet",
+    [
+        "abcdefghijk,.",
+        "абвгдеёжз.",
+        "ابتثجحخ،",
+        "กขคงจฉ",
+        "कखगघङ।",
+        "东西南北中，。",
+        "アイウエオ、",
+    ],
+)
+def test_white_space_of_any_kind_is_ignored(alphabet: str) -> None:
+    text = "".join(random.Random(1).choices(alphabet, k=300))  # noqa: S311 - no secret
+    pieces = [text[start : start + 7] for start in range(50, 250, 7)]
+    spaces = [*WHITE_SPACE, "\n=====\n", "\n-------\n"] * 2
+    copy = "".join(f"{piece}{space}" for piece, space in zip(pieces, spaces, strict=False))
+    assert find_copied([{0: text[:120], 1: text[120:]}, {5: copy}], drop_all) == {(1, 5): 0}
+    assert find_copied([{0: text[:120], 2: text[120:]}, {5: copy}], drop_all) == {}
+    assert find_copied([{0: text}, {5: copy.replace(pieces[5], pieces[6])}], drop_all) == {}

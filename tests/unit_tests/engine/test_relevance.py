@@ -4,6 +4,7 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,19 +14,25 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
+from langchain_rse import engine
 from langchain_rse.engine import (
-    bm25_scores,
     fuse_decay,
     fuse_mean,
     neighbor_credit,
-    word_shares,
 )
+from langchain_rse.text.words import TextWords, content_words, find_words
 
-# Few letters, so that words occur again, and every kind of character between them.
-ASCII = st.sampled_from([*"abAB01_", *map(chr, range(128))])
-TEXTS = st.lists(st.sampled_from(["red", "fox", "dog", "Red", "."]), max_size=6).map(" ".join)
 SHARES = st.floats(0, 1)
 RELEVANCES = arrays(np.float64, st.tuples(st.integers(1, 3), st.integers(0, 7)), elements=SHARES)
+
+
+def bm25_scores(query: str, texts: Sequence[str]) -> Any:
+    words = TextWords(texts)
+    return engine.bm25_scores(words.counts(content_words(query)), words.sizes)
+
+
+def word_shares(query: str, texts: Sequence[str]) -> Any:
+    return engine.word_shares(TextWords(texts).counts(find_words(query)) > 0)
 
 
 def test_fuse_decay_by_hand() -> None:
@@ -97,9 +104,11 @@ def test_bm25_scores_are_the_same_in_every_process() -> None:
     """Down to the last digit, whatever the order of sets of strings there."""
     program = (
         "from langchain_rse.engine import bm25_scores\n"
-        "words = 'alpha beta gamma delta epsilon zeta'\n"
-        "texts = [words, 'alpha alpha beta', 'gamma delta x y z', 'epsilon beta zeta']\n"
-        "print(bm25_scores(words, texts).tolist())"
+        "from langchain_rse.text.words import TextWords, content_words\n"
+        "query = 'alpha beta gamma delta epsilon zeta'\n"
+        "texts = [query, 'alpha alpha beta', 'gamma delta x y z', 'epsilon beta zeta']\n"
+        "words = TextWords(texts)\n"
+        "print(bm25_scores(words.counts(content_words(query)), words.sizes).tolist())"
     )
 
     printed = {

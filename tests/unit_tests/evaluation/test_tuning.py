@@ -320,7 +320,7 @@ def test_a_document_that_the_docstore_lost_is_a_warning_as_in_a_query() -> None:
 
 
 def result(gain: float, trials: int = 2) -> Tuning:
-    changes: dict[str, Any] = {"irrelevant_chunk_penalty": 0.1, "neighbor_radius": 4}
+    changes: dict[str, Any] = {"irrelevant_chunk_penalty": 0.1, "neighbor_weight": 0.25}
     return Tuning(
         changes=changes,
         metric="iou",
@@ -340,7 +340,7 @@ def test_a_tuning_is_printed_with_its_best_trials() -> None:
 iou on 12 questions: 0.500 now, 0.625 tuned (held-out questions), gain +0.125 [+0.000, +0.375]
 Use the first trial.
 score  changes
-0.750  irrelevant_chunk_penalty=0.1, neighbor_radius=4
+0.750  irrelevant_chunk_penalty=0.1, neighbor_weight=0.25
 0.500  (none)
 """
     assert repr(result(0.125)) == expected.strip()
@@ -360,7 +360,7 @@ def test_the_summary_is_json() -> None:
 
 def test_the_best_settings_are_saved_with_all_that_trials_had(tmp_path: Path) -> None:
     path = tmp_path / "tuned.json"
-    corpus = Corpus(config=NOTHING, neighbor_radius=3)
+    corpus = Corpus(config=NOTHING, name_weight=0.1)
     space = {"irrelevant_chunk_penalty": (0.3,)}
     tuning = corpus.tune(space=space, trials=2)
     assert tuning.changes == {"irrelevant_chunk_penalty": 0.3}
@@ -369,7 +369,7 @@ def test_the_best_settings_are_saved_with_all_that_trials_had(tmp_path: Path) ->
     tuning.to_file(path)
     config = RSEConfig.from_file(path)
     assert config == tuning.config
-    assert config == NOTHING.replace(neighbor_radius=3, irrelevant_chunk_penalty=0.3)
+    assert config == NOTHING.replace(name_weight=0.1, irrelevant_chunk_penalty=0.3)
     # Used from the file, the settings measure as the best trial did.
     again = RSERetriever(
         vectorstore=corpus.store, docstore=corpus.retriever.docstore, fetch_k=20, config=config

@@ -32,7 +32,7 @@ def places_of(retriever: RSERetriever, **arguments: Any) -> list[tuple[Any, ...]
 
 @given(
     st.lists(CHUNKS, min_size=1, max_size=4),
-    st.sampled_from([PLAIN, RSEConfig(), RSEConfig(passage_cost=0.6, neighbor_radius=0)]),
+    st.sampled_from([PLAIN, RSEConfig(), RSEConfig(passage_cost=0.6, neighbor_weight=0.0)]),
     st.fixed_dictionaries(
         {
             "max_context_length": st.sampled_from([None, 40, 300, 1_000]),

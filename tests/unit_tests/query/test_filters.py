@@ -40,9 +40,7 @@ from tests.unit_tests.fakes import (
 way = fakes.way
 
 # Fills every gap and reaches for every neighbor.
-ALL_TEXT = RSEConfig(
-    irrelevant_chunk_penalty=0.01, passage_cost=5.0, neighbor_weight=1.0, neighbor_radius=3
-)
+ALL_TEXT = RSEConfig(irrelevant_chunk_penalty=0.01, passage_cost=5.0, neighbor_weight=1.0)
 PAGES = 9
 
 

@@ -104,10 +104,9 @@ def test_order_and_scores_are_the_rerankers(way: Way) -> None:
         lambda document: Document(document.page_content, metadata=document.metadata),
         lambda document: Document("cut", metadata=document.metadata),
         lambda document: Document(document.page_content, id=document.id),
-        lambda document: Document("cut", id=document.id, metadata={"relevance_score": 0.5}),
-        lambda document: Document(document.page_content),
+        lambda document: Document(document.page_content, metadata={"relevance_score": 0.5}),
     ],
-    ids=["id", "id and text", "metadata", "metadata and text", "all but the text"],
+    ids=["id", "id and text", "metadata", "all but the text"],
 )
 def test_what_is_lost_is_found_again(lose: Callable[[Document], Document]) -> None:
     compressor = Compressor(compress=lambda found: [lose(found[1])])
@@ -115,36 +114,30 @@ def test_what_is_lost_is_found_again(lose: Callable[[Document], Document]) -> No
     assert found.document == chunk(1)
 
 
-@given(st.data())
-def test_anything_that_keeps_a_chunk_recognizable(data: st.DataObject) -> None:
+@given(st.lists(st.integers(0, 5)), st.booleans())
+def test_anything_that_keeps_a_chunk_recognizable(
+    picked: list[int],
+    keep_metadata: bool,  # noqa: FBT001
+) -> None:
     given = [candidate(chunk(number, text="same text")) for number in range(6)]
-    picked = data.draw(st.lists(st.integers(0, 5)))
-    scores = [data.draw(st.sampled_from([None, 0.0, 0.2, 0.5, 1.0])) for _ in picked]
-    keep_id = [data.draw(st.booleans()) for _ in picked]
 
     def compress(found: list[Document]) -> list[Document]:
-        return [
-            Document("same", id=found[i].id)
-            if by_id
-            else scored(found[i], score, id=None, page_content="same")
-            for i, score, by_id in zip(picked, scores, keep_id, strict=True)
-        ]
+        if keep_metadata:
+            return [scored(found[i], 0.5, id=None, page_content="shorter") for i in picked]
+        return [Document("same text", metadata={"relevance_score": 0.5}) for _ in picked]
 
     found = reranked(Compressor(compress=compress), given)
-    expected: dict[int, float | None] = {}
-    for i, score, by_id in zip(picked, scores, keep_id, strict=True):
-        expected.setdefault(i, None if by_id else score)
-    known = [score for score in expected.values() if score is not None]
-    if len(known) == len(expected) and known == sorted(known) != known[::-1]:
-        expected = dict.fromkeys(expected)  # relevances do not rise
-    assert numbers(found) == list(expected.items())
+    expected = list(dict.fromkeys(picked))  # by text, equal texts are taken in their order
+    if not keep_metadata:
+        expected = list(range(min(len(picked), 6)))
+    assert numbers(found) == [(number, 0.5) for number in expected]
     assert all(one.document.page_content == "same text" for one in found)
 
 
 @pytest.mark.parametrize(
     "stranger",
-    [Document("new"), chunk(9), chunk(9, text="text 0"), Document("new", id="id-9")],
-    ids=["unknown", "another chunk", "another chunk with a known text", "another id"],
+    [Document("new"), chunk(9), chunk(9, text="text 0"), Document("new", id="id-1")],
+    ids=["unknown", "another chunk", "another chunk with a known text", "only an id"],
 )
 def test_a_document_that_was_not_given(stranger: Document) -> None:
     compressor = Compressor(compress=lambda _: [stranger])

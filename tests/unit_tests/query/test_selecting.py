@@ -16,7 +16,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSEIndexer, RSERetriever
 from langchain_rse.config import PRESETS, BestSegment, Greedy, RSEConfig
-from langchain_rse.engine import neighbor_credit, solve_exact
+from langchain_rse.engine import NEIGHBOR_RADIUS, neighbor_credit, solve_exact
 from tests.unit_tests import fakes
 from tests.unit_tests.engine.oracles import best_by_brute_force, greedy_by_brute_force
 
@@ -174,7 +174,7 @@ def test_best_is_the_best_segment_of_each_document(
 
 def credited_of(document: Dense, config: RSEConfig) -> Any:
     """Relevance with neighbor credit; a document of one chunk has neighbors like itself."""
-    radius = config.neighbor_radius
+    radius = NEIGHBOR_RADIUS if config.neighbor_weight else 0
     alone = len(document.relevance) == 1
     relevance = np.array(document.relevance * (2 * radius + 1 if alone else 1))
     credited = neighbor_credit(relevance, credit=config.neighbor_weight, radius=radius)
@@ -185,7 +185,6 @@ EXACT = st.builds(
     RSEConfig,
     irrelevant_chunk_penalty=st.sampled_from([0.0, 0.1, 0.3, 0.6]),
     neighbor_weight=st.sampled_from([0.0, 0.5, 1.0]),
-    neighbor_radius=st.integers(0, 3),
     passage_cost=st.sampled_from([0.0, 0.1, 1.0]),
     **{name: st.just(value) for name, value in PLAIN.items()},
 )
@@ -309,7 +308,6 @@ def test_credit_ends_with_the_document_and_with_its_radius() -> None:
         **PLAIN,
         irrelevant_chunk_penalty=0.0,
         neighbor_weight=0.5,
-        neighbor_radius=2,
         passage_cost=0.0,
     )
     far = [0.0] * 30

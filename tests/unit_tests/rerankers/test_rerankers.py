@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from langchain_core.documents import BaseDocumentCompressor, Document
-from scipy.special import betainc, expit
+from scipy.special import betainc
 
 from langchain_rse.engine import RANK_RELEVANCE
 from langchain_rse.rerankers import CrossEncoderReranker
@@ -109,14 +109,14 @@ def test_the_calibration_is_chosen_by_name(name: str, expected: Any) -> None:
 @pytest.mark.parametrize(
     ("calibration", "expected"),
     [
-        ("sigmoid", expit([4.5, 1.5, -1.5, -4.5])),
-        ("beta(2, 3)", betainc(2, 3, [1, 1])),
+        ("identity", SCORES),
+        ("voyage", betainc(0.5, 1.8, SCORES)),
         ("rank", [RANK_RELEVANCE] * 4),
     ],
 )
 def test_any_scores_by_a_calibration_that_is_named(calibration: str, expected: Any) -> None:
-    logits = named("NVIDIARerank", scores=(4.5, 1.5, -1.5, -4.5))
-    assert relevances(logits, calibration=calibration) == near(list(expected))
+    reranker = named("NVIDIARerank", scores=SCORES)
+    assert relevances(reranker, calibration=calibration) == near(list(expected))
 
 
 def test_scores_under_other_names_are_not_seen() -> None:
@@ -137,11 +137,11 @@ def test_scores_under_other_names_are_not_seen() -> None:
     ids=["list", "array", "iterator", "predict"],
 )
 def test_a_cross_encoder_with_its_scores(model: Any) -> None:
-    chunks = by_rank(CrossEncoderReranker(model=model), calibration="sigmoid")
-    assert [index for index, _, _ in chunks] == [3, 2, 1, 0]
-    logits = [1.5, 0.5, -0.5, -1.5]
+    chunks = by_rank(CrossEncoderReranker(model=model), calibration="minmax")
+    assert [index for index, _, _ in chunks] == [3, 2, 1]  # the worst has relevance 0
+    logits = [1.5, 0.5, -0.5]
     assert [score for _, score, _ in chunks] == near(logits)
-    assert [relevance for _, _, relevance in chunks] == near(expit(logits).tolist())
+    assert [relevance for _, _, relevance in chunks] == near([1, 2 / 3, 1 / 3])
 
 
 @fakes.both_ways

@@ -287,7 +287,7 @@ def test_scores(scores: list[Any]) -> None:
 
 
 FIELDS = sorted({*RSEConfig.model_fields, *RSERetriever.model_fields, "nothing"})
-KNOWN = st.sampled_from(["exact", "greedy", "best_segment", "rank", "minmax", "sigmoid", "mean"])
+KNOWN = st.sampled_from(["exact", "greedy", "best_segment", "rank", "minmax", "voyage", "mean"])
 
 
 @soak

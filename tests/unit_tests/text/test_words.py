@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_rse.engine import bm25_scores
-from langchain_rse.text.words import find_words, fold_case, spaced_words, split_words
+from langchain_rse.text.words import TextWords, find_words, fold_case, split_words
 
 
 @pytest.mark.parametrize(
@@ -43,7 +42,6 @@ from langchain_rse.text.words import find_words, fold_case, spaced_words, split_
 )
 def test_words_by_hand(text: str, expected: list[str]) -> None:
     assert find_words(text) == expected
-    assert spaced_words(text).decode().split() == expected
 
 
 def has_no_marks(text: str) -> bool:
@@ -55,7 +53,6 @@ def has_no_marks(text: str) -> bool:
 def test_the_words_of_words_are_the_same(text: str) -> None:
     words = find_words(text)
     assert find_words(" ".join(words)) == words
-    assert spaced_words(text).decode().split() == words
 
 
 @given(st.text())
@@ -66,11 +63,24 @@ def test_compatible_forms_have_the_same_words(text: str) -> None:
 
 @given(st.text(st.characters(max_codepoint=127)))
 def test_ascii_goes_another_way_to_the_same_words(text: str) -> None:
-    assert find_words(f"{text} é")[:-1] == find_words(text) == spaced_words(text).decode().split()
+    assert find_words(f"{text} é")[:-1] == find_words(text)
+
+
+MIXED = st.text(st.sampled_from("abAB 1_.\n\u00a0\u0301\u200déß东京ไท\u0e31한글\ud800"))
+
+
+@given(st.lists(st.text() | MIXED, max_size=5), st.text() | MIXED)
+def test_words_are_counted_in_each_text(texts: list[str], more: str) -> None:
+    words = list(dict.fromkeys(find_words(" ".join([*texts, more]))))
+    found = [find_words(text) for text in texts]
+    text_words = TextWords(texts)
+    assert text_words.sizes.tolist() == [len(words_of_text) for words_of_text in found]
+    expected = [[words_of_text.count(word) for word in words] for words_of_text in found]
+    assert text_words.counts(words).tolist() == expected
 
 
 def test_words_are_split_as_they_are_written() -> None:
-    assert list(split_words("Die STRASSE in 北京市")) == ["Die", "STRASSE", "in", "北京", "京市"]
+    assert split_words("Die STRASSE in 北京市") == ["Die", "STRASSE", "in", "北京", "京市"]
 
 
 @pytest.mark.parametrize(
@@ -81,12 +91,14 @@ def test_words_are_split_as_they_are_written() -> None:
         ("เมืองหลวง", "กรุงเทพเป็นเมืองหลวง"),
     ],
 )
-def test_they_count_in_bm25(query: str, text: str) -> None:
-    match, other = bm25_scores(query, [text, "something else"])
+def test_words_of_a_query_are_found(query: str, text: str) -> None:
+    match, other = TextWords([text, "something else"]).counts(find_words(query)).sum(axis=1)
     assert match > other == 0
 
 
 @pytest.mark.parametrize("pattern", ["a", "é", "é ", "北", "北 a", "\u0301", "ไ"])
 def test_a_long_text_is_read_to_its_end(pattern: str) -> None:
     """In proportion to its length; in its square, this would not end."""
-    find_words(pattern * (1_000_000 // len(pattern)))
+    text = pattern * (1_000_000 // len(pattern))
+    words = find_words(text)
+    assert TextWords([text]).sizes.tolist() == [len(words)]
