@@ -14,8 +14,8 @@ from langchain_rse.engine.calibration import (
     sigmoid,
 )
 from langchain_rse.engine.exact import Ranking, rank_chunks, solve_budget, solve_exact
-from langchain_rse.engine.greedy import best_segment, solve_greedy
 from langchain_rse.engine.problem import Bounds, Floats, Segment
+from langchain_rse.engine.published import best_of_documents, best_segment, solve_greedy
 from langchain_rse.engine.relevance import (
     bm25_scores,
     fuse_decay,
@@ -32,6 +32,7 @@ __all__ = [
     "Floats",
     "Ranking",
     "Segment",
+    "best_of_documents",
     "best_segment",
     "beta_cdf",
     "bm25_scores",

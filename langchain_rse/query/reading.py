@@ -17,7 +17,7 @@ from langchain_rse.engine import Segment
 from langchain_rse.errors import CorruptRecordError, MissingRecordError
 from langchain_rse.query.candidates import Candidates, Sources, all_candidates
 from langchain_rse.query.scoring import Chunk, ScoredChunks
-from langchain_rse.query.selecting import Selection, single_chunk_fallback
+from langchain_rse.query.selecting import Selection
 from langchain_rse.stores.adopted import adopted_vectors
 from langchain_rse.stores.layouts import Layout, VersionKey, read_chunks
 from langchain_rse.stores.records import chunk_key, digest, with_headers
@@ -133,10 +133,7 @@ def read(
     characters: float,
     settings: QuerySettings,
 ) -> Steps[ReadPassages]:
-    """Read the selected passages that fit the budget; ``characters`` estimates the budget.
-
-    If no passage fits, the result is the best candidate that fits and reaches the penalty.
-    """
+    """Read the selected passages that fit the budget; ``characters`` estimates the budget."""
     is_estimate = settings.length_function is not CHARACTERS
     needs_texts = is_estimate or settings.include_header
     count = steps_within(scored, selection, characters)
@@ -155,15 +152,6 @@ def read(
             lambda steps: sum(map(texts.length, selection.passages_after(steps))),
         )
     chosen = selection.passages_after(count)
-    if not chosen:
-        alone = single_chunk_fallback(scored, selection, settings, characters)
-        if not needs_texts:
-            alone = alone[:1]
-        records = yield from _read_records(sources, scored, [each.start for each in alone])
-        if isinstance(records, ReadPassages):
-            return records
-        texts = _Texts(scored, records, settings)
-        chosen = [passage for passage in alone if texts.length(passage) <= texts.limit][:1]
     passages: list[Passage] = []
     for passage in chosen:
         passages += _make_passages(passage, scored, selection, records, settings)
