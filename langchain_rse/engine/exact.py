@@ -38,8 +38,8 @@ from langchain_rse.engine.thresholds import threshold_penalties
 
 # Replaces a penalty of 0; so small that it only breaks ties.
 _LEAST_PENALTY = 1e-200
-# Less than 1 by more than rounding errors.
-_ALMOST_ONE = 1 - 1e-10
+# Rounding errors of a value, as a share of all values.
+_ROUNDING = 1e-13
 
 
 def solve_exact(
@@ -270,6 +270,7 @@ class Ranking:
         """
         problem = self.problem
         totals = [0.0, *np.cumsum(problem.values).tolist()]
+        least_value = -_ROUNDING * float(np.abs(problem.values).sum())
         # Segments of these chunks, by the first and the last chunk of each.
         taken: dict[int, Bounds] = {}
         deferred: dict[int, Bounds] = {}
@@ -278,8 +279,8 @@ class Ranking:
             step = _extend((chunk, chunk + 1), deferred, problem.borders)
             segment = _extend(step, taken, problem.borders)
             start, end = segment
-            pays_cost = totals[end] - totals[start] >= problem.cost(segment) * _ALMOST_ONE
-            if chunk in first or pays_cost:
+            value = totals[end] - totals[start] - problem.cost(segment)
+            if chunk in first or value >= least_value:
                 steps.append(step)
                 taken[start] = taken[end - 1] = segment
                 start, end = step

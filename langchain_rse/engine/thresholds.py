@@ -23,6 +23,8 @@ from langchain_rse.engine.problem import Bounds, Floats, Problem
 
 # Binary digits that count: numbers that agree in them, to about 1e-12, are equal but for rounding.
 _DIGITS = 40
+# A chunk moves the path up by at least this share of all, so that rounding does not lose it.
+_LEAST_SHARE = 2.0**-45
 # The sides of the path.
 _LEFT = -1
 _RIGHT = 1
@@ -90,13 +92,15 @@ def _thresholds_of_run(weights: list[float], gains: list[float], cost: float) ->
 def _find_knots(weights: list[float], gains: list[float], cost: float) -> list[Point]:
     """Return the knots of the string, from left of the first chunk to right of the last one."""
     half = cost / 2
+    least_gain = sum(gains) * _LEAST_SHARE
     position = 0j
     knots: list[Point] = [(position - half, 0, _LEFT)]
     # The shortest ways from the last knot to both sides of the current position.
     left_way = deque(knots)
     right_way = deque(knots)
     for count, (weight, gain) in enumerate(zip(weights, gains, strict=True), start=1):
-        position += complex(weight, gain)
+        height = max(gain, least_gain) if gain > 0 else 0.0
+        position += complex(weight, height)
         if count < len(weights):
             _lead(left_way, right_way, (position - half, count, _LEFT), _LEFT, knots)
             _lead(right_way, left_way, (position + half, count, _RIGHT), _RIGHT, knots)
@@ -109,22 +113,20 @@ def _lead(
     way: deque[Point], other_way: deque[Point], target: Point, side: int, knots: list[Point]
 ) -> None:
     """Lead the way on one side to a target; add the knots that it now has from the other way."""
-    while len(way) > 1:
-        if side * _turn(way[-2], way[-1], target) < 0:
-            break
+    while len(way) > 1 and _is_inside(target, way[-2], way[-1], side):
         way.pop()
-    else:
-        while len(other_way) > 1:
-            if side * _turn(other_way[0], other_way[1], target) < 0:
-                break
+    if len(way) == 1:
+        while len(other_way) > 1 and _is_inside(target, other_way[0], other_way[1], side):
             other_way.popleft()
             knots.append(other_way[0])
         way[0] = other_way[0]
     way.append(target)
 
 
-def _turn(start: Point, middle: Point, end: Point) -> float:
-    """Return a number above 0 if the way from start to middle to end turns left, below 0: right."""
-    to_middle = middle[0] - start[0]
-    to_end = end[0] - start[0]
-    return (to_middle.conjugate() * to_end).imag
+def _is_inside(target: Point, start: Point, end: Point, side: int) -> bool:
+    """Return whether a target is on the line from start to end, or not on this side of it."""
+    position, _, _ = start
+    to_end = end[0] - position
+    to_target = target[0] - position
+    turn = (to_end.conjugate() * to_target).imag  # above 0 to the left
+    return turn * side >= 0

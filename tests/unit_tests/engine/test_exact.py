@@ -356,9 +356,11 @@ def test_chunks_of_little_relevance_are_relevant() -> None:
     relevance = [1.0, 1e-18, 0.0, 1e-90, 1e-60]
 
     ranking = rank_chunks(relevance, [10] * 5, segment_cost=0.0)
-
     assert ranking.chunks == [0, 1, 4, 3]
     assert list(ranking.thresholds.values()) == pytest.approx([1.0, 1e-18, 1e-60, 1e-90])
+    ranking = rank_chunks(relevance, [10] * 5, segment_cost=2.0)
+    assert ranking.chunks[0] == 0
+    assert sorted(ranking.chunks) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("segment_cost", [0.15, 4.0, 1000.0])
@@ -378,20 +380,20 @@ def test_time_is_in_proportion_to_the_number_of_chunks(
     shape: Callable[[Any], Any], segment_cost: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = 2_000
-    turns: list[float] = []
+    calls: list[bool] = []
 
-    def counted(*points: Any) -> float:
-        turns.append(turn(*points))
-        return turns[-1]
+    def counted(*arguments: Any) -> bool:
+        calls.append(is_inside(*arguments))
+        return calls[-1]
 
-    turn = thresholds._turn
-    monkeypatch.setattr(thresholds, "_turn", counted)
+    is_inside = thresholds._is_inside
+    monkeypatch.setattr(thresholds, "_is_inside", counted)
     relevance = shape(np.linspace(0, 1, count))
 
     ranking = rank_chunks(relevance, [10] * count, penalty=0.01, segment_cost=segment_cost)
 
     assert ranking.chunks
-    assert len(turns) < 10 * count
+    assert len(calls) < 10 * count
 
 
 @pytest.mark.parametrize("size", [1e-300, 1.0, 1e290])
