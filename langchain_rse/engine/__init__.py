@@ -11,8 +11,8 @@ from langchain_rse.engine.calibration import (
     minmax,
 )
 from langchain_rse.engine.exact import Ranking, rank_chunks, solve_budget, solve_exact
-from langchain_rse.engine.greedy import best_segment, solve_greedy
 from langchain_rse.engine.problem import Bounds, Floats, Segment
+from langchain_rse.engine.published import best_of_documents, best_segment, solve_greedy
 from langchain_rse.engine.relevance import (
     NEIGHBOR_RADIUS,
     bm25_scores,
@@ -30,6 +30,7 @@ __all__ = [
     "Floats",
     "Ranking",
     "Segment",
+    "best_of_documents",
     "best_segment",
     "bm25_scores",
     "calibrate",

@@ -8,11 +8,10 @@ disjoint segments within documents
 where cost = segment_cost * min(1, weight of the document), because a document shorter than an
 average chunk has less context to lose.
 
-1. **One penalty**: a dynamic program with two states per chunk, in a segment or not, see
-   `solve_at_penalty`.
-2. **All penalties**: merging two segments saves the cost of one, so the solutions for falling
+1. **All penalties**: merging two segments saves the cost of one, so the solutions for falling
    penalties are nested. Each chunk has a threshold penalty; below it, the chunk is in the solution.
    `langchain_rse.engine.thresholds` computes all thresholds at once.
+2. **One penalty**: take the chunks whose threshold exceeds it.
 3. **A budget**: take chunks by falling threshold. Chunks with the same threshold, such as a gap and
    its neighbors, are taken in the order of their gain per length, see `rank_chunks`.
 """
@@ -23,7 +22,6 @@ import heapq
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,16 +33,13 @@ from langchain_rse.engine.problem import (
     Segment,
     check_number,
     check_problem,
-    count_neighbors,
-    extend,
-    make_problem,
 )
 from langchain_rse.engine.thresholds import threshold_penalties
 
 # Replaces a penalty of 0; so small that it only breaks ties.
 _LEAST_PENALTY = 1e-200
-# Relative differences below this count as rounding errors.
-_ROUNDING = 1e-10
+# Rounding errors of a value, as a share of all values.
+_ROUNDING = 1e-13
 
 
 def solve_exact(
@@ -91,7 +86,7 @@ def solve_exact(
         boundaries=boundaries,
         document_lengths=document_weights,
     )
-    problem = make_problem(
+    ranking = rank_chunks(
         relevance,
         weights,
         unit=1.0,
@@ -100,9 +95,7 @@ def solve_exact(
         boundaries=boundaries,
         document_lengths=document_weights,
     )
-    chosen = solve_at_penalty(problem, problem.penalty)
-    segments = [Segment(start, end, problem.value((start, end))) for start, end in chosen]
-    return sorted(segments, key=lambda segment: (-segment.value, segment.start))
+    return ranking.segments(ranking.chunks)
 
 
 def solve_budget(
@@ -155,7 +148,6 @@ def solve_budget(
     ranking = rank_chunks(
         relevance,
         lengths,
-        budget=budget,
         penalty=penalty,
         segment_cost=segment_cost,
         boundaries=boundaries,
@@ -168,7 +160,7 @@ def rank_chunks(
     relevance: ArrayLike,
     lengths: ArrayLike,
     *,
-    budget: float,
+    unit: float | None = None,
     penalty: float = 0.0,
     segment_cost: float = 0.25,
     boundaries: Sequence[int] = (),
@@ -176,29 +168,71 @@ def rank_chunks(
 ) -> Ranking:
     """Order chunks as `solve_budget`, with the same arguments, adds them when the budget grows.
 
-    The order does not depend on the budget. The result contains at least the chunks that fit and
-    the next one, if there is another that reaches the penalty. Arguments are not validated.
+    Arguments are not validated. ``unit`` is the length of a chunk of weight 1; None: the mean
+    length of the chunks with positive relevance.
     """
-    problem = make_problem(
-        relevance,
-        lengths,
-        unit=None,
-        penalty=penalty,
-        segment_cost=segment_cost,
-        boundaries=boundaries,
-        document_lengths=document_lengths,
+    relevance = np.asarray(relevance, dtype=np.float64)
+    lengths = np.asarray(lengths, dtype=np.float64)
+    starts = np.array(sorted({0, *map(int, boundaries)} - {lengths.size}), dtype=np.intp)
+    if document_lengths is None:
+        sums = np.add.reduceat(lengths, starts)
+        document_lengths = np.repeat(sums, np.diff(starts, append=lengths.size))
+    relevant_lengths = lengths[relevance > 0]
+    if unit is None:
+        unit = float(relevant_lengths.mean()) if relevant_lengths.size else 1.0
+    problem = Problem(
+        relevance=relevance,
+        weights=lengths / unit,
+        segment_costs=segment_cost * np.minimum(np.asarray(document_lengths) / unit, 1.0),
+        penalty=max(float(penalty), _LEAST_PENALTY),
+        starts=starts,
     )
-    highest_first = sorted(_highest_thresholds(problem, budget), reverse=True)
-    thresholds: dict[int, float] = {}
-    taken: set[int] = set()
-    room = budget * (1 + _ROUNDING)
-    for threshold, pairs in itertools.groupby(highest_first, key=itemgetter(0)):
-        if room < 0:
-            break
-        chunks = _take_densest_first(problem, {chunk for _, chunk in pairs}, taken)
-        thresholds.update(dict.fromkeys(chunks, threshold))
-        room -= sum(map(problem.lengths.item, chunks))
-    return Ranking(problem, thresholds, weights=problem.lengths / problem.unit)
+    return Ranking(problem, lengths, _order_chunks(problem))
+
+
+def _order_chunks(problem: Problem) -> dict[int, float]:
+    """Return the threshold of each chunk that reaches the penalty, the highest threshold first."""
+    thresholds = threshold_penalties(problem)
+    chosen = np.flatnonzero(thresholds)
+    highest_first = chosen[np.argsort(-thresholds[chosen], kind="stable")].tolist()
+    ordered: dict[int, float] = {}
+    for threshold, chunks in itertools.groupby(highest_first, key=thresholds.item):
+        _add_densest_first(problem, list(chunks), threshold, ordered)
+    return ordered
+
+
+def _add_densest_first(
+    problem: Problem, chunks: Sequence[int], threshold: float, ordered: dict[int, float]
+) -> None:
+    """Add chunks of equal threshold to ``ordered``, by falling density: gain divided by cost.
+
+    Next to a chunk added before, a chunk costs less, because it does not begin a segment.
+    """
+    waiting = set(chunks)
+    queue: list[tuple[float, int]] = []
+    changed = waiting  # chunks whose density has changed
+    while waiting:
+        for chunk in changed:
+            weight = problem.weights.item(chunk)
+            # 1 for an isolated chunk, -1 for a chunk that merges two segments.
+            added_segments = 1
+            if chunk not in problem.borders and chunk - 1 in ordered:
+                added_segments -= 1
+            if chunk + 1 not in problem.borders and chunk + 1 in ordered:
+                added_segments -= 1
+            cost = weight + added_segments * problem.segment_costs.item(chunk)
+            density = np.inf
+            if cost > 0:
+                # Rounded, so that numbers that differ by rounding errors are equal.
+                density = round(weight * problem.relevance.item(chunk) / cost / threshold, 9)
+            heapq.heappush(queue, (-density, chunk))
+        # The density of a chunk only rises, so its newest entry comes first.
+        _, chunk = heapq.heappop(queue)
+        changed = set()
+        if chunk in waiting:
+            waiting.remove(chunk)
+            ordered[chunk] = threshold
+            changed = waiting & {chunk - 1, chunk + 1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,14 +240,14 @@ class Ranking:
     """The order in which a growing budget adds chunks, made by `rank_chunks`.
 
     Attributes:
-        problem: The chunks with their relevance, lengths and costs.
+        problem: The chunks with their relevance, weights and values.
+        lengths: Length of each chunk; shape ``(chunks,)``.
         thresholds: The threshold penalty of each chunk, by index, in the order of the chunks.
-        weights: The weight of each chunk, shape ``(chunks,)``; relevant chunks have a mean of 1.
     """
 
     problem: Problem
+    lengths: Floats
     thresholds: Mapping[int, float]
-    weights: Floats
 
     @property
     def chunks(self) -> list[int]:
@@ -222,14 +256,8 @@ class Ranking:
 
     def within(self, budget: float) -> list[int]:
         """Return the first chunks, up to the first that does not fit the budget."""
-        fitting: list[int] = []
-        total = 0.0
-        for chunk in self.thresholds:
-            total += self.problem.lengths.item(chunk)
-            if total > budget:
-                break
-            fitting.append(chunk)
-        return fitting
+        totals = np.cumsum(self.lengths[self.chunks])
+        return self.chunks[: int(np.searchsorted(totals, budget, side="right"))]
 
     def steps(self, first: Sequence[int] = ()) -> list[Bounds]:
         """Divide the order into steps after which no segment has a negative value.
@@ -241,25 +269,26 @@ class Ranking:
             first: Chunks to take before all others, whatever the values of their segments.
         """
         problem = self.problem
-        borders = problem.borders
+        totals = [0.0, *np.cumsum(problem.values).tolist()]
+        least_value = -_ROUNDING * float(np.abs(problem.values).sum())
+        # Segments of these chunks, by the first and the last chunk of each.
+        taken: dict[int, Bounds] = {}
+        deferred: dict[int, Bounds] = {}
         steps: list[Bounds] = []
-        taken: set[int] = set()
-        deferred: set[int] = set()
         for chunk in dict.fromkeys([*first, *self.thresholds]):
-            step = extend((chunk, chunk + 1), deferred, borders)
-            is_alone = step == (chunk, chunk + 1)
-            reaches_penalty = problem.relevance.item(chunk) >= problem.penalty
-            is_accepted = chunk in first
-            if is_alone and reaches_penalty and count_neighbors(step, taken, borders):
-                is_accepted = True  # this chunk cannot lower the value of a segment
-            if not is_accepted:
-                is_accepted = problem.value(extend(step, taken, borders)) >= 0
-            if is_accepted:
+            step = _extend((chunk, chunk + 1), deferred, problem.borders)
+            segment = _extend(step, taken, problem.borders)
+            start, end = segment
+            value = totals[end] - totals[start] - problem.cost(segment)
+            if chunk in first or value >= least_value:
                 steps.append(step)
-                taken.update(range(*step))
-                deferred.difference_update(range(*step))
+                taken[start] = taken[end - 1] = segment
+                start, end = step
+                deferred.pop(start, None)
+                deferred.pop(end - 1, None)
             else:
-                deferred.add(chunk)
+                start, end = step
+                deferred[start] = deferred[end - 1] = step
         return steps
 
     def segments(self, chunks: Iterable[int]) -> list[Segment]:
@@ -271,117 +300,18 @@ class Ranking:
             if joined and joined[-1][1] == chunk and chunk not in problem.borders:
                 start, _ = joined.pop()
             joined.append((start, chunk + 1))
-        segments = [Segment(start, end, problem.value((start, end))) for start, end in joined]
+        segments: list[Segment] = []
+        for start, end in joined:
+            value = float(problem.values[start:end].sum()) - problem.cost((start, end))
+            segments.append(Segment(start, end, value))
         return sorted(segments, key=lambda segment: (-segment.value, segment.start))
 
 
-def solve_at_penalty(problem: Problem, penalty: float) -> list[Bounds]:
-    """Find the segments with the highest total value at a penalty, in the order of the text.
-
-    A dynamic program with two states, in a segment or not. It visits only chunks whose relevance
-    exceeds the penalty, because segments begin and end with these.
-    """
-    penalty = max(penalty, _LEAST_PENALTY)
-    relevant = problem.relevant
-    values = relevant.gains - penalty * relevant.lengths
-    visited = np.flatnonzero(values > 0)
-    # The loss of extending a segment from the previous relevant chunk to each relevant chunk, and
-    # from each visited chunk to the next.
-    losses = penalty * relevant.gaps - np.minimum(values, 0.0)
-    losses_between = np.full(visited.size, np.inf)
-    if visited.size > 1:
-        losses_between[1:] = np.add.reduceat(losses[: visited[-1] + 1], visited[:-1] + 1)
-    costs = penalty * relevant.segment_costs[visited]
-
-    segments: list[Bounds] = []  # the best segments that end at or before the current chunk
-    # The start of the best segment that reaches the current chunk, and the number of segments
-    # before it.
-    start = 0
-    count_before = 0
-    # The advantage of the solution without this segment over the solution with it.
-    advantage = np.inf
-    for chunk, value, loss, cost in zip(
-        relevant.indices[visited].tolist(),
-        values[visited].tolist(),
-        losses_between.tolist(),
-        costs.tolist(),
-        strict=True,
-    ):
-        if loss < cost - advantage:
-            advantage = advantage + loss - value
-        else:
-            advantage = cost - value
-            start = chunk
-            count_before = len(segments)
-            if segments and segments[-1][1] == chunk and chunk not in problem.borders:
-                # With a segment cost of 0, beginning a new segment here has the same value.
-                start = segments[-1][0]
-                count_before -= 1
-        if advantage < 0:
-            segments[count_before:] = [(start, chunk + 1)]
-            advantage = 0.0
-    return segments
-
-
-def _highest_thresholds(problem: Problem, budget: float) -> list[tuple[float, int]]:
-    """Compute the highest thresholds, until their chunks exceed the budget, or all thresholds.
-
-    Returns pairs of a threshold and the index of its chunk.
-    """
-    # Guess a penalty whose solution is a little longer than the budget. The solution contains at
-    # least the chunks that pay for a segment alone.
-    relevant = problem.relevant
-    thresholds_alone = relevant.gains / (relevant.lengths + relevant.segment_costs)
-    order = np.argsort(-thresholds_alone)
-    totals = np.cumsum(relevant.lengths[order])
-    # One more, because chunks whose threshold equals the penalty are not in the solution.
-    beyond = np.searchsorted(totals, budget, side="right") + 1
-    penalty = problem.penalty
-    if beyond < order.size:
-        penalty = max(penalty, thresholds_alone.item(order[beyond]))
-
-    while penalty > problem.penalty:
-        thresholds = []
-        total = 0.0
-        for threshold, chunk in threshold_penalties(problem, solve_at_penalty(problem, penalty)):
-            # Rounding may have dropped other chunks whose threshold equals the penalty.
-            if threshold > penalty * (1 + _ROUNDING):
-                thresholds.append((threshold, chunk))
-                total += problem.lengths.item(chunk)
-        if total > budget:
-            return thresholds
-        penalty = max(problem.penalty, penalty / 2)
-    return threshold_penalties(problem, solve_at_penalty(problem, penalty))
-
-
-def _take_densest_first(problem: Problem, chunks: set[int], taken: set[int]) -> list[int]:
-    """Order chunks of equal threshold by density: gain divided by cost.
-
-    Adds each chunk to ``taken``, the chunks taken before. Next to one of them, a chunk costs less,
-    because it does not begin a segment.
-    """
-    order: list[int] = []
-    queue: list[tuple[float, int]] = []
-    changed = chunks  # chunks whose density has changed
-    while True:
-        for chunk in changed:
-            length = problem.lengths.item(chunk)
-            gain = length * problem.relevance.item(chunk)
-            # 1 for an isolated chunk, -1 for a chunk that merges two segments.
-            added_segments = 1 - count_neighbors((chunk, chunk + 1), taken, problem.borders)
-            cost = length + added_segments * problem.segment_costs.item(chunk)
-            density = 0.0
-            if cost > 0:
-                density = gain / cost
-            elif cost < 0 or gain > 0:
-                density = np.inf
-            heapq.heappush(queue, (-density, chunk))
-        while queue and queue[0][1] in taken:
-            heapq.heappop(queue)
-        if not queue:
-            return order
-        _, chunk = heapq.heappop(queue)
-        taken.add(chunk)
-        order.append(chunk)
-        # Their density has risen, so their new entries come before the old ones.
-        changed = chunks & {chunk - 1, chunk + 1}
+def _extend(segment: Bounds, segments: Mapping[int, Bounds], borders: frozenset[int]) -> Bounds:
+    """Extend a segment by those next to it; ``segments`` are by their first and last chunks."""
+    start, end = segment
+    if start not in borders:
+        start, _ = segments.get(start - 1, segment)
+    if end not in borders:
+        _, end = segments.get(end, segment)
+    return start, end

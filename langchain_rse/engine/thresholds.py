@@ -7,120 +7,126 @@ solution maximizes, with x = 1 for each selected chunk and x = 0 for the others,
 
 The solutions for all p form a taut string (Davies and Kovac, "Local Extremes, Runs, Strings and
 Multiresolution", 2001). The chunks form a path: each moves it right by ``w`` and up by ``w * r``.
-The string is the shortest path that stays within ``cost / 2`` of it on both sides. Where the string
-moves right by s per unit of height, the threshold is 1 / s.
-
-Weights and weighted relevances are rounded once and then summed as integers, so the order of chunks
-does not depend on the penalty or budget.
+The string is the shortest path that stays within ``cost / 2`` of it on both sides. It bends only at
+knots. Between two knots, all chunks have the same threshold: what the string rises per unit to the
+right.
 """
 
-import math
-from collections.abc import Sequence
+from __future__ import annotations
+
+import itertools
+from collections import deque
 
 import numpy as np
 
-from langchain_rse.engine.problem import Bounds, Problem
+from langchain_rse.engine.problem import Bounds, Floats, Problem
 
-# Binary digits of a typical weight as an integer.
-_DIGITS = 50
-# Segment costs above this many units are capped: any such cost prevents all segments.
-_MOST_UNITS = 2.0**60
+# Binary digits that count: numbers that agree in them, to about 1e-12, are equal but for rounding.
+_DIGITS = 40
+# A chunk moves the path up by at least this share of all, so that rounding does not lose it.
+_LEAST_SHARE = 2.0**-45
+# The sides of the path.
+_LEFT = -1
+_RIGHT = 1
 
-Gate = tuple[int, int, int]
-"""An opening that the string passes through: height, left end, right end."""
+Point = tuple[complex, int, int]
+"""Position (to the right, and up as the imaginary part), number of chunks before it, and side."""
 
 
-def threshold_penalties(problem: Problem, segments: Sequence[Bounds]) -> list[tuple[float, int]]:
-    """Compute the threshold penalty of each chunk in segments; return (threshold, index) pairs.
-
-    The segments are a solution of the problem for some penalty; thresholds are above that penalty.
-    """
-    chunks: list[int] = []
-    for segment in segments:
-        chunks.extend(range(*segment))
-    lengths = problem.lengths[chunks]
-    relevance = problem.relevance[chunks]
-    digits = _DIGITS - math.frexp(problem.unit)[1]
-    # Any positive relevance, however small, stays positive.
-    faintest = np.where(relevance > 0, math.ldexp(1.0, -digits), 0.0)
-    gains = np.maximum(lengths * relevance, faintest)
-    whole_lengths = [round(length) for length in np.ldexp(lengths, digits).tolist()]
-    whole_gains = [round(gain) for gain in np.ldexp(gains, digits).tolist()]
-
-    thresholds: list[float] = []
-    for start, end in segments:
-        first = len(thresholds)
-        last = first + end - start
-        cost = min(problem.segment_costs.item(start), _MOST_UNITS * problem.unit)
-        thresholds += _thresholds_of_segment(
-            whole_lengths[first:last], whole_gains[first:last], round(math.ldexp(cost, digits))
+def threshold_penalties(problem: Problem) -> Floats:
+    """Return the threshold penalty of each chunk; 0 unless it exceeds the problem's penalty."""
+    gains = problem.weights * problem.relevance
+    thresholds = np.zeros(gains.size)
+    for start, end in _find_runs(problem):
+        thresholds[start:end] = _thresholds_of_run(
+            problem.weights[start:end].tolist(),
+            gains[start:end].tolist(),
+            problem.segment_costs.item(start),
         )
-    return list(zip(thresholds, chunks, strict=True))
+    thresholds = _round_digits(thresholds)
+    return np.where(thresholds > _round_digits(problem.penalty), thresholds, 0.0)
 
 
-def _thresholds_of_segment(lengths: Sequence[int], gains: Sequence[int], cost: int) -> list[float]:
-    """Return the threshold penalty of each chunk of a segment that begins and ends relevant.
+def _round_digits(numbers: Floats | float) -> Floats:
+    """Round to about 12 significant digits, so that numbers that differ by rounding are equal."""
+    fractions, exponents = np.frexp(numbers)
+    digits = np.round(np.ldexp(fractions, _DIGITS))
+    return np.asarray(np.ldexp(digits, exponents - _DIGITS))
 
-    All horizontal distances are twice those of the module's description, so half of the cost is an
-    integer.
+
+def _find_runs(problem: Problem) -> list[Bounds]:
+    """Find runs of chunks that contain all segments for the penalty and higher ones.
+
+    A segment begins and ends with chunks of positive value. It contains no gap that costs at least
+    what another segment costs: at a higher penalty, such a gap costs even more.
     """
-    x = 0
-    y = 0
-    gates = [(0, -cost, -cost)]
-    for length, gain in zip(lengths, gains, strict=True):
-        x += 2 * length
-        y += gain
-        right = x + cost
-        if not gain:
-            # A gate at the same height as the previous one: merge both.
-            _, _, right = gates.pop()
-        gates.append((y, x - cost, right))
-    gates[-1] = (y, x + cost, x + cost)
+    positive = np.flatnonzero(problem.values > 0)
+    if not positive.size:
+        return []
+    losses = np.maximum(-problem.values, 0.0)
+    gap_losses = np.add.reduceat(losses, positive)[:-1]
+    costs = problem.penalty * problem.segment_costs[positive[1:]]
+    documents = np.searchsorted(problem.starts, positive, side="right")
+    is_divided = _round_digits(gap_losses) >= _round_digits(costs)
+    is_divided |= np.diff(documents) > 0
+    firsts = positive[np.append(True, is_divided)]
+    lasts = positive[np.append(is_divided, True)]
+    return list(zip(firsts.tolist(), (lasts + 1).tolist(), strict=True))
 
-    slopes = iter(_taut_string(gates))
+
+def _thresholds_of_run(weights: list[float], gains: list[float], cost: float) -> list[float]:
+    """Return the threshold penalty of each chunk of a run, from the knots of the string."""
     thresholds: list[float] = []
-    gap = 0
-    for gain in gains:
-        if not gain:
-            gap += 1
-            continue
-        threshold = 2 / next(slopes)
-        if gap:
-            # A gap enters the solution together with the later of its two neighbors.
-            thresholds += [min(thresholds[-1], threshold)] * gap
-            gap = 0
-        thresholds.append(threshold)
+    for knot, next_knot in itertools.pairwise(_find_knots(weights, gains, cost)):
+        _, start, side = knot
+        _, end, next_side = next_knot
+        # From left to right, a segment is added; from right to left, two segments are merged.
+        added_segments = (next_side - side) / 2
+        distance = sum(weights[start:end]) + added_segments * cost
+        # The distance is positive, but for rounding.
+        threshold = sum(gains[start:end]) / distance if distance > 0 else np.inf
+        thresholds += [threshold] * (end - start)
     return thresholds
 
 
-def _taut_string(gates: Sequence[Gate]) -> list[float]:
-    """Return the slopes (x over y) of the shortest path through all gates, one per interval."""
-    slopes: list[float] = []
-    knot = 0  # the gate at which the string bends
-    x = gates[0][1]  # the position of the bend
-    while knot < len(gates) - 1:
-        # The smallest and the largest slope that pass all gates so far, each with the last gate
-        # that determines it and the end of that gate.
-        low = (-math.inf, knot, x)
-        high = (math.inf, knot, x)
-        for number in range(knot + 1, len(gates)):
-            height, left, right = gates[number]
-            rise = height - gates[knot][0]
-            to_left = (left - x) / rise
-            to_right = (right - x) / rise
-            if to_left > high[0]:
-                straight = high
-                break
-            if to_right < low[0]:
-                straight = low
-                break
-            if to_left >= low[0]:
-                low = (to_left, number, left)
-            if to_right <= high[0]:
-                high = (to_right, number, right)
-        else:
-            straight = low
-        slope, bend, x = straight
-        slopes += [slope] * (bend - knot)
-        knot = bend
-    return slopes
+def _find_knots(weights: list[float], gains: list[float], cost: float) -> list[Point]:
+    """Return the knots of the string, from left of the first chunk to right of the last one."""
+    half = cost / 2
+    least_gain = sum(gains) * _LEAST_SHARE
+    position = 0j
+    knots: list[Point] = [(position - half, 0, _LEFT)]
+    # The shortest ways from the last knot to both sides of the current position.
+    left_way = deque(knots)
+    right_way = deque(knots)
+    for count, (weight, gain) in enumerate(zip(weights, gains, strict=True), start=1):
+        height = max(gain, least_gain) if gain > 0 else 0.0
+        position += complex(weight, height)
+        if count < len(weights):
+            _lead(left_way, right_way, (position - half, count, _LEFT), _LEFT, knots)
+            _lead(right_way, left_way, (position + half, count, _RIGHT), _RIGHT, knots)
+    _lead(left_way, right_way, (position + half, len(weights), _RIGHT), _LEFT, knots)
+    knots.extend(itertools.islice(left_way, 1, None))
+    return knots
+
+
+def _lead(
+    way: deque[Point], other_way: deque[Point], target: Point, side: int, knots: list[Point]
+) -> None:
+    """Lead the way on one side to a target; add the knots that it now has from the other way."""
+    while len(way) > 1 and _is_inside(target, way[-2], way[-1], side):
+        way.pop()
+    if len(way) == 1:
+        while len(other_way) > 1 and _is_inside(target, other_way[0], other_way[1], side):
+            other_way.popleft()
+            knots.append(other_way[0])
+        way[0] = other_way[0]
+    way.append(target)
+
+
+def _is_inside(target: Point, start: Point, end: Point, side: int) -> bool:
+    """Return whether a target is on the line from start to end, or not on this side of it."""
+    position, _, _ = start
+    to_end = end[0] - position
+    to_target = target[0] - position
+    turn = (to_end.conjugate() * to_target).imag  # above 0 to the left
+    return turn * side >= 0

@@ -16,7 +16,7 @@ from langchain_rse.explaining.text import name_of_function
 from langchain_rse.query.reading import CHARACTERS, Passage, chunk_at, steps_within
 from langchain_rse.query.rendering import choose
 from langchain_rse.query.scoring import ScoredChunks
-from langchain_rse.query.selecting import select, single_chunk_fallback
+from langchain_rse.query.selecting import select
 from langchain_rse.query.trace import Trace
 
 _PENALTIES = 50  # steps of the slider from 0 to 1
@@ -89,8 +89,6 @@ def _answer(scored: ScoredChunks, settings: QuerySettings, budget: float) -> tup
     """The answer, and how much of the budget all passages take, also those beyond ``k``."""
     selection = select(scored, settings, budget)
     chosen = selection.passages_after(steps_within(scored, selection, budget))
-    if not chosen:
-        chosen = single_chunk_fallback(scored, selection, settings, budget)[:1]
     passages = []
     for start, end, value in chosen:
         chunks = [chunk_at(position, scored, selection) for position in range(start, end)]

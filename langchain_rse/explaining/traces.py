@@ -188,7 +188,8 @@ class RSETrace(Trace):
             return penalty
         steps = selection.steps[: self.steps]
         taken = set(itertools.chain.from_iterable(range(*step) for step in steps))
-        thresholds = [number for chunk, number in selection.thresholds.items() if chunk in taken]
+        ranked = selection.ranking.thresholds.items()
+        thresholds = [threshold for chunk, threshold in ranked if chunk in taken]
         return max(penalty, min(thresholds, default=0.0))
 
     @property

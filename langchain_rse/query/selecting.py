@@ -1,11 +1,14 @@
-"""Select: forms passages from scored chunks, ordered so that any budget takes the first steps."""
+"""Select: forms segments from scored chunks, ordered so that any budget takes the first steps.
+
+What is selected is still in positions of chunks; `langchain_rse.query.reading` makes passages of
+documents from it.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
-from typing import NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,66 +18,58 @@ from langchain_rse.engine import (
     Floats,
     Ranking,
     Segment,
-    best_segment,
+    best_of_documents,
     rank_chunks,
     solve_greedy,
 )
 from langchain_rse.query.scoring import ScoredChunks
 
-T = TypeVar("T")
+# Values that are less negative are 0 but for rounding errors.
+_ROUNDING = 1e-9
 
 
 class Selection(NamedTuple):
-    """The passages of a query as they grow with the budget, in positions of chunks."""
+    """The segments of a query as they grow with the budget."""
 
-    values: Floats  # contribution of each chunk to a passage
+    values: Floats  # contribution of each chunk to a segment
     weights: Floats  # factor of each chunk's relevance after the penalty
     # Ranges (start, end) in the order in which a growing budget adds them: chunk by chunk with the
-    # exact solver, passage by passage with the others.
+    # exact solver, segment by segment with the others.
     steps: Sequence[Bounds]
     ranking: Ranking | None = None  # of the exact solver
-    chosen: Sequence[Segment] = ()  # of a published solver: one passage for each step
-
-    @property
-    def thresholds(self) -> Mapping[int, float]:
-        """The penalty below which each chunk is returned, by position; exact solver only."""
-        return MappingProxyType({}) if self.ranking is None else self.ranking.thresholds
+    chosen: Sequence[Segment] = ()  # of a published solver: one segment for each step
 
     def passages_after(self, steps: int) -> list[Segment]:
-        """Return the passages formed by the first ``steps`` steps, best first."""
+        """Return the segments formed by the first ``steps`` steps, best first."""
         if self.ranking is None:
             return list(self.chosen[:steps])
         positions = itertools.chain.from_iterable(range(*step) for step in self.steps[:steps])
-        passages = []
-        for passage in self.ranking.segments(positions):
-            if passage.value < 0:
+        segments: list[Segment] = []
+        for segment in self.ranking.segments(positions):
+            value = segment.value
+            if value < -_ROUNDING:
                 # It is kept for the best candidate of a query although its cost exceeds its value.
-                value = float(self.values[passage.start : passage.end].sum())
-                passages.append(passage._replace(value=value))
-            else:
-                passages.append(passage)
-        return sorted(passages, key=lambda passage: (-passage.value, passage.start))
+                value = float(self.values[segment.start : segment.end].sum())
+            segments.append(segment._replace(value=value))
+        return sorted(segments, key=lambda segment: (-segment.value, segment.start))
 
 
 def select(scored: ScoredChunks, settings: QuerySettings, budget: float) -> Selection:
-    """Choose passages, at least all that fit a budget in characters."""
+    """Order the chunks for a budget in characters, or choose segments with a published solver."""
     solver = settings.config.solver
     if solver != "exact":
         return _select_as_published(scored, settings, solver)
-    total = float(scored.lengths.sum())
     ranking = rank_chunks(
         scored.credited,
         scored.lengths,
-        budget=min(budget, total),
         penalty=settings.penalty,
         segment_cost=settings.config.passage_cost,
         boundaries=scored.window_starts.tolist(),
         document_lengths=scored.document_lengths,
     )
-    weights = ranking.weights
-    values = weights * (scored.credited - settings.penalty)
+    values = ranking.problem.values
     first = _best_of_each_query(scored, values, settings.penalty, budget)
-    return Selection(values, weights, ranking.steps(first), ranking)
+    return Selection(values, ranking.problem.weights, ranking.steps(first), ranking)
 
 
 def _best_of_each_query(
@@ -94,66 +89,45 @@ def _best_of_each_query(
     return positions
 
 
-def single_chunk_fallback(
-    scored: ScoredChunks, selection: Selection, settings: QuerySettings, budget: float
-) -> list[Segment]:
-    """Return the candidates that reach the penalty and fit the budget, the most relevant first.
-
-    If no step fits the budget, the first of them that fits is returned as a passage, without a
-    passage cost.
-    """
-    solver = settings.config.solver
-    minimum = 0.0
-    if solver != "exact":
-        if not selection.steps:  # a published solver that selects no passage returns nothing
-            return []
-        minimum = solver.minimum_value
-    qualifies = (scored.relevance >= settings.penalty) & (scored.relevance > 0)
-    qualifies &= (selection.values >= minimum) & (scored.lengths <= budget)
-    positions = [position for position in scored.candidates if qualifies[position]]
-    positions.sort(key=lambda position: -scored.relevance[position])
-    return [Segment(each, each + 1, float(selection.values[each])) for each in positions]
-
-
-# The published solvers
-
-
 def _select_as_published(
     scored: ScoredChunks, settings: QuerySettings, solver: Greedy | BestSegment
 ) -> Selection:
-    """Choose passages with a published solver, which does not use the budget."""
+    """Choose segments with a published solver, which does not use the budget."""
     weights = _published_weights(scored, solver)
     value_rows = weights * (scored.credited_rows - settings.penalty)
+    starts = scored.window_starts.tolist()
     if isinstance(solver, BestSegment):
-        passages = _best_of_each_document(scored, value_rows, solver)
-    else:
-        further_queries = len(scored.by_query) - 1
-        passages = solve_greedy(
+        layouts = [scored.chunks[start][0] for start in starts]
+        segments = best_of_documents(
             value_rows,
             max_length=solver.max_length,
-            overall_max_length=solver.overall_max_length
-            + solver.overall_max_length_extension * further_queries,
             minimum_value=solver.minimum_value,
-            boundaries=scored.window_starts.tolist(),
+            boundaries=starts,
+            documents=[layout.manifest.key for layout in layouts],
         )
-    values = np.asarray(value_rows.max(axis=0))
-    chosen: list[Segment] = []
-    for passage in passages:
-        positions = range(passage.start, passage.end)
-        # With a penalty of 0, irrelevant chunks can form passages of value 0: skip those.
-        if scored.candidates.keys().isdisjoint(positions):
-            continue
-        value = passage.value
-        if len(value_rows) > 1:
-            value = float(values[passage.start : passage.end].sum())
-        chosen.append(passage._replace(value=value))
+    else:
+        extension = solver.overall_max_length_extension * (len(scored.by_query) - 1)
+        segments = solve_greedy(
+            value_rows,
+            max_length=solver.max_length,
+            overall_max_length=solver.overall_max_length + extension,
+            minimum_value=solver.minimum_value,
+            boundaries=starts,
+        )
     best_rows = value_rows.argmax(axis=0)
-    return Selection(
-        values=values,
-        weights=weights[best_rows, np.arange(scored.lengths.size)],
-        steps=[(passage.start, passage.end) for passage in chosen],
-        chosen=chosen,
-    )
+    columns = np.arange(best_rows.size)
+    values = value_rows[best_rows, columns]
+    chosen: list[Segment] = []
+    for segment in segments:
+        # With a penalty of 0, irrelevant chunks can form segments of value 0: skip those.
+        if scored.candidates.keys().isdisjoint(range(segment.start, segment.end)):
+            continue
+        value = segment.value
+        if len(value_rows) > 1:
+            value = float(values[segment.start : segment.end].sum())
+        chosen.append(segment._replace(value=value))
+    steps = [(segment.start, segment.end) for segment in chosen]
+    return Selection(values, weights[best_rows, columns], steps, chosen=chosen)
 
 
 def _published_weights(scored: ScoredChunks, solver: Greedy | BestSegment) -> Floats:
@@ -167,38 +141,3 @@ def _published_weights(scored: ScoredChunks, solver: Greedy | BestSegment) -> Fl
     for row, positions in zip(weights, positions_of_rows, strict=True):
         row[positions] = np.maximum(scored.lengths[positions] / solver.reference_length, 1.0)
     return weights
-
-
-def _best_of_each_document(
-    scored: ScoredChunks, value_rows: Floats, solver: BestSegment
-) -> list[Segment]:
-    """Return the best passage of each document, best first; several queries take turns."""
-    bounds = [*scored.window_starts.tolist(), len(scored.chunks)]
-    passages_of_rows: list[list[Segment]] = []
-    for values in value_rows:
-        best: dict[str, Segment] = {}  # by document
-        for start, end in itertools.pairwise(bounds):
-            passage = best_segment(values[start:end], max_length=solver.max_length)
-            if passage is None or passage.value < solver.minimum_value:
-                continue
-            layout, _ = scored.chunks[start]
-            key = layout.manifest.key
-            if key not in best or passage.value > best[key].value:
-                best[key] = Segment(passage.start + start, passage.end + start, passage.value)
-        passages_of_rows.append(sorted(best.values(), key=lambda passage: -passage.value))
-    taken: set[int] = set()
-    chosen = []
-    for passage in _round_robin(passages_of_rows):
-        positions = range(passage.start, passage.end)
-        if taken.isdisjoint(positions):
-            taken.update(positions)
-            chosen.append(passage)
-    return chosen
-
-
-def _round_robin(lists: Iterable[Sequence[T]]) -> list[T]:
-    """Return the first item of each list, then the second of each, and so on."""
-    items = []
-    for turn in itertools.zip_longest(*lists):
-        items += [item for item in turn if item is not None]
-    return items

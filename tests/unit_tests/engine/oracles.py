@@ -76,7 +76,7 @@ def exact_by_brute_force(
         values += chosen * (weight * (chunk_relevance - penalty))
         sizes += chosen * weight
     best = values.max()
-    return Optimum(float(best), float(sizes[values == best].min()))
+    return Optimum(float(best), float(sizes[values >= best - _ROUNDING].min()))
 
 
 def exact_by_last_segments(

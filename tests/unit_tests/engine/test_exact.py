@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from langchain_rse.engine import Segment, rank_chunks, solve_budget, solve_exact
+from langchain_rse.engine import Segment, rank_chunks, solve_budget, solve_exact, thresholds
 from tests.unit_tests.engine.oracles import (
     budget_by_brute_force,
     exact_by_brute_force,
@@ -53,6 +53,35 @@ def test_exact_finds_the_best_and_of_equals_the_smallest(problem: dict[str, Any]
     check_solution(segments, **problem)
     expected = exact_by_brute_force(**problem)
     assert (sum(segment.value for segment in segments), size_of(segments, problem)) == expected
+
+
+def test_exact_finds_the_best_of_all_choices_of_many_small_problems() -> None:
+    generator = np.random.default_rng(5)
+    for number in range(1_500):
+        size = int(generator.integers(1, 9))
+        relevance = generator.integers(0, 9, size) / 8
+        if number % 3 == 0:
+            relevance = generator.random(size).round(1)  # sums are rounded
+        relevance[generator.random(size) < generator.choice([0.0, 0.3, 0.6])] = 0.0
+        weights = np.ones(size) / generator.choice([1, 4])  # also documents shorter than a chunk
+        if number % 2:
+            weights = generator.integers(1, 17, size) / 8
+        problem = exact_problem(
+            relevance.tolist(),
+            weights=weights.tolist(),
+            penalty=generator.choice([0.0, 0.125, 0.25, 0.3, 0.5]),
+            segment_cost=generator.choice([0.0, 0.125, 0.25, 1.0, 4.0, 1e9]),
+            boundaries=generator.integers(0, size, generator.integers(0, 4)).tolist(),
+        )
+
+        segments = solve_exact(**problem)
+
+        check_solution(segments, **problem)
+        expected = exact_by_brute_force(**problem)
+        value = math.fsum(segment.value for segment in segments)
+        assert value == pytest.approx(expected.value, rel=1e-9, abs=1e-9)
+        # The smallest of those: less text, then fewer segments.
+        assert size_of(segments, problem) == pytest.approx(expected.size, rel=1e-9, abs=1e-9)
 
 
 @given(st.sampled_from([TENTHS, FLOATS, EXTREMES]).flatmap(exact_problems))
@@ -275,24 +304,96 @@ def test_a_larger_budget_only_adds_chunks_and_leaves_no_room(problem: dict[str, 
         assert small == large or sum(lengths[index] for index in large) == budget
 
 
-@given(
-    st.one_of(budget_problems(), distinct_problems()),
-    st.lists(st.floats(0, 1.1), min_size=2, max_size=6),
-)
-def test_the_order_of_chunks_does_not_depend_on_the_budget(
-    problem: dict[str, Any], shares: list[float]
+@given(st.one_of(budget_problems(), distinct_problems()), st.floats(0, 1.1))
+def test_a_budget_takes_the_first_chunks_of_one_order(
+    problem: dict[str, Any], share: float
 ) -> None:
     lengths = problem["lengths"]
-    whole = rank_chunks(**problem, budget=sum(lengths)).chunks
+    budget = share * sum(lengths)
+    ranking = rank_chunks(**problem)
 
-    for share in shares:
-        budget = share * sum(lengths)
-        ranking = rank_chunks(**problem, budget=budget)
-        assert ranking.chunks == whole[: len(ranking.chunks)]
-        # At least one chunk more than fits, if there is one.
-        fitting = ranking.within(budget)
-        assert sum(lengths[chunk] for chunk in fitting) <= budget
-        assert len(ranking.chunks) > len(fitting) or fitting == whole
+    fitting = ranking.within(budget)
+
+    assert fitting == ranking.chunks[: len(fitting)]
+    assert sum(lengths[chunk] for chunk in fitting) <= budget
+    if fitting != ranking.chunks:
+        assert sum(lengths[chunk] for chunk in ranking.chunks[: len(fitting) + 1]) > budget
+    assert chunks_of(solve_budget(**problem, budget=budget)) == set(fitting)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+@given(problem=st.one_of(budget_problems(), distinct_problems()))
+def test_the_units_of_lengths_and_relevance_do_not_matter(
+    problem: dict[str, Any], scale: float
+) -> None:
+    expected = rank_chunks(**problem)
+    problem["lengths"] = [length * scale for length in problem["lengths"]]
+    by_lengths = rank_chunks(**problem)
+    problem["relevance"] = [relevance * scale for relevance in problem["relevance"]]
+    problem["penalty"] *= scale
+    by_both = rank_chunks(**problem)
+
+    assert by_lengths.chunks == by_both.chunks == expected.chunks
+    assert by_lengths.steps() == by_both.steps() == expected.steps()
+    thresholds = [threshold * scale for threshold in expected.thresholds.values()]
+    assert list(by_both.thresholds.values()) == pytest.approx(thresholds, rel=1e-9)
+
+
+@pytest.mark.parametrize("segment_cost", [0.0, 0.1, 0.3])
+def test_chunks_of_equal_threshold_are_taken_from_the_start(segment_cost: float) -> None:
+    # Thirds of which sums are rounded; every second chunk is a document.
+    relevance, lengths = [1 / 3] * 40, [100, 300] * 20
+
+    ranking = rank_chunks(
+        relevance, [300] * 40, segment_cost=segment_cost, boundaries=range(0, 40, 2)
+    )
+    assert ranking.chunks == list(range(40))
+    ranking = rank_chunks(relevance, lengths, segment_cost=segment_cost, boundaries=range(0, 40, 2))
+    assert len(set(ranking.thresholds.values())) == 1
+
+
+def test_chunks_of_little_relevance_are_relevant() -> None:
+    relevance = [1.0, 1e-18, 0.0, 1e-90, 1e-60]
+
+    ranking = rank_chunks(relevance, [10] * 5, segment_cost=0.0)
+    assert ranking.chunks == [0, 1, 4, 3]
+    assert list(ranking.thresholds.values()) == pytest.approx([1.0, 1e-18, 1e-60, 1e-90])
+    ranking = rank_chunks(relevance, [10] * 5, segment_cost=2.0)
+    assert ranking.chunks[0] == 0
+    assert sorted(ranking.chunks) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("segment_cost", [0.15, 4.0, 1000.0])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        lambda part: np.full_like(part, 0.5),
+        lambda part: part,
+        lambda part: 1 - part,
+        lambda part: 0.5 + abs(part - 0.5) / 1000,
+        lambda part: 0.5 - abs(part - 0.5) / 1000,
+        lambda part: 0.5 + 0.4 * np.sin(9 * part),
+        lambda part: np.where(np.arange(part.size) % 2, 0.9, 0.1),
+    ],
+)
+def test_time_is_in_proportion_to_the_number_of_chunks(
+    shape: Callable[[Any], Any], segment_cost: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 2_000
+    calls: list[bool] = []
+
+    def counted(*arguments: Any) -> bool:
+        calls.append(is_inside(*arguments))
+        return calls[-1]
+
+    is_inside = thresholds._is_inside
+    monkeypatch.setattr(thresholds, "_is_inside", counted)
+    relevance = shape(np.linspace(0, 1, count))
+
+    ranking = rank_chunks(relevance, [10] * count, penalty=0.01, segment_cost=segment_cost)
+
+    assert ranking.chunks
+    assert len(calls) < 10 * count
 
 
 @pytest.mark.parametrize("size", [1e-300, 1.0, 1e290])
@@ -418,7 +519,7 @@ def test_a_chunk_gains_nothing_by_being_short() -> None:
 
 def test_a_chunk_is_delayed_until_its_segment_is_worth_enough() -> None:
     # Each of the two chunks is worth less than a segment costs.
-    ranking = rank_chunks([0.5, 0.5, 0.25], [2, 2, 4], budget=8, penalty=0.25, segment_cost=1.0)
+    ranking = rank_chunks([0.5, 0.5, 0.25], [2, 2, 4], penalty=0.25, segment_cost=1.0)
 
     assert ranking.chunks == [0, 1]
     assert ranking.steps() == [(0, 2)]
@@ -429,7 +530,7 @@ def test_a_chunk_is_delayed_until_its_segment_is_worth_enough() -> None:
 def test_no_number_of_steps_makes_a_segment_worth_less_than_nothing(
     problem: dict[str, Any],
 ) -> None:
-    ranking = rank_chunks(**problem, budget=sum(problem["lengths"]))
+    ranking = rank_chunks(**problem)
     steps = ranking.steps()
 
     for count in range(len(steps) + 1):
@@ -445,7 +546,7 @@ def test_no_number_of_steps_makes_a_segment_worth_less_than_nothing(
 
 @given(distinct_problems(), st.data())
 def test_first_chunks_are_the_first_steps(problem: dict[str, Any], data: st.DataObject) -> None:
-    ranking = rank_chunks(**problem, budget=sum(problem["lengths"]))
+    ranking = rank_chunks(**problem)
     chunks = st.sampled_from(range(len(problem["lengths"])))
     first = data.draw(st.lists(chunks, max_size=2, unique=True))
 

@@ -208,8 +208,8 @@ def test_candidates_left_out_stand_by_the_reason_then_by_relevance() -> None:
     trace = make_retriever(texts).explain(QUERY, max_context_length=8)
     reasons = [(document.doc_id, chunk.outcome) for document, chunk in trace.left_out]
     assert reasons == [
-        *(("b", Reason.NO_ROOM), ("c", Reason.NO_ROOM), ("a", Reason.TOO_LONG)),
-        ("d", Reason.BELOW_THE_PENALTY),
+        *(("b", Reason.NO_ROOM), ("c", Reason.NO_ROOM)),
+        *(("a", Reason.TOO_LONG), ("d", Reason.BELOW_THE_PENALTY)),
     ]
     for document, chunk in trace.left_out:
         candidate = chunk.candidate

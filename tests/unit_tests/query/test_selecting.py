@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -256,27 +255,36 @@ def test_the_best_candidate_that_fits_and_is_worth_the_penalty_comes_back(
     passages = select(documents, config, max_context_length=budget, length_function=length)
 
     lengths = np.concatenate([document.lengths for document in documents])
-    credited = np.concatenate([credited_of(document, config) for document in documents])
-    values = (credited - config.irrelevant_chunk_penalty) * lengths / lengths[credited > 0].mean()
+    relevance = np.concatenate([document.relevance for document in documents])
+    is_best = relevance == relevance.max()  # of equal ones, any may be the best candidate
+    longest = max(lengths[is_best])
+    if relevance.max() < config.irrelevant_chunk_penalty:
+        return
+    if budget is not None and length("x" * longest) > budget:
+        return
     chunks = [(str(n), i) for n, one in enumerate(documents) for i in range(len(one.relevance))]
-    relevance = {
-        chunk: one
-        for chunk, one, length_of_chunk, value in zip(
-            chunks,
-            itertools.chain.from_iterable(document.relevance for document in documents),
-            lengths,
-            values,
-            strict=True,
-        )
-        if one >= config.irrelevant_chunk_penalty
-        and one > 0
-        and value >= 0
-        and (budget is None or length("x" * length_of_chunk) <= budget)
-    }
-    assert not relevance or passages
+    best = {chunk for chunk, is_one in zip(chunks, is_best, strict=True) if is_one}
+    assert best & chunks_in(passages)
     if prohibitive and config.irrelevant_chunk_penalty:
-        found = [relevance[chunk] for chunk in chunks_in(passages)]
-        assert found == sorted(relevance.values())[-1:]
+        assert len(chunks_in(passages)) == 1
+
+
+def test_a_best_candidate_without_room_leaves_what_the_order_gives() -> None:
+    config = RSEConfig(**PLAIN, irrelevant_chunk_penalty=0.1, neighbor_weight=0.0, passage_cost=0.0)
+    retriever = retriever_over([Dense([0.9], [50]), Dense([0.5], [10])], config=config)
+    # The best candidate is also the first of the order, so nothing smaller takes its room.
+    trace = retriever.explain("query", max_context_length=20)
+    assert trace.documents_returned == []
+    assert "50 characters alone exceed max_context_length=20" in str(trace)
+
+    # Chunks that have neighbors are credited more than the best candidate.
+    config = config.replace(neighbor_weight=0.5)
+    documents = [Dense([0.9, 0.0], [50, 50]), Dense([0.8] * 4, [10] * 4)]
+    retriever = retriever_over(documents, config=config)
+    found = retriever.invoke("query", max_context_length=40)
+    assert fakes.ranges(found) == [("1", 0, 4)]
+    found = retriever.invoke("query", max_context_length=50)
+    assert fakes.ranges(found) == [("0", 0, 1)]
 
 
 def chunks_in(passages: list[Document]) -> set[tuple[str, int]]:
@@ -294,12 +302,16 @@ def test_more_room_only_adds_chunks(
 ) -> None:
     config = fakes.with_minimum(PRESETS[preset].replace(**PLAIN), minimum_value)
     retriever = retriever_over(documents, config=config)
+    relevance = np.concatenate([document.relevance for document in documents])
+    lengths = np.concatenate([document.lengths for document in documents])
+    best_lengths = lengths[relevance == relevance.max()]
     smaller: set[tuple[str, int]] = set()
     for budget in [*budgets, None]:
         passages = retriever.invoke("query", max_context_length=budget)
-        # A candidate alone, where the best passage has no room, gives way to that passage.
-        assert smaller <= chunks_in(passages) or len(smaller) == 1
-        smaller = chunks_in(passages)
+        if budget is None or budget >= max(best_lengths):
+            # From here on, there is room for the best candidate, which comes first.
+            assert smaller <= chunks_in(passages)
+            smaller = chunks_in(passages)
         assert budget is None or sum(len(s.page_content) for s in passages) <= budget
 
 

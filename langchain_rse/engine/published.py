@@ -1,11 +1,12 @@
-"""The published solvers: greedy search, and the best single segment.
+"""The published solvers: greedy search, and the best segment of each document.
 
-Sources: greedy search is from dsRAG (``dsrag.rse.get_best_segments``); the best single segment is
-the maximum subarray problem (Kadane, in Bentley, "Programming Pearls", 1984).
+Sources: greedy search is from dsRAG (``dsrag.rse.get_best_segments``); the best segment is the
+maximum subarray problem (Kadane, in Bentley, "Programming Pearls", 1984).
 """
 
+import itertools
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -92,9 +93,14 @@ def best_segment(values: ArrayLike, *, max_length: int | None = None) -> Segment
     """
     array = check_array("values", values)
     if max_length is not None:
-        max_length = check_count("max_length", max_length, least=1)
-        if max_length < array.size:
-            return _best_short_segment(array, max_length)
+        smallest = float(np.nextafter(0, 1))
+        segments = solve_greedy(
+            array,
+            max_length=max_length,
+            overall_max_length=max_length,
+            minimum_value=smallest,
+        )
+        return segments[0] if segments else None
     best: Segment | None = None
     best_value = 0.0
     start = 0
@@ -110,12 +116,49 @@ def best_segment(values: ArrayLike, *, max_length: int | None = None) -> Segment
     return best
 
 
-def _best_short_segment(values: Floats, max_length: int) -> Segment | None:
-    limits = check_boundaries((), values.size)
-    best = _tabulate(values, limits, max_length).best(max_length)
-    if best is None or best.value <= 0:
-        return None
-    return best
+def best_of_documents(
+    values: ArrayLike,
+    *,
+    max_length: int,
+    minimum_value: float,
+    boundaries: Sequence[int],
+    documents: Sequence[Hashable],
+) -> list[Segment]:
+    """Find the best segment of each document, best first.
+
+    Args:
+        values: As in `solve_greedy`: with several rows, the queries take turns.
+        max_length: Maximum number of chunks in a segment.
+        minimum_value: Minimum value of a segment.
+        boundaries: Indices at which a document, or a part of one, starts; the first is 0.
+        documents: The document of each of these parts.
+
+    Returns:
+        The segments in the order in which they were taken; they do not overlap.
+    """
+    rows = np.atleast_2d(check_array("values", values, dimensions=(1, 2)))
+    limits = [*boundaries, rows.shape[1]]
+    segments_of_rows: list[list[Segment]] = []
+    for row in rows:
+        best: dict[Hashable, Segment] = {}
+        for document, (start, end) in zip(documents, itertools.pairwise(limits), strict=True):
+            segment = best_segment(row[start:end], max_length=max_length)
+            if segment is None or segment.value < minimum_value:
+                continue
+            if document not in best or segment.value > best[document].value:
+                best[document] = Segment(segment.start + start, segment.end + start, segment.value)
+        segments_of_rows.append(sorted(best.values(), key=lambda segment: -segment.value))
+    taken: set[int] = set()
+    chosen: list[Segment] = []
+    for turn in itertools.zip_longest(*segments_of_rows):
+        for segment in turn:
+            if segment is None:
+                continue
+            chunks = range(segment.start, segment.end)
+            if taken.isdisjoint(chunks):
+                taken.update(chunks)
+                chosen.append(segment)
+    return chosen
 
 
 class _SegmentTable(NamedTuple):

@@ -1,3 +1,5 @@
+"""The published solvers: greedy search, and the best segment."""
+
 from __future__ import annotations
 
 import itertools
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_rse.engine import Segment, best_segment, solve_greedy
+from langchain_rse.engine import Segment, best_of_documents, best_segment, solve_greedy
 from tests.unit_tests.engine.oracles import best_by_brute_force, greedy_by_brute_force
 
 # Tenths make ties and sums that depend on the order of adding; eighths add up exactly.
@@ -122,6 +124,37 @@ def test_worked_value_a_segment_bridges_a_bad_chunk() -> None:
     assert best_segment(values) == expected
     assert best_segment(values, max_length=7) == expected
     assert solve_greedy(values, max_length=9, overall_max_length=9, minimum_value=0.5) == [expected]
+
+
+def test_worked_value_similar_chunks_of_a_long_document() -> None:
+    values = [-0.2] * 40
+    for chunk, similarity in {23: 0.89, 31: 0.84, 24: 0.81, 11: 0.72, 25: 0.68}.items():
+        values[chunk] = similarity
+
+    assert best_segment(values) == _close_to(23, 26, 2.38)
+    greedy = solve_greedy(values, max_length=15, overall_max_length=5, minimum_value=0.5)
+    assert [segment[:2] for segment in greedy] == [(23, 26), (31, 32), (11, 12)]
+
+
+def test_the_best_segment_of_each_document() -> None:
+    first = [0.5, 0.25, -1.0, 0.5, 0.5, -1.0, 0.125]
+    second = [-1.0, 0.75, -1.0, -1.0, -1.0, 0.5, 0.5]
+    limits: dict[str, Any] = {
+        "max_length": 2,
+        "minimum_value": 0.5,
+        # Two parts of one document, and another document.
+        "boundaries": [0, 3, 5],
+        "documents": ["one", "one", "two"],
+    }
+
+    assert best_of_documents(first, **limits) == [Segment(3, 5, 1.0)]
+    # Queries take turns; a segment that overlaps one taken before is passed over.
+    assert best_of_documents([first, second], **limits) == [
+        Segment(3, 5, 1.0),
+        Segment(5, 7, 1.0),
+        Segment(1, 2, 0.75),
+    ]
+    assert best_of_documents([first, first], **limits) == [Segment(3, 5, 1.0)]
 
 
 def test_queries_take_turns_and_share_the_room() -> None:
