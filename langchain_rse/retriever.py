@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -20,7 +20,7 @@ from langchain_core.runnables.config import merge_configs
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
-from typing_extensions import Self, override
+from typing_extensions import override
 
 from langchain_rse._messages import type_name, warn
 from langchain_rse._sync import Steps, arun, in_thread, run

@@ -3,12 +3,12 @@
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Self
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 from pydantic import BaseModel, Field, model_validator
-from typing_extensions import Self, override
+from typing_extensions import override
 
 from langchain_rse._asking import Failure, LanguageModelSettings, Prompt, ask, quote
 from langchain_rse._compressing import Compressor, with_metadata

@@ -1,10 +1,9 @@
 """DocumentHeaders: headers from metadata, file names and headings, without a model."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
-from typing_extensions import Self
 
 from langchain_rse._progress import Advance
 from langchain_rse._sync import Steps, compute
