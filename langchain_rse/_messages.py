@@ -6,15 +6,11 @@ import importlib
 import sys
 import warnings
 from collections.abc import Callable
-from contextvars import ContextVar
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from pydantic import ValidationError
 
 from langchain_rse.text.quoting import first_few, visible
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 # Modules to skip on the way from the line that warns to the user's line.
 _LIBRARIES = ("langchain_rse.", "langchain_core.", "pydantic.", "asyncio.", "concurrent.")
@@ -39,33 +35,11 @@ def type_name(value: object) -> str:
     return type(value).__name__
 
 
-# Collects the warnings of the function in this thread if its caller will issue them.
-_held: ContextVar[HeldWarnings | None] = ContextVar("held", default=None)
-
-
-class HeldWarnings:
-    """Collects warnings in a worker thread, where the user's line is unknown, to issue later."""
-
-    def __init__(self) -> None:
-        self.items: list[tuple[str, type[Warning]]] = []
-
-    def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a function, collecting its warnings; call this in the worker thread."""
-        _held.set(self)  # the thread has a copy of the context
-        return function(*args, **kwargs)
-
-    def warn(self) -> None:
-        """Issue the collected warnings; call this in the caller's thread."""
-        for message, category in self.items:
-            warn(message, category)
-
-
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line of the user's code that called this package."""
-    held = _held.get()
-    if held is not None:
-        held.items.append((message, category))
-        return
+    """Warn at the line of the user's code that called this package.
+
+    In a thread of async code, that line is unknown: the warning names a line of `threading`.
+    """
     level = 1
     frame = sys._getframe(1)  # noqa: SLF001 - documented by Python; inspect.stack() reads files
     while frame.f_back and f"{frame.f_globals.get('__name__')}.".startswith(_LIBRARIES):

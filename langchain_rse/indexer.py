@@ -146,7 +146,7 @@ class RSEIndexer:
                 as described above.
             append: Add to the end of stored documents, as if all parts came in one call.
             force: Write and embed unchanged documents as well.
-            show_progress: Show the number of written chunks and the current document; needs tqdm.
+            show_progress: Show the number of written chunks; needs tqdm.
 
         Returns:
             The ids of the documents, each once, in order of appearance.
@@ -218,7 +218,7 @@ class RSEIndexer:
             ids: One id for each of ``documents``.
             separate: As in `add_documents`.
             force: Write and embed unchanged documents as well.
-            show_progress: Show the number of written chunks and the current document; needs tqdm.
+            show_progress: Show the number of written chunks; needs tqdm.
 
         Returns:
             The ids of the given documents and the ids of the deleted documents.

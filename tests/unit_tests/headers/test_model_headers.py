@@ -274,7 +274,6 @@ def test_sections_of_a_long_text_are_found_part_by_part() -> None:
         ({"max_characters": 99}, "max_characters"),
         ({"max_concurrency": 0}, "max_concurrency"),
         ({"max_retries": -1}, "max_retries"),
-        ({"timeout": 0}, "timeout"),
         ({"template": "{sumary}"}, "'section'; got '{sumary}'"),
     ],
 )
