@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from functools import partial, wraps
 from threading import Thread
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar
 
 from langchain_core.runnables import run_in_executor
 from langchain_core.runnables.config import ContextThreadPoolExecutor
@@ -109,6 +109,19 @@ def as_async(
     twin.__qualname__ = f"{prefix}{twin.__name__}"
     twin.__doc__ = f"Like `{function.__name__}`, async."
     return twin
+
+
+class AsyncConstructor(classmethod, Generic[P]):  # type: ignore[type-arg]
+    """The async twin of a class method that makes an object of its class."""
+
+    def __init__(self, function: Callable[Concatenate[Any, P], Any]) -> None:
+        super().__init__(as_async(function.__func__))  # type: ignore[attr-defined]
+
+    def __get__(  # type: ignore[override]
+        self, instance: object, owner: type[T]
+    ) -> Callable[P, Coroutine[Any, Any, T]]:
+        """Return the bound method."""
+        return super().__get__(instance, owner)
 
 
 def _start(function: Callable[[], T]) -> Future[T]:

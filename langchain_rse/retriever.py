@@ -23,7 +23,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_vali
 from typing_extensions import override
 
 from langchain_rse._messages import type_name, warn
-from langchain_rse._sync import Steps, arun, in_thread, run
+from langchain_rse._sync import AsyncConstructor, Steps, arun, as_async, run
 from langchain_rse.access import DocumentAccess, StoredDocument, document_access
 from langchain_rse.config import QuerySettings, RSEConfig, settings_of_call
 from langchain_rse.explaining import (
@@ -51,7 +51,7 @@ from langchain_rse.stores.pairing import Model, check_pair
 from langchain_rse.stores.records import Rule
 
 if TYPE_CHECKING:
-    from langchain_rse.adopting import Adoption, ExistingIndex
+    from langchain_rse.adopting import ExistingIndex
 
 __all__ = ["RSERetriever"]
 
@@ -247,16 +247,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         self.invoke(query, _collecting(collector, config), **kwargs)
         return collector.traces[-1]
 
-    async def aexplain(
-        self,
-        query: str,
-        config: RunnableConfig | None = None,
-        **kwargs: Any,  # noqa: ANN401 - as in `ainvoke`
-    ) -> RSETrace:
-        """Like `explain`, async."""
-        collector = TraceCollector()
-        await self.ainvoke(query, _collecting(collector, config), **kwargs)
-        return collector.traces[-1]
+    aexplain = as_async(explain)
 
     def compare(
         self,
@@ -280,15 +271,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         """
         return run(self._compare(query, other, config, kwargs))
 
-    async def acompare(
-        self,
-        query: str,
-        other: RetrieverLike | None = None,
-        config: RunnableConfig | None = None,
-        **kwargs: Any,  # noqa: ANN401 - as in `ainvoke`
-    ) -> SideBySide:
-        """Like `compare`, async."""
-        return await arun(self._compare(query, other, config, kwargs))
+    acompare = as_async(compare)
 
     def _compare(
         self,
@@ -382,18 +365,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         )
         return FittedFloor(**vars(fit_floor(arguments)))
 
-    async def afit_score_floor(
-        self,
-        questions: Iterable[Question] | None = None,
-        *,
-        lost: float = 0.02,
-        seed: int = 0,
-        show_progress: bool = False,
-    ) -> FittedFloor:
-        """Like `fit_score_floor`, async."""
-        return await in_thread(
-            self.fit_score_floor, questions, lost=lost, seed=seed, show_progress=show_progress
-        )
+    afit_score_floor = as_async(fit_score_floor)
 
     def _retrieve(
         self,
@@ -475,9 +447,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         """
         return self.document_access().documents()
 
-    async def adocuments(self) -> list[StoredDocument]:
-        """Like `documents`, async."""
-        return await in_thread(self.documents)
+    adocuments = as_async(documents)
 
     def text(self, doc_id: str) -> str:
         """Read the whole text of a document, as it was added.
@@ -489,9 +459,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         """
         return self.document_access().text(doc_id)
 
-    async def atext(self, doc_id: str) -> str:
-        """Like `text`, async."""
-        return await in_thread(self.text, doc_id)
+    atext = as_async(text)
 
     def around(self, passage: Document, length: int) -> Document:
         """Read a passage with more of the text around it.
@@ -510,15 +478,13 @@ class RSERetriever(QuerySettings, BaseRetriever):
         """
         return self.document_access().around(passage, length)
 
-    async def aaround(self, passage: Document, length: int) -> Document:
-        """Like `around`, async."""
-        return await in_thread(self.around, passage, length)
+    aaround = as_async(around)
 
     # Writing
 
     def add_documents(
         self,
-        documents: Iterable[Document],
+        documents: Iterable[Document] | AsyncIterable[Document],
         *,
         ids: Iterable[str] | None = None,
         separate: bool | None = None,
@@ -540,29 +506,11 @@ class RSERetriever(QuerySettings, BaseRetriever):
             show_progress=show_progress,
         )
 
-    async def aadd_documents(
-        self,
-        documents: Iterable[Document] | AsyncIterable[Document],
-        *,
-        ids: Iterable[str] | None = None,
-        separate: bool | None = None,
-        append: bool = False,
-        force: bool = False,
-        show_progress: bool = False,
-    ) -> list[str]:
-        """Like `add_documents`, async; also accepts async iterators."""
-        return await self.indexer.aadd_documents(
-            documents,
-            ids=ids,
-            separate=separate,
-            append=append,
-            force=force,
-            show_progress=show_progress,
-        )
+    aadd_documents = as_async(add_documents)
 
     def sync(
         self,
-        documents: Iterable[Document],
+        documents: Iterable[Document] | AsyncIterable[Document],
         *,
         ids: Iterable[str] | None = None,
         separate: bool | None = None,
@@ -578,42 +526,24 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 filter cannot be applied to a whole document.
             Exception: All errors of `RSEIndexer.add_documents`. After an error, nothing is deleted.
         """
-        return run(
-            self._sync(
-                documents, ids=ids, separate=separate, force=force, show_progress=show_progress
-            )
+        steps = self.indexer.sync_steps(
+            documents,
+            ids=ids,
+            separate=separate,
+            force=force,
+            show_progress=show_progress,
+            may_delete=self.document_access().may_read,
         )
+        return run(steps)
 
-    async def async_sync(
-        self,
-        documents: Iterable[Document] | AsyncIterable[Document],
-        *,
-        ids: Iterable[str] | None = None,
-        separate: bool | None = None,
-        force: bool = False,
-        show_progress: bool = False,
-    ) -> SyncResult:
-        """Like `sync`, async; also accepts async iterators."""
-        steps = self._sync(
-            documents, ids=ids, separate=separate, force=force, show_progress=show_progress
-        )
-        return await arun(steps)
-
-    def _sync(
-        self,
-        documents: Iterable[Document] | AsyncIterable[Document],
-        **options: Any,  # noqa: ANN401 - of `sync`
-    ) -> Steps[SyncResult]:
-        may_delete = self.document_access().may_read
-        return self.indexer.sync_steps(documents, may_delete=may_delete, **options)
+    # The name ``async`` would be a Python keyword.
+    async_sync = as_async(sync, "async_sync")
 
     def delete(self, ids: Sequence[str]) -> list[str]:
         """Delete documents from both stores and return the ids of the deleted documents."""
         return self.indexer.delete(ids)
 
-    async def adelete(self, ids: Sequence[str]) -> list[str]:
-        """Like `delete`, async."""
-        return await self.indexer.adelete(ids)
+    adelete = as_async(delete)
 
     @property
     def indexer(self) -> RSEIndexer:
@@ -637,6 +567,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
     @classmethod
     def from_documents(
         cls,
+        /,
         documents: Iterable[Document],
         embedding: Embeddings,
         *,
@@ -699,31 +630,12 @@ class RSERetriever(QuerySettings, BaseRetriever):
             warn(f"the retriever has no documents: none were given, and there are none {place}")
         return retriever
 
-    @classmethod
-    async def afrom_documents(
-        cls,
-        documents: Iterable[Document],
-        embedding: Embeddings,
-        *,
-        ids: Iterable[str] | None = None,
-        persist_directory: str | os.PathLike[str] | None = None,
-        show_progress: bool = False,
-        **settings: Any,  # noqa: ANN401 - of any type
-    ) -> Self:
-        """Like `from_documents`, async."""
-        return await in_thread(
-            cls.from_documents,
-            documents,
-            embedding,
-            ids=ids,
-            persist_directory=persist_directory,
-            show_progress=show_progress,
-            **settings,
-        )
+    afrom_documents = AsyncConstructor(from_documents)
 
     @classmethod
     def from_texts(
         cls,
+        /,
         texts: Iterable[str],
         embedding: Embeddings,
         metadatas: Iterable[dict[str, Any]] | None = None,
@@ -777,33 +689,12 @@ class RSERetriever(QuerySettings, BaseRetriever):
             **settings,
         )
 
-    @classmethod
-    async def afrom_texts(
-        cls,
-        texts: Iterable[str],
-        embedding: Embeddings,
-        metadatas: Iterable[dict[str, Any]] | None = None,
-        *,
-        ids: Iterable[str] | None = None,
-        persist_directory: str | os.PathLike[str] | None = None,
-        show_progress: bool = False,
-        **settings: Any,  # noqa: ANN401 - of any type
-    ) -> Self:
-        """Like `from_texts`, async."""
-        return await in_thread(
-            cls.from_texts,
-            texts,
-            embedding,
-            metadatas,
-            ids=ids,
-            persist_directory=persist_directory,
-            show_progress=show_progress,
-            **settings,
-        )
+    afrom_texts = AsyncConstructor(from_texts)
 
     @classmethod
     def from_existing_index(
         cls,
+        /,
         vectorstore: VectorStore,
         docstore: BaseStore[str, Any],
         index: ExistingIndex | None = None,
@@ -841,31 +732,12 @@ class RSERetriever(QuerySettings, BaseRetriever):
         """
         _refuse_index_fields(fields)
         retriever = cls(vectorstore=vectorstore, docstore=docstore, **fields)
-        adopt = retriever.indexer.adopt
-        return retriever._after(adopt(index, documents=documents, show_progress=show_progress))
-
-    @classmethod
-    async def afrom_existing_index(
-        cls,
-        vectorstore: VectorStore,
-        docstore: BaseStore[str, Any],
-        index: ExistingIndex | None = None,
-        *,
-        documents: Iterable[Document] | None = None,
-        show_progress: bool = False,
-        **fields: Any,  # noqa: ANN401 - of any type
-    ) -> Self:
-        """Like `from_existing_index`, async."""
-        _refuse_index_fields(fields)
-        retriever = cls(vectorstore=vectorstore, docstore=docstore, **fields)
-        adopt = retriever.indexer.aadopt
-        adoption = await adopt(index, documents=documents, show_progress=show_progress)
-        return retriever._after(adoption)
-
-    def _after(self, adoption: Adoption) -> Self:
+        adoption = retriever.indexer.adopt(index, documents=documents, show_progress=show_progress)
         if warning := adoption.warning():
             warn(warning)
-        return self
+        return retriever
+
+    afrom_existing_index = AsyncConstructor(from_existing_index)
 
 
 def _collecting(collector: TraceCollector, config: RunnableConfig | None) -> RunnableConfig:
