@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -25,7 +25,7 @@ from typing_extensions import override
 from langchain_rse._messages import type_name, warn
 from langchain_rse._sync import AsyncConstructor, Steps, arun, as_async, run
 from langchain_rse.access import DocumentAccess, StoredDocument, document_access
-from langchain_rse.config import QuerySettings, RSEConfig, settings_of_call
+from langchain_rse.config import HINTS, QuerySettings, RSEConfig, settings_of_call
 from langchain_rse.explaining import (
     FittedFloor,
     RSETrace,
@@ -56,20 +56,8 @@ if TYPE_CHECKING:
 __all__ = ["RSERetriever"]
 
 
-def _as_value_error(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Turn a check's TypeErrors into ValueErrors, because pydantic does not report TypeErrors."""
-
-    def validate(value: Any) -> Any:  # noqa: ANN401 - anything may be given
-        try:
-            return check(value)
-        except TypeError as error:
-            raise ValueError(str(error)) from error
-
-    return validate
-
-
 _NO_DOCSTORE = (
-    "docstore is missing: it stores the text of the documents. To create both stores and add "
+    "It stores the text of the documents. To create both stores and add "
     "documents, use RSERetriever.from_documents(documents, embedding). For a vector store that "
     "other code has filled, use RSERetriever.from_existing_index(vectorstore, docstore). For your "
     "own stores, pass docstore=SQLDocStore('sqlite:///chunks.db')"
@@ -125,16 +113,16 @@ class RSERetriever(QuerySettings, BaseRetriever):
             retriever.add_documents(PyPDFium2Loader("10k.pdf").load())
     """
 
-    model_config = ConfigDict(validate_assignment=True)
+    model_config = ConfigDict(extra="forbid", validate_assignment=True)
 
     vectorstore: VectorStore | None = None
     """Finds the candidates. Set either this or ``base_retriever``."""
     base_retriever: RetrieverLike | None = None
     """Finds the candidates: any retriever that returns chunks written by `RSEIndexer`, best
     first."""
-    docstore: Annotated[BaseStore[str, Any], BeforeValidator(_as_value_error(as_docstore))]
+    docstore: Annotated[BaseStore[str, Any], BeforeValidator(as_docstore)]
     """Stores the texts of the chunks: a store of Documents or of bytes."""
-    text_splitter: Annotated[Splitter, BeforeValidator(_as_value_error(check_splitter))] = Field(
+    text_splitter: Annotated[Splitter, BeforeValidator(check_splitter)] = Field(
         default_factory=default_text_splitter
     )
     """Splits documents in `add_documents`. The default makes chunks of at most 800 characters,
@@ -155,18 +143,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
     _indexer: RSEIndexer | None = PrivateAttr(default=None)
     _sources: Sources | None = PrivateAttr(default=None)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _check_stores(cls, fields: Any) -> Any:  # noqa: ANN401 - anything may be given
-        """Explain a missing docstore, unless another name is unknown, and a class as a store."""
-        known = {*cls.model_fields, "rse_config", "filter"}
-        if isinstance(fields, dict) and "docstore" not in fields and fields.keys() <= known:
-            raise ValueError(_NO_DOCSTORE)
-        store = fields.get("vectorstore") if isinstance(fields, dict) else None
-        if isinstance(store, type):
-            message = f"vectorstore must be a LangChain VectorStore; got {type_name(store)}"
-            raise ValueError(message)  # noqa: TRY004 - pydantic reports no TypeError
-        return fields
+    _hints: ClassVar[Mapping[str, str]] = {**HINTS, "docstore": _NO_DOCSTORE}
 
     @model_validator(mode="after")
     def _check_sources(self) -> Self:

@@ -83,7 +83,7 @@ class Awaits:
         def make_task(
             loop: asyncio.AbstractEventLoop, coroutine: Any, **kwargs: Any
         ) -> asyncio.Task[Any]:
-            return asyncio.Task(awaited(coroutine, self), loop=loop, **kwargs)
+            return asyncio.Task(Awaited(coroutine, self), loop=loop, **kwargs)
 
         loop.set_task_factory(make_task)
         try:
@@ -92,33 +92,34 @@ class Awaits:
             loop.set_task_factory(None)
 
 
-async def awaited(coroutine: Coroutine[Any, Any, Any], awaits: Awaits) -> Any:
-    return await Awaited(coroutine, awaits)
-
-
-class Awaited:
-    """Awaits a coroutine, and counts its awaits."""
+class Awaited(Coroutine[Any, Any, Any]):
+    """A coroutine whose awaits are counted."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, Any], awaits: Awaits) -> None:
         self._coroutine = coroutine
         self._awaits = awaits
 
+    def send(self, value: Any) -> Any:
+        future = self._coroutine.send(value)
+        self._awaits.count()
+        return future
+
+    def throw(self, *error: Any) -> Any:
+        future = self._coroutine.throw(*error)
+        self._awaits.count()
+        return future
+
+    def close(self) -> None:
+        self._coroutine.close()
+
     def __await__(self) -> Generator[Any, None, Any]:
-        error: BaseException | None = None
-        while True:
-            try:
-                if error is None:
-                    future = self._coroutine.send(None)
-                else:
-                    future = self._coroutine.throw(error)
-            except StopIteration as stop:
-                return stop.value
-            self._awaits.count()
-            error = None
-            try:
-                yield future
-            except BaseException as caught:  # noqa: BLE001 - the coroutine may handle it
-                error = caught
+        return (yield from self)
+
+    def __iter__(self) -> Awaited:
+        return self
+
+    def __next__(self) -> Any:
+        return self.send(None)
 
 
 Cancel = Callable[[Coroutine[Any, Any, Any], int], Awaitable[int]]
@@ -146,7 +147,7 @@ async def cancel_scope(call: Coroutine[Any, Any, Any], at: int) -> int:
     with anyio.fail_after(_PATIENCE), anyio.CancelScope() as scope:
         awaits = Awaits(at, scope.cancel)
         with awaits.of_tasks():
-            await awaited(call, awaits)
+            await Awaited(call, awaits)
     return awaits.made
 
 
