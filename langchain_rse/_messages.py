@@ -6,7 +6,7 @@ import difflib
 import importlib
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from inspect import Parameter, Signature
 from types import NoneType
 from typing import Any, ClassVar
@@ -31,11 +31,13 @@ def problems_of(error: ValidationError, name: Callable[[int | str], str] = repr)
     return first_few(problems)
 
 
-class _Dots:
-    """A default in a signature that is not worth its text."""
+class _Bare(str):
+    """A text that is printed without quotation marks."""
+
+    __slots__ = ()
 
     def __repr__(self) -> str:
-        return "..."
+        return str(self)
 
 
 class Checked(BaseModel):
@@ -57,6 +59,17 @@ class Checked(BaseModel):
         except ValidationError as error:
             raise self._error_of(error) from None
 
+    def __repr_args__(self) -> Iterator[tuple[str, object]]:
+        """The fields that differ from their defaults; of stores and other objects, the class."""
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            default = field.get_default(call_default_factory=True)
+            if value == default or repr(value) == repr(default):
+                continue
+            if not isinstance(value, (*_SHOWN, Checked)):
+                value = _Bare(getattr(value, "__name__", type(value).__name__))
+            yield name, value
+
     @classmethod
     def __pydantic_init_subclass__(cls, **_: object) -> None:
         """Give the class a signature that people can read: its own fields first, plain types."""
@@ -68,7 +81,7 @@ class Checked(BaseModel):
             if field.is_required():
                 default = Parameter.empty
             elif not isinstance(default, (str, int, float, NoneType)):
-                default = _Dots()
+                default = _Bare("...")
             kind = Parameter.KEYWORD_ONLY
             annotation = field.annotation
             parameters.append(Parameter(name, kind, default=default, annotation=annotation))
@@ -94,7 +107,7 @@ class Checked(BaseModel):
 
 
 # Types whose values are shown in messages; of others, the type is.
-_SHOWN = (str, int, float, bool, list, tuple, dict, NoneType)
+_SHOWN = (str, int, float, list, tuple, set, dict, NoneType)
 
 
 def _allowed(message: str) -> str:

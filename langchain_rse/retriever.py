@@ -40,7 +40,6 @@ from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.ingest.syncing import SyncResult
 from langchain_rse.query.candidates import Sources
 from langchain_rse.query.pipeline import answer
-from langchain_rse.query.printing import printed_fields
 from langchain_rse.query.searching import check_search
 from langchain_rse.questions import Question, check_questions
 from langchain_rse.stores.embedded import open_stores
@@ -388,10 +387,6 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 if isinstance(model, str):
                     params["ls_embedding_model"] = model
         return params
-
-    @override
-    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        return printed_fields(self)
 
     @override
     def __copy__(self) -> Self:

@@ -141,7 +141,6 @@ def cases() -> dict[str, Callable[[], Any]]:
         "none passes all of a filter": explain(filtering, filter={"source": "a", "chunk": 3}),
         "nothing is relevant enough": explain(make_retriever({"a": lines(70, 80)})),
         "nothing fits": explain(retriever, max_context_length=3),
-        "a budget of nothing": explain(retriever, max_context_length=0),
         "below a floor": explain(retriever, score_floor=1.5),
         "a floor without scores": explain(
             wrap(retriever, list(retriever.indexer.chunks())), score_floor=0.5
