@@ -62,7 +62,7 @@ class Checked(BaseModel):
     def __repr_args__(self) -> Iterator[tuple[str, object]]:
         """The fields that differ from their defaults; of stores and other objects, the class."""
         for name, field in type(self).model_fields.items():
-            value = getattr(self, name)
+            value = self.__dict__.get(name)  # not there if a check has failed
             default = field.get_default(call_default_factory=True)
             if value == default or repr(value) == repr(default):
                 continue

@@ -119,7 +119,7 @@ def test_a_length_function_has_to_return_lengths(length: Any) -> None:
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-@pytest.mark.parametrize("budget", [0, 5, 18, 24, None])
+@pytest.mark.parametrize("budget", [1, 5, 18, 24, None])
 def test_only_what_is_returned_is_read(config: str, budget: int | None) -> None:
     store = fakes.WatchedDocStore(InMemoryByteStore(), fakes.Writes())
     retriever = make_retriever(TEXTS, config=CONFIGS[config], docstore=store)
