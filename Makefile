@@ -20,7 +20,7 @@ help:  ## Show this help.
 	@awk -F ':.*## ' '/^[a-z_]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
-	@$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 10), "langchain-rse needs Python 3.10 or newer, not " + sys.version'
+	@$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "langchain-rse needs Python 3.11 or newer, not " + sys.version'
 	$(PYTHON) -m venv $(VENV)
 
 # A virtual environment that was there before may have a pip that knows no dependency groups.
@@ -130,13 +130,13 @@ dist: build $(VENV)/.test  ## The same, and test the wheel alone in a virtual en
 	DIST=dist $(BIN)/python -m pytest tests/integration_tests/test_base_install.py $(ARGS)
 
 # Pythons that uv finds or can download; each must be there. ARGS is passed to pytest.
-PYTHONS ?= 3.10 3.11 3.12 3.13 3.14
+PYTHONS ?= 3.11 3.12 3.13 3.14
 test_matrix: build  ## Test the wheel with the lowest and the newest packages on PYTHONS.
 	$(BIN)/python tests/matrix.py --pythons $(PYTHONS) -- --numprocesses $(WORKERS) $(ARGS)
 
-# For Python 3.10 and newer, on any system; without the address of a package index.
+# For Python 3.11 and newer, on any system; without the address of a package index.
 constraints: $(VENV)/.release  ## Write the newest versions of all packages to constraints.txt.
-	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --no-header \
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --no-header \
 	  --no-annotate --no-emit-index-url --output-file constraints.txt pyproject.toml --extra all \
 	  --extra ray $(foreach group,benchmark docs lint nightly release test,--group $(group))
 

@@ -224,7 +224,7 @@ def converse(tool: BaseTool, questions: Sequence[Question], budget: int | None) 
         agent = create_agent(model, [tool])
     else:
         agent = create_agent(model, middleware=[RSEMiddleware(tool, max_context_length=budget)])
-    messages: list[BaseMessage] = []
+    messages: list[Any] = []
     for text in with_returns([each.question for each in questions]):
         messages = agent.invoke({"messages": [*messages, HumanMessage(text)]})["messages"]
     return model

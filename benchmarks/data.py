@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from pydoc_data.topics import topics
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from langchain_core.documents import Document
@@ -23,7 +23,7 @@ from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter, TextSplitter
 from models import MODELS, CachedEmbeddings, Floats32, progress
-from typing_extensions import Self, override
+from typing_extensions import override
 
 from langchain_rse import RSERetriever
 from langchain_rse.evaluation import Question, load_questions

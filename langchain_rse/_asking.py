@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.language_models import BaseLanguageModel
@@ -12,7 +12,8 @@ from langchain_core.output_parsers import PydanticOutputParser
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from pydantic import BaseModel, ConfigDict, Field
 
-from langchain_rse._sync import Steps, call_within
+from langchain_rse._messages import Checked
+from langchain_rse._sync import Steps, call
 from langchain_rse.text.quoting import one_line, visible
 
 M = TypeVar("M", bound=BaseModel)
@@ -53,19 +54,17 @@ class Prompt(Generic[M]):
         return parsed
 
 
-class LanguageModelSettings(BaseModel):
+class LanguageModelSettings(Checked):
     """A language model and the settings of its calls."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     llm: Runnable[Any, Any]
-    """A chat model, or any Runnable from messages to a message or a string."""
-    max_retries: Annotated[int, Field(ge=0, strict=True)] = 2
+    """A chat model, or any Runnable from messages to a message or a string. Set a timeout in its
+    constructor: a call waits for the model."""
+    max_retries: int = Field(default=2, ge=0, strict=True)
     """Number of retries after an error or an unusable answer. There is no pause between them."""
-    timeout: Annotated[float, Field(gt=0, strict=True)] | None = 60.0
-    """Seconds after which a call, with its retries, fails; None for no limit. A sync call runs in a
-    separate thread that is not stopped, so the model may go on working."""
-    max_concurrency: Annotated[int, Field(ge=1, strict=True)] = 4
+    max_concurrency: int = Field(default=4, ge=1, strict=True)
     """Maximum number of concurrent calls. Set 1 for models that threads must not share."""
     structured_output: bool = True
     """True to use ``llm.with_structured_output``. If False, or if the model does not implement it,
@@ -88,9 +87,7 @@ def ask(
     messages: list[BaseMessage] = [SystemMessage(instructions), HumanMessage(prompt.request)]
     config: RunnableConfig = {"callbacks": callbacks}
     try:
-        return (
-            yield from call_within(settings.timeout, chain.invoke, chain.ainvoke, messages, config)
-        )
+        return (yield from call(chain.invoke, chain.ainvoke, messages, config))
     except Exception as error:  # noqa: BLE001 - models and parsers raise anything
         # Parsing errors quote the whole answer.
         return Failure(visible(one_line(f"{type(error).__name__}: {error}", _LONGEST_REASON)))

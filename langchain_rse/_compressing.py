@@ -7,10 +7,11 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import ConfigDict
 from typing_extensions import override
 
+from langchain_rse._messages import Checked
 from langchain_rse._sync import Steps, arun, run
 
 
-class Compressor(BaseDocumentCompressor):
+class Compressor(Checked, BaseDocumentCompressor):
     """A document compressor whose sync and async methods share one implementation."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")

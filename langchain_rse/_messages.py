@@ -1,20 +1,19 @@
-"""Builds messages: validation problems, warnings at the caller's line, missing packages."""
+"""Builds messages: wrong values, warnings at the caller's line, missing packages."""
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 import warnings
-from collections.abc import Callable
-from contextvars import ContextVar
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from inspect import Parameter, Signature
+from types import NoneType
+from typing import Any, ClassVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from langchain_rse.text.quoting import first_few, visible
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 # Modules to skip on the way from the line that warns to the user's line.
 _LIBRARIES = ("langchain_rse.", "langchain_core.", "pydantic.", "asyncio.", "concurrent.")
@@ -32,6 +31,121 @@ def problems_of(error: ValidationError, name: Callable[[int | str], str] = repr)
     return first_few(problems)
 
 
+class _Bare(str):
+    """A text that is printed without quotation marks."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class Checked(BaseModel):
+    """A model whose wrong values are a ValueError of one sentence: name, allowed, given."""
+
+    # What to write instead of an unknown name, and what to do about a wrong value of a field.
+    _instead: ClassVar[Mapping[str, str]] = {}
+    _hints: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, **fields: Any) -> None:  # noqa: ANN401 - of any type
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            raise self._error_of(error) from None
+
+    def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401 - pydantic's signature
+        try:
+            super().__setattr__(name, value)
+        except ValidationError as error:
+            raise self._error_of(error) from None
+
+    def __repr_args__(self) -> Iterator[tuple[str, object]]:
+        """The fields that differ from their defaults; of stores and other objects, the class."""
+        for name, field in type(self).model_fields.items():
+            value = self.__dict__.get(name)  # not there if a check has failed
+            default = field.get_default(call_default_factory=True)
+            if value == default or repr(value) == repr(default):
+                continue
+            if not isinstance(value, (*_SHOWN, Checked)):
+                value = _Bare(getattr(value, "__name__", type(value).__name__))
+            yield name, value
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: object) -> None:
+        """Give the class a signature that people can read: its own fields first, plain types."""
+        own_fields = cls.__annotations__
+        fields = sorted(cls.model_fields.items(), key=lambda item: item[0] not in own_fields)
+        parameters = []
+        for name, field in fields:
+            default = field.default
+            if field.is_required():
+                default = Parameter.empty
+            elif not isinstance(default, (str, int, float, NoneType)):
+                default = _Bare("...")
+            kind = Parameter.KEYWORD_ONLY
+            annotation = field.annotation
+            parameters.append(Parameter(name, kind, default=default, annotation=annotation))
+        cls.__signature__ = Signature(parameters)
+
+    @classmethod
+    def _error_of(cls, error: ValidationError) -> ValueError:
+        """The error of a check, or pydantic's first problem in a sentence; unknown names first."""
+        problems = sorted(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+        problem = problems[0]
+        name = ".".join(map(str, problem["loc"]))
+        if problem["type"] == "value_error":
+            raised: ValueError = problem["ctx"]["error"]
+            return raised
+        if problem["type"] == "extra_forbidden":
+            return ValueError(explain_unknown(name, cls.model_fields, cls._instead))
+        hint = cls._hints.get(name, "")
+        if problem["type"] == "missing":
+            return ValueError(f"{name} is missing. {hint}".rstrip())
+        value = problem["input"]
+        given = f"{value!r:.200}" if isinstance(value, _SHOWN) else type_name(value)
+        return ValueError(f"{name} {_allowed(problem['msg'])}; got {given}. {hint}".rstrip(". "))
+
+
+# Types whose values are shown in messages; of others, the type is.
+_SHOWN = (str, int, float, list, tuple, set, dict, NoneType)
+
+
+def _allowed(message: str) -> str:
+    """Say what pydantic allows, as the end of a sentence that begins with a field."""
+    _, should, allowed = message.partition(" should ")
+    if not should:
+        return f"is refused: {message}"
+    allowed = allowed.partition(" after validation")[0]
+    for words, plain in _PLAIN_WORDS.items():
+        allowed = allowed.replace(words, plain)
+    return f"must {allowed}"
+
+
+_PLAIN_WORDS = {
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "a valid dictionary or instance": "an instance",
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid boolean": "True or False",
+    "a valid ": "a ",
+}
+
+
+def explain_unknown(name: str, allowed: Iterable[str], instead: Mapping[str, str]) -> str:
+    """Say what to write instead of an unknown argument."""
+    names = sorted(allowed)
+    near = difflib.get_close_matches(name, names, n=2)
+    near = near or [known for known in names if name in known.split("_")]
+    if name in instead:
+        advice = instead[name]
+    elif near:
+        advice = f"did you mean {' or '.join(near)}?"
+    else:
+        advice = f"allowed: {', '.join(names)}"
+    return f"unknown argument {name!r}: {advice}"
+
+
 def type_name(value: object) -> str:
     """Name the type of a wrong value; for a class, say that an object of it is needed."""
     if isinstance(value, type):
@@ -39,33 +153,11 @@ def type_name(value: object) -> str:
     return type(value).__name__
 
 
-# Collects the warnings of the function in this thread if its caller will issue them.
-_held: ContextVar[HeldWarnings | None] = ContextVar("held", default=None)
-
-
-class HeldWarnings:
-    """Collects warnings in a worker thread, where the user's line is unknown, to issue later."""
-
-    def __init__(self) -> None:
-        self.items: list[tuple[str, type[Warning]]] = []
-
-    def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a function, collecting its warnings; call this in the worker thread."""
-        _held.set(self)  # the thread has a copy of the context
-        return function(*args, **kwargs)
-
-    def warn(self) -> None:
-        """Issue the collected warnings; call this in the caller's thread."""
-        for message, category in self.items:
-            warn(message, category)
-
-
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line of the user's code that called this package."""
-    held = _held.get()
-    if held is not None:
-        held.items.append((message, category))
-        return
+    """Warn at the line of the user's code that called this package.
+
+    In a thread of async code, that line is unknown: the warning names a line of `threading`.
+    """
     level = 1
     frame = sys._getframe(1)  # noqa: SLF001 - documented by Python; inspect.stack() reads files
     while frame.f_back and f"{frame.f_globals.get('__name__')}.".startswith(_LIBRARIES):

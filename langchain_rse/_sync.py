@@ -6,7 +6,6 @@ makes these calls; `arun` awaits their async forms.
 
 import asyncio
 import itertools
-import logging
 import os
 import time
 from collections import deque
@@ -19,19 +18,14 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass
 from functools import cache, partial, wraps
 from threading import Thread
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar
 
 from langchain_core.runnables import run_in_executor
-
-from langchain_rse._messages import HeldWarnings
-
-logger = logging.getLogger(__name__)
 
 # Threads that run tasks for all callers, at most.
 _MOST_THREADS = 128
@@ -51,15 +45,38 @@ Steps = Generator[Call, Any, T]
 """Generator that yields calls and returns a T."""
 
 
-# Running steps
+# Running functions in threads
 
 
-@dataclass
 class _Waiter:
-    """The coroutine that waits for a function in a thread; see `in_thread`."""
+    """The coroutine that waits for a function in a thread, and runs its steps; see `in_thread`."""
 
-    loop: asyncio.AbstractEventLoop
-    is_cancelled: bool = False
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._running: set[asyncio.Future[Any]] = set()
+        self._is_cancelled = False
+
+    def run(self, steps: Steps[T]) -> T:
+        """Await steps on the loop; called in the thread."""
+        try:
+            return asyncio.run_coroutine_threadsafe(self._arun(steps), self.loop).result()
+        except CancelledError:
+            raise asyncio.CancelledError from None
+
+    async def _arun(self, steps: Steps[T]) -> T:
+        if self._is_cancelled:
+            raise asyncio.CancelledError
+        _waiter.set(None)  # functions that these steps call run their steps in place
+        running = asyncio.ensure_future(arun(steps))
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
+        return await running
+
+    def cancel(self) -> None:
+        """Cancel the steps that are running, and all later ones."""
+        self._is_cancelled = True
+        for running in self._running:
+            running.cancel()
 
 
 _waiter: ContextVar[_Waiter | None] = ContextVar("waiter", default=None)
@@ -69,36 +86,46 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
     """Run a function in a thread, and await the steps that it runs on this event loop.
 
     The function can therefore use stores that have only async methods, or whose connections belong
-    to the loop. If the caller is cancelled, the function stops before its next steps.
+    to the loop. If the caller is cancelled, the steps of the function are cancelled, and the caller
+    waits until the function has ended.
     """
-    waiter = _Waiter(asyncio.get_running_loop())
-    held = HeldWarnings()
+    waiter = _Waiter()
 
     def work() -> T:
         _waiter.set(waiter)  # the thread has a copy of the context
-        return held.run(function, *args, **kwargs)
+        return function(*args, **kwargs)
 
     # Not in an executor: the steps need its threads, and all of them may be waiting for functions.
-    answer = _start(work)
-    try:
-        return await asyncio.wrap_future(answer)
-    except asyncio.CancelledError:
-        waiter.is_cancelled = True
-        raise
-    finally:
-        held.warn()
+    return await _to_the_end(asyncio.wrap_future(_start(work)), waiter.cancel)
 
 
-def as_async(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Make the async twin of a function; it runs the function in a thread."""
+def as_async(
+    function: Callable[P, T], name: str | None = None
+) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Make the async twin of a function or method; it runs the function in a thread."""
 
     @wraps(function)
     async def twin(*args: P.args, **kwargs: P.kwargs) -> T:
         return await in_thread(function, *args, **kwargs)
 
-    twin.__name__ = twin.__qualname__ = f"a{function.__name__}"
+    prefix = function.__qualname__.removesuffix(function.__name__)
+    twin.__name__ = name or f"a{function.__name__}"
+    twin.__qualname__ = f"{prefix}{twin.__name__}"
     twin.__doc__ = f"Like `{function.__name__}`, async."
     return twin
+
+
+class AsyncConstructor(classmethod, Generic[P]):  # type: ignore[type-arg]
+    """The async twin of a class method that makes an object of its class."""
+
+    def __init__(self, function: Callable[Concatenate[Any, P], Any]) -> None:
+        super().__init__(as_async(function.__func__))  # type: ignore[attr-defined]
+
+    def __get__(  # type: ignore[override]
+        self, instance: object, owner: type[T]
+    ) -> Callable[P, Coroutine[Any, Any, T]]:
+        """Return the bound method."""
+        return super().__get__(instance, owner)
 
 
 def _start(function: Callable[[], T]) -> Future[T]:
@@ -116,13 +143,29 @@ def _start(function: Callable[[], T]) -> Future[T]:
     return answer
 
 
+async def _to_the_end(future: asyncio.Future[T], cancel: Callable[[], None] | None = None) -> T:
+    """Await a future; a cancelled caller calls ``cancel``, and waits until the future is done."""
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        if cancel is not None:
+            cancel()
+        while not future.done():
+            with suppress(asyncio.CancelledError):  # anyio cancels repeatedly
+                await asyncio.wait([future])
+        if not future.cancelled():
+            future.exception()  # unless it is retrieved, asyncio logs it
+        raise
+
+
+# Running steps
+
+
 def run(steps: Steps[T]) -> T:
     """Run a generator of calls to its end, and return its result."""
     waiter = _waiter.get()
     if waiter is not None:
-        if waiter.is_cancelled:
-            raise asyncio.CancelledError
-        return asyncio.run_coroutine_threadsafe(_arun_alone(steps), waiter.loop).result()
+        return waiter.run(steps)
     try:
         step = next(steps)
         while True:
@@ -136,12 +179,6 @@ def run(steps: Steps[T]) -> T:
     except StopIteration as stop:
         value: T = stop.value
         return value
-
-
-async def _arun_alone(steps: Steps[T]) -> T:
-    """Like `arun`, for steps that a function in a thread runs."""
-    _waiter.set(None)  # functions that these steps call run their steps in place
-    return await arun(steps)
 
 
 async def arun(steps: Steps[T]) -> T:
@@ -174,29 +211,19 @@ def call(
 
 def compute(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
     """Run a slow function; async code runs it in a thread."""
-    result: T = yield from _in_thread(call, partial(function, *args, **kwargs))
-    return result
+    bound = partial(function, *args, **kwargs)
+    return call(bound, partial(run_in_executor, None, bound))
 
 
 def compute_to_the_end(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
     """Like `compute`, for functions that write: a cancelled caller waits until it has finished."""
-    result: T = yield from _in_thread(call_to_the_end, partial(function, *args, **kwargs))
-    return result
-
-
-def _in_thread(make_call: Callable[..., Steps[Any]], function: Callable[[], Any]) -> Steps[Any]:
-    """Run a function; async code runs it in a thread and issues its warnings afterwards."""
-    held = HeldWarnings()
-    run_held = partial(held.run, function)
-    try:
-        return (yield from make_call(function, partial(run_in_executor, None, run_held)))
-    finally:
-        held.warn()
+    bound = partial(function, *args, **kwargs)
+    return call_to_the_end(bound, partial(run_in_executor, None, bound))
 
 
 def pause(seconds: float) -> Steps[None]:
     """Wait for a number of seconds."""
-    yield Call(lambda: time.sleep(seconds), lambda: asyncio.sleep(seconds))
+    return call(partial(time.sleep, seconds), partial(asyncio.sleep, seconds))
 
 
 def call_to_the_end(
@@ -204,59 +231,12 @@ def call_to_the_end(
 ) -> Steps[T]:
     """Like `call`, for calls that write: a cancelled caller waits until the call has finished."""
 
-    async def shielded() -> T:
-        # A thread cannot be cancelled: it would go on writing after the caller has returned.
-        task = asyncio.ensure_future(asynchronous(*args, **kwargs))
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            while not task.done():
-                with suppress(asyncio.CancelledError):  # anyio cancels repeatedly
-                    await asyncio.wait([task])
-            if not task.cancelled():
-                task.exception()  # unless it is retrieved, asyncio logs it
-            raise
+    # A thread cannot be cancelled: it would go on writing after the caller has returned.
+    def shielded() -> Awaitable[T]:
+        return _to_the_end(asyncio.ensure_future(asynchronous(*args, **kwargs)))
 
     result: T = yield Call(lambda: sync(*args, **kwargs), shielded)
     return result
-
-
-def call_within(
-    seconds: float | None,
-    sync: Callable[..., T],
-    asynchronous: Callable[..., Awaitable[T]],
-    *args: object,
-) -> Steps[T]:
-    """Like `call`, with a timeout.
-
-    Raises:
-        TimeoutError: After ``seconds``. A sync call goes on in its thread.
-    """
-    if seconds is None:
-        return (yield from call(sync, asynchronous, *args))
-    result: T = yield Call(
-        lambda: _run_within(seconds, sync, *args),
-        lambda: _await_within(seconds, asynchronous(*args)),
-    )
-    return result
-
-
-_LATE = "no answer within {:g} seconds (timeout)"
-
-
-def _run_within(seconds: float, function: Callable[..., T], *args: object) -> T:
-    answer = _start(partial(function, *args))
-    # Not answer.result(seconds): the function itself may raise a TimeoutError.
-    if not wait([answer], seconds).done:
-        raise TimeoutError(_LATE.format(seconds))
-    return answer.result()
-
-
-async def _await_within(seconds: float, awaitable: Awaitable[T]) -> T:
-    try:
-        return await asyncio.wait_for(awaitable, seconds)
-    except asyncio.TimeoutError as error:
-        raise TimeoutError(_LATE.format(seconds)) from error
 
 
 # Steps: several tasks at once
@@ -338,12 +318,9 @@ def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 @contextmanager
 def during(step: str) -> Iterator[None]:
-    """Add the failing step to an error, as a note (before Python 3.11: log it), and reraise."""
+    """Add the failing step to an error, as a note, and reraise."""
     try:
         yield
     except Exception as error:
-        if hasattr(error, "add_note"):
-            error.add_note(f"langchain-rse: failed while {step}")
-        else:
-            logger.error("error while %s: %r", step, error)  # noqa: TRY400
+        error.add_note(f"langchain-rse: failed while {step}")
         raise

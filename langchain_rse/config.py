@@ -6,18 +6,16 @@ import difflib
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from langchain_core.cross_encoders import BaseCrossEncoder
 from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.runnables import Runnable
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-from typing_extensions import Self
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
-from langchain_rse._messages import warn
+from langchain_rse._messages import Checked, explain_unknown, warn
 from langchain_rse.engine import Calibration
 
 __all__ = [
@@ -36,44 +34,43 @@ LengthFunction = Callable[[str], float]
 """Returns the length of a text: ``len`` counts characters."""
 
 
-# One check before the types of a union: each of them would report an error of its own.
+Hybrid = float | Literal["auto"]
+"""Weight of the full-text index; ``"auto"`` uses ``lexical_weight`` if there is an index."""
+
+
+# Checks before the types of a union: each of them would report an error of its own.
 def _check_hybrid(hybrid: Any) -> Any:  # noqa: ANN401 - anything may be given
-    is_weight = _is_number(hybrid) and 0 <= hybrid <= 1
-    if not is_weight and not (isinstance(hybrid, str) and hybrid == "auto"):
-        raise ValueError('hybrid must be a number from 0 to 1, or "auto"')
+    if hybrid != "auto" and not (_is_number(hybrid) and 0 <= hybrid <= 1):
+        raise ValueError(f'hybrid must be a number from 0 to 1, or "auto"; got {hybrid!r:.200}')
     return hybrid
 
 
 def _check_score_floor(floor: Any) -> Any:  # noqa: ANN401 - anything may be given
-    is_score = _is_number(floor) and math.isfinite(floor)
-    if floor is not None and not is_score and not (isinstance(floor, str) and floor == "fitted"):
-        raise ValueError('score_floor must be a number, None, or "fitted"')
+    if floor is not None and floor != "fitted" and not _is_number(floor):
+        raise ValueError(f'score_floor must be a number, None, or "fitted"; got {floor!r:.200}')
     return floor
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return math.isfinite(value)
 
-
-Hybrid = Annotated[
-    Literal["auto"] | Annotated[float, Field(strict=True, ge=0, le=1)],
-    BeforeValidator(_check_hybrid),
-]
-"""Weight of the full-text index; ``"auto"`` uses ``lexical_weight`` if there is an index."""
 
 _OTHER_SEARCH = (
     "for a search other than by similarity, pass base_retriever=vectorstore.as_retriever("
     "search_type=..., search_kwargs={'k': 200})"
 )
-# Arguments of other retrievers, with what to write here instead.
-_FOREIGN = {
+_COUNTS = "use k for the number of passages, fetch_k for the number of candidates"
+# Arguments of LangChain's retrievers, with what to write here instead.
+_LANGCHAIN_NAMES = {
     "search_type": _OTHER_SEARCH,
     "mmr": _OTHER_SEARCH,
     "lambda_mult": _OTHER_SEARCH,
     "score_threshold": "use score_floor, the score that the best candidate must reach; "
     "fit_score_floor() finds one",
-    "top_k": "use k for the number of passages, fetch_k for the number of candidates",
-    "top_n": "use k for the number of passages, fetch_k for the number of candidates",
+    "top_k": _COUNTS,
+    "top_n": _COUNTS,
     "compressor": "pass it as reranker",
     "base_compressor": "pass it as reranker",
 }
@@ -82,41 +79,19 @@ _FOREIGN = {
 def _check_search_kwargs(search_kwargs: dict[str, Any]) -> dict[str, Any]:
     for name in ("k", "search_type", "score_threshold", "lambda_mult"):
         if name in search_kwargs:
-            instead = _FOREIGN.get(name, _FOREIGN["top_k"])
+            instead = _LANGCHAIN_NAMES.get(name, _COUNTS)
             raise ValueError(f"search_kwargs must not contain {name!r}: {instead}")
     return search_kwargs
 
 
-def _check_reranker(reranker: Any) -> Any:  # noqa: ANN401 - anything may be given
-    if isinstance(reranker, BaseCrossEncoder):
-        raise ValueError(  # noqa: TRY004 - pydantic reports no TypeError
-            f"reranker must be a document compressor; got the model {type(reranker).__name__}. "
-            "Use langchain_rse.rerankers.CrossEncoderReranker(model=...)"
-        )
-    return reranker
-
-
-_Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-_Share = Annotated[_Number, Field(ge=0, le=1)]
-_Positive = Annotated[_Number, Field(gt=0)]
-_NotNegative = Annotated[_Number, Field(ge=0)]
-_Count = Annotated[int, Field(strict=True, ge=1)]
-_CountOrZero = Annotated[int, Field(strict=True, ge=0)]
-_LengthWeighting = Literal["none", "published"]
-
-
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _check_names(cls, fields: Any) -> Any:  # noqa: ANN401 - anything may be given
-        """Raise a ValueError that suggests names for unknown ones."""
-        if isinstance(fields, dict):
-            unknown = [name for name in fields if name not in cls.model_fields]
-            if unknown:
-                raise ValueError(_explain_unknown(unknown, cls.model_fields))
-        return fields
+class _Frozen(Checked):
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+    )
 
 
 class Greedy(_Frozen):
@@ -128,19 +103,19 @@ class Greedy(_Frozen):
 
     name: Literal["greedy"] = "greedy"
     """Name of the solver in files and traces."""
-    max_length: _Count = 15
+    max_length: int = Field(default=15, ge=1)
     """Maximum number of chunks in a passage."""
-    overall_max_length: _Count = 30
+    overall_max_length: int = Field(default=30, ge=1)
     """Maximum number of chunks in all passages of a query together."""
-    overall_max_length_extension: _CountOrZero = 0
+    overall_max_length_extension: int = Field(default=0, ge=0)
     """Chunks added to ``overall_max_length`` for each query beyond the first."""
-    minimum_value: _Number = 0.5
+    minimum_value: float = 0.5
     """Minimum value of a passage."""
-    length_weighting: _LengthWeighting = "published"
+    length_weighting: Literal["none", "published"] = "published"
     """How the length of a candidate counts. ``"published"``, as in dsRAG: a candidate longer than
     ``reference_length`` has the weight ``length / reference_length``, shorter ones have 1.
     ``"none"``: every candidate has the weight 1."""
-    reference_length: _Positive = 700.0
+    reference_length: float = Field(default=700.0, gt=0)
     """Length in characters up to which a candidate has the weight 1."""
 
 
@@ -149,27 +124,23 @@ class BestSegment(_Frozen):
 
     name: Literal["best_segment"] = "best_segment"
     """Name of the solver in files and traces."""
-    max_length: _Count = 15
+    max_length: int = Field(default=15, ge=1)
     """Maximum number of chunks in a passage."""
-    minimum_value: _Number = 0.0
+    minimum_value: float = 0.0
     """Minimum value of a passage."""
-    length_weighting: _LengthWeighting = "published"
+    length_weighting: Literal["none", "published"] = "published"
     """As in `Greedy`."""
-    reference_length: _Positive = 700.0
+    reference_length: float = Field(default=700.0, gt=0)
     """As in `Greedy`."""
-
-
-_PUBLISHED_SOLVERS: Mapping[str, type[Greedy | BestSegment]] = MappingProxyType(
-    {"greedy": Greedy, "best_segment": BestSegment}
-)
 
 
 def _solver_of(solver: Any) -> Any:  # noqa: ANN401 - anything may be given
     """Return the solver, made from a dict if it was read from a file."""
     if solver == "exact" or isinstance(solver, (Greedy, BestSegment)):
         return solver
-    if isinstance(solver, Mapping) and solver.get("name") in _PUBLISHED_SOLVERS:
-        return _PUBLISHED_SOLVERS[solver["name"]].model_validate(solver)
+    classes = {"greedy": Greedy, "best_segment": BestSegment}
+    if isinstance(solver, dict) and solver.get("name") in classes:
+        return classes[solver["name"]](**solver)
     raise ValueError(
         'solver must be "exact", or a Greedy(...) or BestSegment(...) from langchain_rse.config; '
         f"got {solver!r:.200}"
@@ -189,7 +160,7 @@ class RSEConfig(_Frozen):
     )
     """Chooses the passages. ``"exact"`` maximizes the total value within the budget. The published
     solvers `Greedy` (dsRAG) and `BestSegment` are there for comparison."""
-    irrelevant_chunk_penalty: _Share = 0.35
+    irrelevant_chunk_penalty: float = Field(default=0.35, ge=0, le=1)
     """Minimum relevance of returned text, from 0 to 1. Lower values return more text; 0 fills the
     budget as long as anything is relevant. If the best candidate that fits the budget reaches the
     penalty, at least one passage is returned."""
@@ -200,38 +171,38 @@ class RSEConfig(_Frozen):
     rank_fusion: Literal["decay", "mean"] = "decay"
     """Combines relevance with rank. ``"decay"``: relevance falls exponentially with the rank.
     ``"mean"``: the average of relevance and relative rank."""
-    decay_rate: _Positive = 15.0
+    decay_rate: float = Field(default=15.0, gt=0)
     """Rank at which relevance has fallen to 1/e, for ``rank_fusion="decay"``. Ranks begin at 0."""
-    vector_weight: _Share = 0.55
+    vector_weight: float = Field(default=0.55, ge=0, le=1)
     """Relevance of the candidate that the vector search scores best, from 0 to 1, before the words
     of the query count. If the query names a document (`name_weight`), vectors count more (0.78 by
     default), because words no longer tell documents apart. Has no effect on the scores of a
     reranker."""
-    lexical_weight: _Share = 0.7
+    lexical_weight: float = Field(default=0.7, ge=0, le=1)
     """How much the best word match among the candidates counts, from 0 to 1; half of that if the
     full-text index was searched (``hybrid``). With a reranker, words count only in the search's
     share of the relevance. Function words such as "how" and "the" never count."""
-    name_weight: _NotNegative = 0.2
+    name_weight: float = Field(default=0.2, ge=0)
     """Preference for documents that the query names by their ``title`` or by the file name in
     ``source``. The relevance of other documents is multiplied by ``exp(-name_weight * gap)``: the
     fewer of these words their names contain, the greater the gap. A reranker gets the query without
     these words. 0 ignores names."""
-    document_weight: _NotNegative = 0.5
+    document_weight: float = Field(default=0.5, ge=0)
     """Influence of the whole document on each of its chunks. Relevance is multiplied by
     ``(mean / highest) ** document_weight``: ``mean`` is the mean relevance of the document's five
     best chunks, ``highest`` the highest mean of any document. 0 rates each chunk by itself."""
-    rerank_weight: _Share = 0.6
+    rerank_weight: float = Field(default=0.6, ge=0, le=1)
     """The reranker's share of the relevance, from 0 to 1. The rest is the candidate's relevance
     from the search, multiplied by the reranker's highest relevance of any candidate. With 1, only
     the reranker counts."""
-    neighbor_weight: _Share = 0.5
+    neighbor_weight: float = Field(default=0.5, ge=0, le=1)
     """Share of a chunk's relevance, from 0 to 1, that is credited to the chunks next to it, and the
     square of it to the chunks beyond, see `langchain_rse.engine.neighbor_credit`. The only chunk of
     a document is credited as if it had neighbors like itself."""
-    passage_cost: _NotNegative = 0.15
+    passage_cost: float = Field(default=0.15, ge=0)
     """Fixed cost of a passage, in chunks of average length. Higher values return fewer, longer
     passages. Only the exact solver uses it."""
-    top_k_for_document_selection: _Count | None = 20
+    top_k_for_document_selection: int | None = Field(default=20, ge=1)
     """Number of best candidates that select the documents: only documents with one of them are
     considered. None considers the documents of all candidates."""
 
@@ -246,9 +217,10 @@ class RSEConfig(_Frozen):
             return config
         if isinstance(config, str) and config in PRESETS:
             return PRESETS[config]
+        near = difflib.get_close_matches(str(config), PRESETS, n=1)
+        allowed = f"did you mean {near[0]!r}?" if near else f"presets: {', '.join(PRESETS)}"
         raise ValueError(
-            f"config must be an RSEConfig or the name of a preset ({', '.join(PRESETS)}); "
-            f"got {config!r:.200}"
+            f"config must be an RSEConfig or the name of a preset; got {config!r:.200}; {allowed}"
         )
 
     @classmethod
@@ -341,7 +313,17 @@ PRESETS: Mapping[str, RSEConfig] = MappingProxyType(
 _CONFIG, _FILTER, _PENALTY = "rse_config", "filter", "irrelevant_chunk_penalty"
 
 
-class QuerySettings(BaseModel):
+_INSTEAD = dict(_LANGCHAIN_NAMES)
+for _name in RSEConfig.model_fields:
+    _INSTEAD[_name] = f"pass RSEConfig({_name}=...) as config, or as rse_config in a call"
+HINTS = {
+    "k": "Use k=None for no limit",
+    "max_context_length": "Use max_context_length=None for no limit",
+    "reranker": "Use a class of langchain_rse.rerankers, such as CrossEncoderReranker(model=...)",
+}
+
+
+class QuerySettings(Checked):
     """The settings of a query: fields of the retriever that each call can override.
 
     In a call, ``config`` is LangChain's, so pass ``rse_config`` instead. ``filter=x`` is short for
@@ -352,17 +334,17 @@ class QuerySettings(BaseModel):
         arbitrary_types_allowed=True, extra="forbid", use_attribute_docstrings=True
     )
 
-    k: _Count | None = None
+    k: int | None = Field(default=None, ge=1, strict=True)
     """Maximum number of passages. The passage with the best candidate and the most valuable others
     are kept. Value grows with length, so for short documents limit ``max_context_length`` instead.
     None for no limit."""
-    max_context_length: _NotNegative | None = 16_000
+    max_context_length: float | None = Field(default=16_000, ge=1, strict=True, allow_inf_nan=False)
     """Budget: maximum length of all passages together, in units of ``length_function``. None for no
     limit."""
-    irrelevant_chunk_penalty: _Share | None = None
+    irrelevant_chunk_penalty: float | None = Field(default=None, ge=0, le=1, strict=True)
     """Minimum relevance of returned text, from 0 to 1. Lower values return more text. None uses the
     value of ``config``: 0.35 by default."""
-    reranker: Annotated[BaseDocumentCompressor | None, BeforeValidator(_check_reranker)] = None
+    reranker: BaseDocumentCompressor | None = None
     """Scores the ``fetch_k`` best candidates again. Candidates that it drops get relevance 0, but
     may still fill gaps between relevant chunks. `RSEConfig.rerank_weight` weighs its scores against
     the search."""
@@ -372,30 +354,30 @@ class QuerySettings(BaseModel):
     """Extra arguments of the vector store's search, such as ``{"filter": ...}``; a wrapped
     retriever takes none. If a filter is a dict of fields and values, the results are checked
     against it."""
-    fetch_k: _Count = 200
+    fetch_k: int = Field(default=200, ge=1, strict=True)
     """Number of candidate chunks to fetch."""
     length_function: LengthFunction = len
     """Measures text for ``max_context_length``. The default counts characters; pass a token counter
     to limit tokens."""
-    include_header: Annotated[bool, Field(strict=True)] = False
+    include_header: bool = Field(default=False, strict=True)
     """True to put the document's header and an empty line above each passage. A passage that begins
     inside a table also gets the header row that the default splitter found.
     ``max_context_length`` counts both; ``start_index`` and ``end_index`` do not."""
-    hybrid: Hybrid = "auto"
+    hybrid: Annotated[float | Literal["auto"], BeforeValidator(_check_hybrid)] = "auto"
     """Weight of full-text search, from 0 to 1: the relevance of the chunk that the docstore's
     full-text index ranks first. The index adds up to ``fetch_k`` candidates. ``"auto"`` uses
     `RSEConfig.lexical_weight` if the docstore has an index (`SQLDocStore`) that can apply
     ``search_kwargs``: a ``filter`` must be a dict of fields and values. Otherwise only the words of
     the candidates count. 0 disables the index."""
     score_floor: Annotated[
-        Literal["fitted"] | _Number | None, BeforeValidator(_check_score_floor)
+        float | Literal["fitted"] | None, BeforeValidator(_check_score_floor)
     ] = "fitted"
     """Score that the best candidate of a query must reach. If it does not, the query returns
     nothing, and a log line gives both numbers. ``"fitted"`` uses the floor that
     `RSERetriever.fit_score_floor` found for this vector store, model and reranker; before that,
     there is no floor. A number is in the units of the scores, or of the reranker's scores if there
     is a reranker; for distances, it is the greatest distance allowed. None disables the floor."""
-    queries: Annotated[Sequence[str], Field(min_length=1)] | None = None
+    queries: Sequence[str] | None = Field(default=None, min_length=1)
     """Queries to search for in place of the question, sharing one answer and one budget. The
     relevance of a chunk is its highest relevance for any query. The best chunk of each query is
     chosen first, if it reaches the penalty and fits the budget. To search for the question too,
@@ -419,7 +401,7 @@ class QuerySettings(BaseModel):
     ``"drop_near"`` excludes a candidate if at least 80 % of its sequences of five words occur in
     candidates of better documents; avoid it for texts that are similar on purpose, such as
     contracts. ``"keep"`` keeps all candidates."""
-    candidates_only: bool | None = None
+    candidates_only: bool | None = Field(default=None, strict=True)
     """True to return only chunks that the search found, False to fill the gaps between them with
     other chunks. None fills gaps, except if chunks in a gap might not pass a filter: with a filter
     that is not a dict of fields and values, or a ``base_retriever`` of an unknown class, it acts
@@ -427,12 +409,13 @@ class QuerySettings(BaseModel):
     config: Annotated[RSEConfig, BeforeValidator(RSEConfig.of)] = PRESETS["balanced"]
     """Expert settings of scoring and selection: an `RSEConfig` or the name of a preset."""
 
+    _instead: ClassVar[Mapping[str, str]] = _INSTEAD
+    _hints: ClassVar[Mapping[str, str]] = HINTS
+
     @model_validator(mode="before")
     @classmethod
-    def _check_names(cls, fields: Any) -> Any:  # noqa: ANN401 - anything may be given
-        """Expand ``rse_config`` and ``filter``; raise a ValueError for unknown names."""
-        if not isinstance(fields, dict):
-            return fields
+    def _expand(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        """Expand ``rse_config`` and ``filter``."""
         expanded = dict(fields)
         if _CONFIG in expanded:
             if "config" in expanded:
@@ -443,9 +426,6 @@ class QuerySettings(BaseModel):
             if not isinstance(search_kwargs, Mapping):
                 raise ValueError(f"search_kwargs must be a dict; got {search_kwargs!r:.200}")
             expanded["search_kwargs"] = {**search_kwargs, _FILTER: expanded.pop(_FILTER)}
-        unknown = [name for name in expanded if name not in cls.model_fields]
-        if unknown:
-            raise ValueError(_explain_unknown(unknown, cls.model_fields))
         return expanded
 
     @property
@@ -459,27 +439,6 @@ class QuerySettings(BaseModel):
 _CALL_ARGUMENTS = frozenset(QuerySettings.model_fields) - {"config"} | {_CONFIG, _FILTER}
 
 
-def _explain_unknown(unknown: Sequence[str], allowed: Iterable[str]) -> str:
-    """Name the unknown arguments, each with what to write instead if that is known."""
-    names = list(allowed)
-    config = _CONFIG if _CONFIG in names else "config"  # in a call, or in the constructor
-    lines = []
-    for name in unknown:
-        instead = ""
-        if config in names:
-            instead = _FOREIGN.get(name, "")
-            if name in RSEConfig.model_fields:
-                instead = f"pass it in an RSEConfig: {config}=RSEConfig({name}=...)"
-        elif name in QuerySettings.model_fields:
-            instead = f"a field of the retriever: RSERetriever({name}=...)"
-        near = difflib.get_close_matches(name, names, n=2)
-        near = near or [known for known in names if name in known.split("_")]
-        if not instead and near:
-            instead = f"did you mean {' or '.join(near)}?"
-        lines.append(f"{name!r} ({instead})" if instead else repr(name))
-    return f"unknown argument {', '.join(lines)}; allowed: {', '.join(sorted(names))}"
-
-
 def settings_of_call(settings: QuerySettings, arguments: Mapping[str, Any]) -> QuerySettings:
     """Return a retriever's settings with the arguments of a call applied.
 
@@ -490,9 +449,9 @@ def settings_of_call(settings: QuerySettings, arguments: Mapping[str, Any]) -> Q
     """
     if not arguments:
         return settings
-    unknown = [name for name in arguments if name not in _CALL_ARGUMENTS]
-    if unknown:
-        raise TypeError(_explain_unknown(unknown, _CALL_ARGUMENTS))
+    for name in arguments:
+        if name not in _CALL_ARGUMENTS:
+            raise TypeError(explain_unknown(name, _CALL_ARGUMENTS, _INSTEAD))
     values = {name: getattr(settings, name) for name in QuerySettings.model_fields}
     if _CONFIG in arguments:
         del values["config"], values[_PENALTY]

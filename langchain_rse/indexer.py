@@ -17,7 +17,7 @@ from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._messages import type_name
-from langchain_rse._sync import Steps, arun, in_thread, run
+from langchain_rse._sync import Steps, as_async, in_thread, run
 from langchain_rse.adopting import Adoption, ExistingIndex, adopt
 from langchain_rse.ingest.adding import AddOperation
 from langchain_rse.ingest.checking import CheckReport, check_stores
@@ -117,7 +117,7 @@ class RSEIndexer:
 
     def add_documents(
         self,
-        documents: Iterable[Document],
+        documents: Iterable[Document] | AsyncIterable[Document],
         *,
         ids: Iterable[str] | None = None,
         separate: bool | None = None,
@@ -138,7 +138,7 @@ class RSEIndexer:
         Args:
             documents: Whole documents, with all their parts. In a list, the parts of a document may
                 be anywhere. An iterator is read in batches and must yield the parts of a document
-                one after the other.
+                one after the other. Async iterators are for `aadd_documents` and `async_sync`.
             ids: One id for each of ``documents``.
             separate: True to make each of ``documents`` a separate document, such as an entry, post
                 or message. Its id is then ``doc_id``, or else ``Document.id``, or else ``source``
@@ -146,7 +146,7 @@ class RSEIndexer:
                 as described above.
             append: Add to the end of stored documents, as if all parts came in one call.
             force: Write and embed unchanged documents as well.
-            show_progress: Show the number of written chunks and the current document; needs tqdm.
+            show_progress: Show the number of written chunks; needs tqdm.
 
         Returns:
             The ids of the documents, each once, in order of appearance.
@@ -165,19 +165,7 @@ class RSEIndexer:
         adding = self._adding(separate=separate, append=append, force=force)
         return run(adding.add(documents, ids, show_progress=show_progress))
 
-    async def aadd_documents(
-        self,
-        documents: Iterable[Document] | AsyncIterable[Document],
-        *,
-        ids: Iterable[str] | None = None,
-        separate: bool | None = None,
-        append: bool = False,
-        force: bool = False,
-        show_progress: bool = False,
-    ) -> list[str]:
-        """Like `add_documents`, async; accepts async iterators, and runs others in a thread."""
-        adding = self._adding(separate=separate, append=append, force=force)
-        return await arun(adding.add(documents, ids, show_progress=show_progress))
+    aadd_documents = as_async(add_documents)
 
     def _writer(self) -> Writer:
         limit = None
@@ -202,7 +190,7 @@ class RSEIndexer:
 
     def sync(
         self,
-        documents: Iterable[Document],
+        documents: Iterable[Document] | AsyncIterable[Document],
         *,
         ids: Iterable[str] | None = None,
         separate: bool | None = None,
@@ -218,7 +206,7 @@ class RSEIndexer:
             ids: One id for each of ``documents``.
             separate: As in `add_documents`.
             force: Write and embed unchanged documents as well.
-            show_progress: Show the number of written chunks and the current document; needs tqdm.
+            show_progress: Show the number of written chunks; needs tqdm.
 
         Returns:
             The ids of the given documents and the ids of the deleted documents.
@@ -233,23 +221,8 @@ class RSEIndexer:
         )
         return run(steps)
 
-    async def async_sync(
-        self,
-        documents: Iterable[Document] | AsyncIterable[Document],
-        *,
-        ids: Iterable[str] | None = None,
-        separate: bool | None = None,
-        force: bool = False,
-        show_progress: bool = False,
-    ) -> SyncResult:
-        """Like `sync`, async. The name ``async`` would be a Python keyword.
-
-        Accepts async iterators, and runs others in a thread.
-        """
-        steps = self.sync_steps(
-            documents, ids=ids, separate=separate, force=force, show_progress=show_progress
-        )
-        return await arun(steps)
+    # The name ``async`` would be a Python keyword.
+    async_sync = as_async(sync, "async_sync")
 
     def sync_steps(
         self,
@@ -282,9 +255,7 @@ class RSEIndexer:
         """
         return run(self._writer().delete(ids))
 
-    async def adelete(self, ids: Sequence[str]) -> list[str]:
-        """Like `delete`, async."""
-        return await arun(self._writer().delete(ids))
+    adelete = as_async(delete)
 
     def check(self, *, repair: bool = False, show_progress: bool = False) -> CheckReport:
         """Compare the contents of the two stores; see ``docs/scaling.md#checks-and-repairs``.
@@ -308,9 +279,7 @@ class RSEIndexer:
         """
         return check_stores(self._writer(), should_repair=repair, show_progress=show_progress)
 
-    async def acheck(self, *, repair: bool = False, show_progress: bool = False) -> CheckReport:
-        """Like `check`, async."""
-        return await in_thread(self.check, repair=repair, show_progress=show_progress)
+    acheck = as_async(check)
 
     def chunks(self) -> Iterator[Document]:
         """Read all chunks from the docstore, batch by batch, to build another retriever.
@@ -370,12 +339,4 @@ class RSEIndexer:
             show_progress=show_progress,
         )
 
-    async def aadopt(
-        self,
-        index: ExistingIndex | None = None,
-        *,
-        documents: Iterable[Document] | None = None,
-        show_progress: bool = False,
-    ) -> Adoption:
-        """Like `adopt`, async: runs in a thread, but awaits the stores on this event loop."""
-        return await in_thread(self.adopt, index, documents=documents, show_progress=show_progress)
+    aadopt = as_async(adopt)

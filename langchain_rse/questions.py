@@ -4,12 +4,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, NonNegativeInt, StringConstraints, model_validator
 from pydantic.dataclasses import dataclass
 from pydantic_core import ArgsKwargs
-from typing_extensions import Self
 
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.text.quoting import first_few

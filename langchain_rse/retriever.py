@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -20,12 +20,12 @@ from langchain_core.runnables.config import merge_configs
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
-from typing_extensions import Self, override
+from typing_extensions import override
 
 from langchain_rse._messages import type_name, warn
-from langchain_rse._sync import Steps, arun, in_thread, run
+from langchain_rse._sync import AsyncConstructor, Steps, arun, as_async, run
 from langchain_rse.access import DocumentAccess, StoredDocument, document_access
-from langchain_rse.config import QuerySettings, RSEConfig, settings_of_call
+from langchain_rse.config import HINTS, QuerySettings, RSEConfig, settings_of_call
 from langchain_rse.explaining import (
     RSETrace,
     SideBySide,
@@ -40,7 +40,6 @@ from langchain_rse.ingest.syncing import SyncResult
 from langchain_rse.query.candidates import Sources
 from langchain_rse.query.floor import FittedFloor
 from langchain_rse.query.pipeline import answer
-from langchain_rse.query.printing import printed_fields
 from langchain_rse.query.searching import check_search
 from langchain_rse.stores.embedded import open_stores
 from langchain_rse.stores.json import as_docstore
@@ -50,25 +49,13 @@ from langchain_rse.stores.pairing import Model, check_pair
 from langchain_rse.stores.records import Rule
 
 if TYPE_CHECKING:
-    from langchain_rse.adopting import Adoption, ExistingIndex
+    from langchain_rse.adopting import ExistingIndex
 
 __all__ = ["RSERetriever"]
 
 
-def _as_value_error(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Turn a check's TypeErrors into ValueErrors, because pydantic does not report TypeErrors."""
-
-    def validate(value: Any) -> Any:  # noqa: ANN401 - anything may be given
-        try:
-            return check(value)
-        except TypeError as error:
-            raise ValueError(str(error)) from error
-
-    return validate
-
-
 _NO_DOCSTORE = (
-    "docstore is missing: it stores the text of the documents. To create both stores and add "
+    "It stores the text of the documents. To create both stores and add "
     "documents, use RSERetriever.from_documents(documents, embedding). For a vector store that "
     "other code has filled, use RSERetriever.from_existing_index(vectorstore, docstore). For your "
     "own stores, pass docstore=SQLDocStore('sqlite:///chunks.db')"
@@ -124,16 +111,16 @@ class RSERetriever(QuerySettings, BaseRetriever):
             retriever.add_documents(PyPDFium2Loader("10k.pdf").load())
     """
 
-    model_config = ConfigDict(validate_assignment=True)
+    model_config = ConfigDict(extra="forbid", validate_assignment=True)
 
     vectorstore: VectorStore | None = None
     """Finds the candidates. Set either this or ``base_retriever``."""
     base_retriever: RetrieverLike | None = None
     """Finds the candidates: any retriever that returns chunks written by `RSEIndexer`, best
     first."""
-    docstore: Annotated[BaseStore[str, Any], BeforeValidator(_as_value_error(as_docstore))]
+    docstore: Annotated[BaseStore[str, Any], BeforeValidator(as_docstore)]
     """Stores the texts of the chunks: a store of Documents or of bytes."""
-    text_splitter: Annotated[Splitter, BeforeValidator(_as_value_error(check_splitter))] = Field(
+    text_splitter: Annotated[Splitter, BeforeValidator(check_splitter)] = Field(
         default_factory=default_text_splitter
     )
     """Splits documents in `add_documents`. The default makes chunks of at most 800 characters,
@@ -154,18 +141,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
     _indexer: RSEIndexer | None = PrivateAttr(default=None)
     _sources: Sources | None = PrivateAttr(default=None)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _check_stores(cls, fields: Any) -> Any:  # noqa: ANN401 - anything may be given
-        """Explain a missing docstore, unless another name is unknown, and a class as a store."""
-        known = {*cls.model_fields, "rse_config", "filter"}
-        if isinstance(fields, dict) and "docstore" not in fields and fields.keys() <= known:
-            raise ValueError(_NO_DOCSTORE)
-        store = fields.get("vectorstore") if isinstance(fields, dict) else None
-        if isinstance(store, type):
-            message = f"vectorstore must be a LangChain VectorStore; got {type_name(store)}"
-            raise ValueError(message)  # noqa: TRY004 - pydantic reports no TypeError
-        return fields
+    _hints: ClassVar[Mapping[str, str]] = {**HINTS, "docstore": _NO_DOCSTORE}
 
     @model_validator(mode="after")
     def _check_sources(self) -> Self:
@@ -246,16 +222,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         self.invoke(query, _collecting(collector, config), **kwargs)
         return collector.traces[-1]
 
-    async def aexplain(
-        self,
-        query: str,
-        config: RunnableConfig | None = None,
-        **kwargs: Any,  # noqa: ANN401 - as in `ainvoke`
-    ) -> RSETrace:
-        """Like `explain`, async."""
-        collector = TraceCollector()
-        await self.ainvoke(query, _collecting(collector, config), **kwargs)
-        return collector.traces[-1]
+    aexplain = as_async(explain)
 
     def compare(
         self,
@@ -279,15 +246,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         """
         return run(self._compare(query, other, config, kwargs))
 
-    async def acompare(
-        self,
-        query: str,
-        other: RetrieverLike | None = None,
-        config: RunnableConfig | None = None,
-        **kwargs: Any,  # noqa: ANN401 - as in `ainvoke`
-    ) -> SideBySide:
-        """Like `compare`, async."""
-        return await arun(self._compare(query, other, config, kwargs))
+    acompare = as_async(compare)
 
     def _compare(
         self,
@@ -348,9 +307,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         readable = [each for each in manifests if each.current and may_read(each)]
         return fit_floor(sources, settings, readable, model, seed=seed, show_progress=show_progress)
 
-    async def afit_score_floor(self, *, seed: int = 0, show_progress: bool = False) -> FittedFloor:
-        """Like `fit_score_floor`, async."""
-        return await in_thread(self.fit_score_floor, seed=seed, show_progress=show_progress)
+    afit_score_floor = as_async(fit_score_floor)
 
     def _retrieve(
         self,
@@ -398,10 +355,6 @@ class RSERetriever(QuerySettings, BaseRetriever):
         return params
 
     @override
-    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        return printed_fields(self)
-
-    @override
     def __copy__(self) -> Self:
         copied = super().__copy__()
         copied._indexer = copied._sources = None  # noqa: SLF001 - `model_copy` may change the stores
@@ -432,9 +385,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         """
         return self.document_access().documents()
 
-    async def adocuments(self) -> list[StoredDocument]:
-        """Like `documents`, async."""
-        return await in_thread(self.documents)
+    adocuments = as_async(documents)
 
     def text(self, doc_id: str) -> str:
         """Read the whole text of a document, as it was added.
@@ -446,9 +397,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         """
         return self.document_access().text(doc_id)
 
-    async def atext(self, doc_id: str) -> str:
-        """Like `text`, async."""
-        return await in_thread(self.text, doc_id)
+    atext = as_async(text)
 
     def around(self, passage: Document, length: int) -> Document:
         """Read a passage with more of the text around it.
@@ -467,15 +416,13 @@ class RSERetriever(QuerySettings, BaseRetriever):
         """
         return self.document_access().around(passage, length)
 
-    async def aaround(self, passage: Document, length: int) -> Document:
-        """Like `around`, async."""
-        return await in_thread(self.around, passage, length)
+    aaround = as_async(around)
 
     # Writing
 
     def add_documents(
         self,
-        documents: Iterable[Document],
+        documents: Iterable[Document] | AsyncIterable[Document],
         *,
         ids: Iterable[str] | None = None,
         separate: bool | None = None,
@@ -497,29 +444,11 @@ class RSERetriever(QuerySettings, BaseRetriever):
             show_progress=show_progress,
         )
 
-    async def aadd_documents(
-        self,
-        documents: Iterable[Document] | AsyncIterable[Document],
-        *,
-        ids: Iterable[str] | None = None,
-        separate: bool | None = None,
-        append: bool = False,
-        force: bool = False,
-        show_progress: bool = False,
-    ) -> list[str]:
-        """Like `add_documents`, async; also accepts async iterators."""
-        return await self.indexer.aadd_documents(
-            documents,
-            ids=ids,
-            separate=separate,
-            append=append,
-            force=force,
-            show_progress=show_progress,
-        )
+    aadd_documents = as_async(add_documents)
 
     def sync(
         self,
-        documents: Iterable[Document],
+        documents: Iterable[Document] | AsyncIterable[Document],
         *,
         ids: Iterable[str] | None = None,
         separate: bool | None = None,
@@ -535,42 +464,24 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 filter cannot be applied to a whole document.
             Exception: All errors of `RSEIndexer.add_documents`. After an error, nothing is deleted.
         """
-        return run(
-            self._sync(
-                documents, ids=ids, separate=separate, force=force, show_progress=show_progress
-            )
+        steps = self.indexer.sync_steps(
+            documents,
+            ids=ids,
+            separate=separate,
+            force=force,
+            show_progress=show_progress,
+            may_delete=self.document_access().may_read,
         )
+        return run(steps)
 
-    async def async_sync(
-        self,
-        documents: Iterable[Document] | AsyncIterable[Document],
-        *,
-        ids: Iterable[str] | None = None,
-        separate: bool | None = None,
-        force: bool = False,
-        show_progress: bool = False,
-    ) -> SyncResult:
-        """Like `sync`, async; also accepts async iterators."""
-        steps = self._sync(
-            documents, ids=ids, separate=separate, force=force, show_progress=show_progress
-        )
-        return await arun(steps)
-
-    def _sync(
-        self,
-        documents: Iterable[Document] | AsyncIterable[Document],
-        **options: Any,  # noqa: ANN401 - of `sync`
-    ) -> Steps[SyncResult]:
-        may_delete = self.document_access().may_read
-        return self.indexer.sync_steps(documents, may_delete=may_delete, **options)
+    # The name ``async`` would be a Python keyword.
+    async_sync = as_async(sync, "async_sync")
 
     def delete(self, ids: Sequence[str]) -> list[str]:
         """Delete documents from both stores and return the ids of the deleted documents."""
         return self.indexer.delete(ids)
 
-    async def adelete(self, ids: Sequence[str]) -> list[str]:
-        """Like `delete`, async."""
-        return await self.indexer.adelete(ids)
+    adelete = as_async(delete)
 
     @property
     def indexer(self) -> RSEIndexer:
@@ -594,6 +505,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
     @classmethod
     def from_documents(
         cls,
+        /,
         documents: Iterable[Document],
         embedding: Embeddings,
         *,
@@ -656,31 +568,12 @@ class RSERetriever(QuerySettings, BaseRetriever):
             warn(f"the retriever has no documents: none were given, and there are none {place}")
         return retriever
 
-    @classmethod
-    async def afrom_documents(
-        cls,
-        documents: Iterable[Document],
-        embedding: Embeddings,
-        *,
-        ids: Iterable[str] | None = None,
-        persist_directory: str | os.PathLike[str] | None = None,
-        show_progress: bool = False,
-        **settings: Any,  # noqa: ANN401 - of any type
-    ) -> Self:
-        """Like `from_documents`, async."""
-        return await in_thread(
-            cls.from_documents,
-            documents,
-            embedding,
-            ids=ids,
-            persist_directory=persist_directory,
-            show_progress=show_progress,
-            **settings,
-        )
+    afrom_documents = AsyncConstructor(from_documents)
 
     @classmethod
     def from_texts(
         cls,
+        /,
         texts: Iterable[str],
         embedding: Embeddings,
         metadatas: Iterable[dict[str, Any]] | None = None,
@@ -734,33 +627,12 @@ class RSERetriever(QuerySettings, BaseRetriever):
             **settings,
         )
 
-    @classmethod
-    async def afrom_texts(
-        cls,
-        texts: Iterable[str],
-        embedding: Embeddings,
-        metadatas: Iterable[dict[str, Any]] | None = None,
-        *,
-        ids: Iterable[str] | None = None,
-        persist_directory: str | os.PathLike[str] | None = None,
-        show_progress: bool = False,
-        **settings: Any,  # noqa: ANN401 - of any type
-    ) -> Self:
-        """Like `from_texts`, async."""
-        return await in_thread(
-            cls.from_texts,
-            texts,
-            embedding,
-            metadatas,
-            ids=ids,
-            persist_directory=persist_directory,
-            show_progress=show_progress,
-            **settings,
-        )
+    afrom_texts = AsyncConstructor(from_texts)
 
     @classmethod
     def from_existing_index(
         cls,
+        /,
         vectorstore: VectorStore,
         docstore: BaseStore[str, Any],
         index: ExistingIndex | None = None,
@@ -798,31 +670,12 @@ class RSERetriever(QuerySettings, BaseRetriever):
         """
         _refuse_index_fields(fields)
         retriever = cls(vectorstore=vectorstore, docstore=docstore, **fields)
-        adopt = retriever.indexer.adopt
-        return retriever._after(adopt(index, documents=documents, show_progress=show_progress))
-
-    @classmethod
-    async def afrom_existing_index(
-        cls,
-        vectorstore: VectorStore,
-        docstore: BaseStore[str, Any],
-        index: ExistingIndex | None = None,
-        *,
-        documents: Iterable[Document] | None = None,
-        show_progress: bool = False,
-        **fields: Any,  # noqa: ANN401 - of any type
-    ) -> Self:
-        """Like `from_existing_index`, async."""
-        _refuse_index_fields(fields)
-        retriever = cls(vectorstore=vectorstore, docstore=docstore, **fields)
-        adopt = retriever.indexer.aadopt
-        adoption = await adopt(index, documents=documents, show_progress=show_progress)
-        return retriever._after(adoption)
-
-    def _after(self, adoption: Adoption) -> Self:
+        adoption = retriever.indexer.adopt(index, documents=documents, show_progress=show_progress)
         if warning := adoption.warning():
             warn(warning)
-        return self
+        return retriever
+
+    afrom_existing_index = AsyncConstructor(from_existing_index)
 
 
 def _collecting(collector: TraceCollector, config: RunnableConfig | None) -> RunnableConfig:

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, Self
 
 from langchain_core.documents import Document
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, model_validator
-from typing_extensions import Self
 
 from langchain_rse.stores.compare_and_set import DocStore
 from langchain_rse.text.quoting import counted, first_few

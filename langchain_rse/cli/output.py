@@ -17,10 +17,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from langchain_rse.text.quoting import first_few, visible
+from langchain_rse.text.quoting import visible
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
+    pass
 
 Command = Callable[..., None]
 
@@ -65,26 +65,17 @@ def exit_on_error(command: Command, *, extra: str = "cli") -> Command:
 
 
 def _message_of(error: Exception, options: Mapping[str, Any]) -> str:
-    """Return an error's message and notes; name the class of an unexpected error."""
-    from pydantic import ValidationError
+    """Return an error's message and notes; name the class of an unexpected error.
 
-    text = _problems_of(error, options) if isinstance(error, ValidationError) else str(error)
+    A message about a setting begins with its name: the option that sets it is named instead.
+    """
+    text = str(error)
+    name, _, problem = text.partition(" ")
+    if options.get(name) is not None:
+        text = f"{_SHORT.get(name) or '--' + name.replace('_', '-')} {problem}"
     if not isinstance(error, (ImportError, LookupError, OSError, ValueError)):
         text = f"{type(error).__name__}: {text}"
     return "\n".join([text, *getattr(error, "__notes__", ())])
-
-
-def _problems_of(error: ValidationError, options: Mapping[str, Any]) -> str:
-    """List the problems of settings, each with the option that sets it, and the given value."""
-    problems = []
-    for problem in error.errors():
-        name = ".".join(map(str, problem["loc"]))
-        text = problem["msg"].removeprefix("Value error, ")
-        text = text.removeprefix(f"{name} ").replace("Input should be", "must be", 1)
-        if options.get(name) is not None:
-            name = f"{_SHORT.get(name) or '--' + name.replace('_', '-')} {options[name]}"
-        problems.append(f"{name}: {text}" if name else text)
-    return first_few(dict.fromkeys(problems))
 
 
 @contextmanager

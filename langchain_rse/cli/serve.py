@@ -4,7 +4,7 @@ import contextlib
 import hmac
 import sys
 from collections.abc import AsyncIterator, Sequence
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,21 +35,21 @@ _MAX_SESSIONS = 1_000
 _IDLE_SECONDS = 600.0  # an idle session ends after this time
 
 
-class Transport(str, Enum):
+class Transport(StrEnum):
     """The transport between clients and the server."""
 
     STDIO = "stdio"
     HTTP = "streamable-http"
 
 
-class Tools(str, Enum):
+class Tools(StrEnum):
     """The set of tools that clients get."""
 
     PASSAGES = "passages"
     CONNECTOR = "connector"
 
 
-def _choice(values: type[Enum]) -> str:
+def _choice(values: type[StrEnum]) -> str:
     return "|".join(str(each.value) for each in values)
 
 

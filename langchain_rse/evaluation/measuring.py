@@ -3,11 +3,10 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from langchain_core.documents import Document
-from typing_extensions import Self
 
 from langchain_rse.access import DocumentAccess
 from langchain_rse.questions import Question

@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from langchain_core.callbacks import BaseCallbackHandler
-from typing_extensions import Self
 
 from langchain_rse._messages import load
 from langchain_rse.explaining import notebook, text, values

@@ -1,19 +1,19 @@
 """LMBasedRelevanceFilter: a language model judges chunks in batches."""
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated
+from typing import Self
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 from pydantic import BaseModel, Field, model_validator
-from typing_extensions import Self, override
+from typing_extensions import override
 
 from langchain_rse._asking import Failure, LanguageModelSettings, Prompt, ask, quote
 from langchain_rse._compressing import Compressor, with_metadata
 from langchain_rse._sync import Steps, batches, concurrently
-from langchain_rse._templates import check_template, fill
 from langchain_rse.stores.records import (
     IS_RELEVANT,
     RELEVANCE_EXPLANATION,
@@ -64,27 +64,27 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
     ``relevance_failure``, and None as ``relevance_explanation`` and ``is_relevant``.
 
     Raises:
-        ValueError: At construction, if a parameter is out of range or unknown, or if
-            ``chunk_format`` uses a field that is not in ``metadata``.
+        ValueError: At construction, if a parameter is out of range or unknown.
     """
 
-    batch_size: Annotated[int, Field(ge=1, strict=True)] = 10
+    batch_size: int = Field(default=10, ge=1, strict=True)
     """Maximum number of documents judged in one call of the model."""
     on_failure_keep_all: bool = True
     """True to keep all documents of a failed batch, False to drop them."""
-    metadata: Sequence[str] | None = None
-    """The metadata fields that ``{metadata}`` shows, and the only ones that ``chunk_format`` may
-    use. None: ``{metadata}`` is empty, and ``chunk_format`` may use any field."""
-    chunk_format: str | Callable[[Document], str] = "{metadata}\n\n{content}"
-    """Formats a document for the model: a function, or a format string. In the string,
-    ``{content}`` is the text, ``{metadata}`` is one line ``name: value`` for each field in
-    ``metadata``, and any other name is the value of that field (empty if missing)."""
+    chunk_format: str | Callable[[Document], str] = "{page_content}"
+    """Formats a document for the model: a function, or a format string with ``{page_content}`` and
+    metadata fields, such as ``"{source}: {page_content}"``. A field without a value is empty."""
 
     @model_validator(mode="after")
     def _check_format(self) -> Self:
         if isinstance(self.chunk_format, str):
-            names = ("content", "metadata")
-            check_template("chunk_format", self.chunk_format, names, self.metadata)
+            try:
+                self._text_of(Document(""))
+            except (AttributeError, LookupError, TypeError, ValueError) as error:
+                raise ValueError(
+                    "chunk_format must be a function, or a format string such as "
+                    f"{{page_content}}; got {self.chunk_format!r:.200} ({error})"
+                ) from error
         return self
 
     @override
@@ -125,11 +125,11 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
         """Format a document for the model."""
         if callable(self.chunk_format):
             return self.chunk_format(document)
-        values = {field: value for field, value in document.metadata.items() if value is not None}
-        fields = [field for field in self.metadata or () if field in values]
-        values["metadata"] = "\n".join(f"{field}: {values[field]}" for field in fields)
-        values["content"] = document.page_content
-        return fill(self.chunk_format, values).strip()
+        values = defaultdict(str, page_content=document.page_content)
+        for field, value in document.metadata.items():
+            if value is not None:
+                values.setdefault(field, value)
+        return self.chunk_format.format_map(values).strip()
 
     def _after_failure(self, batch: Sequence[Document], reason: str) -> list[Document]:
         """Log the failure of a batch; return copies of its documents, or an empty list."""

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Annotated
 
 import numpy as np
 from langchain_core.callbacks import Callbacks
@@ -46,7 +45,7 @@ class SimilarityBasedRelevanceFilter(Compressor):
 
     embeddings: Embeddings
     """Embeds the query and the documents."""
-    threshold: Annotated[float, Field(ge=0, le=1, strict=True)] = 0.5
+    threshold: float = Field(default=0.5, ge=0, le=1, strict=True)
     """Minimum similarity of kept documents, from 0 to 1."""
     is_text: Callable[[Document], bool] = has_text
     """Returns True for documents with text."""

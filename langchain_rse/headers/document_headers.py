@@ -1,14 +1,14 @@
 """DocumentHeaders: headers from metadata, file names and headings, without a model."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
-from typing_extensions import Self
+from pydantic import ConfigDict, model_validator
 
+from langchain_rse._messages import Checked
 from langchain_rse._progress import Advance
 from langchain_rse._sync import Steps, compute
-from langchain_rse._templates import check_template, fill, names_in
 from langchain_rse.ingest.source_documents import with_headers
 from langchain_rse.stores.compare_and_set import DocStore
 from langchain_rse.stores.records import Chunk, DocumentVersion
@@ -16,7 +16,7 @@ from langchain_rse.text.quoting import one_line
 from langchain_rse.text.titles import first_heading, title_of_source
 
 
-class DocumentHeaders(BaseModel):
+class DocumentHeaders(Checked):
     """Makes headers from a document's metadata, file name and headings, without a model.
 
     The title is the metadata field ``title``, or else the file name in ``source``, without folder
@@ -28,25 +28,29 @@ class DocumentHeaders(BaseModel):
     retriever.
 
     Raises:
-        ValueError: At construction, if the template uses an unknown field.
+        ValueError: At construction, if the template is no format string.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", frozen=True)
-
-    _template_names: ClassVar[tuple[str, ...]] = ("title", "section")
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, arbitrary_types_allowed=True
+    )
 
     template: str = "{title}\n{section}"
-    """Format string of the header, with ``{title}``, ``{section}`` and the fields in ``metadata``.
-    Values are cut to 500 characters. A line is dropped if none of its names has a value."""
-    metadata: Sequence[str] = ()
-    """Additional metadata fields that ``template`` may use. They may be missing from documents."""
+    """Format string of the header, with ``{title}``, ``{section}`` and any metadata field. A name
+    without a value is empty; values are cut to 500 characters. Empty lines are dropped."""
     section_fields: Sequence[str] = ("section", *(f"Header {level}" for level in range(1, 7)))
     """Metadata fields with the headings above a chunk, from the top level down. A field may contain
     a list of headings."""
 
     @model_validator(mode="after")
     def _check_template(self) -> Self:
-        check_template("template", self.template, self._template_names, self.metadata)
+        try:
+            self._render({}, {})
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ValueError(
+                "template must be a format string with names in braces, such as {title}; got "
+                f"{self.template!r:.200} ({error})"
+            ) from error
         return self
 
     def make(
@@ -60,8 +64,7 @@ class DocumentHeaders(BaseModel):
         documents_with_headers = []
         for document in documents:
             values = {"title": self.title_of(document.text, document.metadata)}
-            sections = [self._headings_above(document, chunk) for chunk in document.chunks]
-            documents_with_headers.append(self._with_headers(document, values, sections))
+            documents_with_headers.append(self._with_headers(document, values))
         return documents_with_headers
 
     def title_of(self, text: str, metadata: Mapping[str, Any]) -> str:
@@ -86,34 +89,20 @@ class DocumentHeaders(BaseModel):
         return one_line(" > ".join(line for line in lines if line))
 
     def _with_headers(
-        self, document: DocumentVersion, values: Mapping[str, str], sections: Sequence[str]
+        self, document: DocumentVersion, values: Mapping[str, str]
     ) -> DocumentVersion:
-        """Add headers to a document and its chunks.
-
-        Args:
-            document: The document.
-            values: Values of names in the template, the same for the whole document.
-            sections: The section of each chunk.
-        """
+        """Add headers to a document and its chunks, with ``values`` for names in the template."""
         headers = []
-        for chunk, section in zip(document.chunks, sections, strict=True):
+        for chunk in document.chunks:
+            section = self._headings_above(document, chunk)
             metadata = document.metadata_of(chunk)
             headers.append(self._render(metadata, {**values, "section": section}))
         return with_headers(document, self._render(document.metadata, values), headers)
 
     def _render(self, metadata: Mapping[str, Any], values: Mapping[str, str]) -> str:
-        """Fill the template; drop lines in which no name has a value."""
-        metadata_values = {field: one_line(metadata.get(field)) for field in self.metadata}
-        values = {**metadata_values, **values}
-        lines = []
-        is_empty = True
-        for line in self.template.split("\n"):
-            names = names_in(line)
-            has_value = any(values.get(name) for name in names)
-            if has_value:
-                is_empty = False
-            if has_value or not names:
-                lines.append(fill(line, values).strip())
-        if is_empty:
-            return ""
-        return "\n".join(lines).strip()
+        """Fill the template; drop empty lines."""
+        filled = defaultdict(str, values)
+        for field, value in metadata.items():
+            filled.setdefault(field, one_line(value))
+        lines = [line.strip() for line in self.template.format_map(filled).splitlines()]
+        return "\n".join(line for line in lines if line)

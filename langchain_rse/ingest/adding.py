@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from langchain_core.documents import Document
@@ -73,11 +73,12 @@ class AddOperation:
         reader = Reader(documents, ids, separate=self.separate)
         has_model = hasattr(self.headers, "llm")
         with (
-            self.writer.vectors.progress.shown(show=show_progress),
+            progress_bar(None, unit="chunks", title="Indexing", show=show_progress) as advance,
             progress_bar(
                 None, unit="answers", title="Headers", show=show_progress and has_model
             ) as answered,
         ):
+            self.writer.vectors = replace(self.writer.vectors, advance=advance)
             while not reader.is_at_end:
                 yield from self._add_batch(reader, answered)
         self._warn()
@@ -86,10 +87,8 @@ class AddOperation:
 
     def _add_batch(self, reader: Reader, answered: Advance) -> Steps[None]:
         """Read the next documents and add them."""
-        progress = self.writer.vectors.progress
         parts = yield from reader.next_batch()
         sources = self._join_parts(parts, is_at_end=reader.is_at_end)
-        progress.length = 0 if reader.is_at_end else reader.length
         if not sources:
             return
         sources = self._convert_each(_check_id, sources)
@@ -103,8 +102,6 @@ class AddOperation:
         if self.headers is not None and documents:
             documents = yield from self.headers.make(documents, self.writer.docstore, answered)
         versions = yield from compute(self._convert_each, self._with_name, documents)
-        for version in versions:
-            progress.expect(len(version.chunks), version.length)
         yield from self._write(versions, expected)
 
     def _join_parts(

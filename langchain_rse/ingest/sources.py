@@ -28,7 +28,6 @@ class Reader:
     """Reads documents in batches: a sequence is grouped by id, an iterator is read in order.
 
     Attributes:
-        length: Number of characters of all documents; None if unknown.
         separate: True if each LangChain Document is a separate document, False if Documents with
             the same id are parts of one document. None: True for table rows and JSON records only.
         is_at_end: True after the last batch was read.
@@ -43,7 +42,6 @@ class Reader:
     ) -> None:
         if isinstance(ids, str):
             raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
-        self.length: int | None = None
         self.separate = separate
         self.is_at_end = False
         self._ids = None if ids is None else iter(ids)
@@ -88,12 +86,9 @@ class Reader:
     def _read_grouped(self, documents: Sequence[Document]) -> Iterator[SourceDocument]:
         """Read all documents and group them by id."""
         groups: dict[str, list[SourceDocument]] = {}
-        length = 0
         for document in documents:
             source = self._identified(document)
             groups.setdefault(source.doc_id, []).append(source)
-            length += len(document.page_content)
-        self.length = length
         self._check_all_ids_used()
         yield from itertools.chain.from_iterable(groups.values())
 

@@ -14,7 +14,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._messages import warn
-from langchain_rse._progress import ChunkBar
+from langchain_rse._progress import Advance, no_progress
 from langchain_rse._sync import Steps, batches, call, compute, during
 from langchain_rse.errors import EmbeddingError
 from langchain_rse.stores.records import DOC_ID, digest
@@ -64,7 +64,7 @@ class Vectors:
     vectorstore: VectorStore
     batch_size: int  # vectors in one call of the vector store
     limit: EmbeddingLimit | None = None
-    progress: ChunkBar = field(default_factory=ChunkBar)  # counts written chunks
+    advance: Advance = no_progress  # counts written chunks
 
     @cached_property
     def adapter(self) -> VectorStoreAdapter:
@@ -89,7 +89,6 @@ class Vectors:
         refused: dict[str, str] = {}
         with during(f"adding vectors to {type(self.vectorstore).__name__}"):
             for batch in batches(chunks, self.batch_size):
-                self.progress.advance(0, batch[0].metadata[DOC_ID])
                 wanted: list[Document] = []
                 for chunk in batch:
                     if chunk.metadata[DOC_ID] not in refused:
@@ -97,7 +96,7 @@ class Vectors:
                 to_embed = yield from self._copy(wanted, reusable, dimensions)
                 if to_embed:
                     refused.update((yield from self._embed(to_embed, dimensions)))
-                self.progress.advance(len(batch))
+                self.advance(len(batch))
         return refused
 
     def _copy(

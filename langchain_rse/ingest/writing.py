@@ -186,7 +186,7 @@ class Writer:
 
         leftovers: list[StoredManifest] = []
         for document, stored in unchanged.values():
-            self.vectors.progress.advance(len(document.chunks))
+            self.vectors.advance(len(document.chunks))
             if stored.manifest.garbage or stored.manifest.abandoned():
                 leftovers.append(stored)
         changed = yield from compute_to_the_end(

@@ -11,7 +11,6 @@ from langchain_core.documents import Document
 from langchain_rse.config import QuerySettings
 from langchain_rse.query.candidates import FULL_TEXT
 from langchain_rse.query.filters import Filters
-from langchain_rse.query.printing import PrintedDocument
 from langchain_rse.query.reading import Passage
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.stores.records import (
@@ -94,7 +93,7 @@ def render(
     }
     if not manifest.counts_in_source:
         described[COUNTS_IN_SOURCE] = False
-    document = PrintedDocument(
+    document = Document(
         id=identity,
         page_content=text,
         metadata={

@@ -96,7 +96,7 @@ def _make_tool(
     async def tool(**kwargs: Any) -> Any:  # noqa: ANN401
         try:
             return await asyncio.wait_for(function(**kwargs), timeout)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             raise ToolError(f"no answer within {timeout:g} seconds") from None
         except (ImportError, RSEError, ValueError) as error:
             raise ToolError(str(error)) from error

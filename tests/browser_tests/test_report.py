@@ -206,7 +206,7 @@ def test_settings_are_copied(open_page: Open, trace: RSETrace) -> None:
 
 def test_an_empty_answer_has_a_page(open_page: Open) -> None:
     retriever = retriever_of({"a.txt": "rent"})
-    page = open_page(retriever.explain("nothing of this", max_context_length=0).to_html())
+    page = open_page(retriever.explain("nothing of this", max_context_length=1).to_html())
     assert page.get_by_text("Nothing returned").is_visible()
     assert page.locator("#folded .bar").first.is_visible()
     slide(page, "Penalty", 0.1)

@@ -10,7 +10,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -58,34 +58,68 @@ class CountingDocStore(SQLDocStore):
         return super()._transact(*arguments)
 
 
-class Awaiting:
-    """Awaits a call, and cancels it at the await of a number.
+class Awaits:
+    """Counts the awaits of a call and of all tasks that it starts, and cancels it at one of them.
 
     Attributes:
         made: Number of awaits so far.
     """
 
-    def __init__(self, call: Coroutine[Any, Any, Any], at: int, cancel: Callable[[], Any]) -> None:
+    def __init__(self, at: int, cancel: Callable[[], Any]) -> None:
         self.made = 0
-        self._call = call
         self._at = at
         self._cancel = cancel
 
+    def count(self) -> None:
+        self.made += 1
+        if self.made == self._at:
+            self._cancel()
+
+    @contextmanager
+    def of_tasks(self) -> Iterator[None]:
+        """Count the awaits of all tasks that start meanwhile."""
+        loop = asyncio.get_running_loop()
+
+        def make_task(
+            loop: asyncio.AbstractEventLoop, coroutine: Any, **kwargs: Any
+        ) -> asyncio.Task[Any]:
+            return asyncio.Task(Awaited(coroutine, self), loop=loop, **kwargs)
+
+        loop.set_task_factory(make_task)
+        try:
+            yield
+        finally:
+            loop.set_task_factory(None)
+
+
+class Awaited(Coroutine[Any, Any, Any]):
+    """A coroutine whose awaits are counted."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], awaits: Awaits) -> None:
+        self._coroutine = coroutine
+        self._awaits = awaits
+
+    def send(self, value: Any) -> Any:
+        future = self._coroutine.send(value)
+        self._awaits.count()
+        return future
+
+    def throw(self, *error: Any) -> Any:
+        future = self._coroutine.throw(*error)
+        self._awaits.count()
+        return future
+
+    def close(self) -> None:
+        self._coroutine.close()
+
     def __await__(self) -> Generator[Any, None, Any]:
-        error: BaseException | None = None
-        while True:
-            try:
-                future = self._call.throw(error) if error else self._call.send(None)
-            except StopIteration as stop:
-                return stop.value
-            self.made += 1
-            if self.made == self._at:
-                self._cancel()
-            error = None
-            try:
-                yield future
-            except BaseException as caught:  # noqa: BLE001 - the call may handle it
-                error = caught
+        return (yield from self)
+
+    def __iter__(self) -> Awaited:
+        return self
+
+    def __next__(self) -> Any:
+        return self.send(None)
 
 
 Cancel = Callable[[Coroutine[Any, Any, Any], int], Awaitable[int]]
@@ -98,25 +132,23 @@ async def cancel_task(call: Coroutine[Any, Any, Any], at: int) -> int:
     def cancel() -> None:
         task.cancel()
 
-    awaiting = Awaiting(call, at, cancel)
-
-    async def work() -> None:
-        await awaiting
-
-    task = asyncio.ensure_future(work())
-    ended, _ = await asyncio.wait([task], timeout=_PATIENCE)
+    awaits = Awaits(at, cancel)
+    with awaits.of_tasks():
+        task = asyncio.ensure_future(call)
+        ended, _ = await asyncio.wait([task], timeout=_PATIENCE)
     assert ended, "it hangs"
     with suppress(asyncio.CancelledError):
         task.result()
-    return awaiting.made
+    return awaits.made
 
 
 async def cancel_scope(call: Coroutine[Any, Any, Any], at: int) -> int:
     """Cancel a scope of anyio, which cancels again and again until the call has ended."""
     with anyio.fail_after(_PATIENCE), anyio.CancelScope() as scope:
-        awaiting = Awaiting(call, at, scope.cancel)
-        await awaiting
-    return awaiting.made
+        awaits = Awaits(at, scope.cancel)
+        with awaits.of_tasks():
+            await Awaited(call, awaits)
+    return awaits.made
 
 
 class Stores:

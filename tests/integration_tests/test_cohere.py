@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -126,8 +125,7 @@ def test_a_refusal_passes_through(
         way.invoke(filled(ours(server, max_retries=1)), "red fox")
     assert caught.value.status_code == failures[0]
     assert len(server.requests) == requests
-    if sys.version_info >= (3, 11):
-        assert "reranking with CohereReranker" in str(caught.value.__notes__)
+    assert "reranking with CohereReranker" in str(caught.value.__notes__)
     assert KEY not in f"{caught.value!r} {caught.value}"
 
 

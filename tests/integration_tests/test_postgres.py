@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
+from typing import Self
 
 import psycopg
 import pytest
 import sqlalchemy as sa
 from langchain_core.documents import Document
-from typing_extensions import Self
 
 from langchain_rse import RSEIndexer, RSERetriever
 from tests.integration_tests.postgres_pair import Pair, document

@@ -182,7 +182,7 @@ def test_a_missing_docstore_is_explained() -> None:
     for store in ("vectorstore", "docstore"):
         stores = {"vectorstore": InMemoryVectorStore(Angles()), "docstore": InMemoryStore()}
         stores[store] = type(stores[store])
-        with pytest.raises(ValueError, match=f"{store} must be .* got the class InMemory"):
+        with pytest.raises((ValueError, TypeError), match=f"{store} must .* got the class InMem"):
             retriever(**stores)
     with pytest.raises(ValueError, match="did you mean docstore"):
         retriever(vectorstore=InMemoryVectorStore(Angles()), doc_store=InMemoryStore())
@@ -331,7 +331,7 @@ def test_a_document_replaced_while_it_is_read(way: Way, times: int) -> None:
     assert second.page_content == lines(9, name="b")
 
 
-def test_errors_say_during_which_step_they_came_up(caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_say_during_which_step_they_came_up() -> None:
     class Failing(InMemoryVectorStore):
         def similarity_search_with_score(self, *_: Any, **__: Any) -> Any:
             raise ConnectionError("no route")
@@ -339,7 +339,7 @@ def test_errors_say_during_which_step_they_came_up(caplog: pytest.LogCaptureFixt
     retriever = RSERetriever(vectorstore=Failing(Angles()), docstore=InMemoryStore())
     with pytest.raises(ConnectionError, match="no route") as raised:
         retriever.invoke(QUERY)
-    assert "searching Failing" in "".join(getattr(raised.value, "__notes__", [caplog.text]))
+    assert "searching Failing" in "".join(raised.value.__notes__)
 
 
 # Writing

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Self
 
 import pytest
 
 from langchain_rse import _sync
-from langchain_rse._messages import warn
 from langchain_rse._sync import (
+    AsyncConstructor,
     Steps,
     arun,
+    as_async,
     call,
     compute,
     compute_to_the_end,
@@ -187,13 +189,6 @@ async def test_cancelling_a_write_waits_until_it_has_ended() -> None:
     assert is_written.is_set()
 
 
-@pytest.mark.parametrize("make_steps", [compute, compute_to_the_end])
-async def test_a_warning_of_a_thread_names_the_line_of_the_caller(make_steps: Any) -> None:
-    with pytest.warns(UserWarning, match="of the thread") as caught:
-        await arun(make_steps(warn, "of the thread"))
-    assert [warning.filename for warning in caught] == [__file__]
-
-
 def _refuse() -> tuple[bool, int]:
     raise AssertionError("this store has only async methods")
 
@@ -212,30 +207,87 @@ async def test_steps_of_a_function_in_a_thread_are_awaited_on_the_loop_of_the_ca
     assert await in_thread(work) == (True, True)
 
 
-async def test_a_function_in_a_thread_ends_before_its_next_steps_if_its_caller_is_cancelled() -> (
-    None
-):
+async def test_a_cancelled_caller_waits_until_the_function_in_the_thread_has_ended() -> None:
+    """The function stops before its next steps. Also if it is cancelled again, as anyio does."""
     made: list[int] = []
-    began, ended = threading.Event(), threading.Event()
+    began, may_go_on = threading.Event(), threading.Event()
 
     def work() -> None:
-        try:
-            for number in range(3):
-                run(compute(made.append, number))
-                began.set()
-                cancelled.wait(10)
-        finally:
-            ended.set()
+        for number in range(3):
+            run(compute(made.append, number))
+            began.set()
+            may_go_on.wait(10)
 
-    cancelled = threading.Event()
     task = asyncio.ensure_future(in_thread(work))
     await asyncio.to_thread(began.wait, 10)
+    for _ in range(3):
+        task.cancel()
+        await asyncio.sleep(0.01)
+        assert not task.done()
+    may_go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert made == [0]
+
+
+async def test_a_cancelled_caller_cancels_the_call_that_the_function_awaits() -> None:
+    """Of a model, for example. What is being written is written to the end."""
+    events: list[str] = []
+    began = asyncio.Event()
+
+    async def ask() -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            events.append("model is cancelled")
+
+    def write() -> None:
+        time.sleep(0.05)
+        events.append("written")
+
+    def steps() -> Steps[None]:
+        try:
+            yield from call(lambda: None, ask)
+        finally:
+            yield from compute_to_the_end(write)
+
+    task = asyncio.ensure_future(in_thread(run, steps()))
+    await began.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    cancelled.set()
-    assert await asyncio.to_thread(ended.wait, 10)
-    assert made == [0]
+    assert events == ["model is cancelled", "written"]
+
+
+class Writer:
+    def write(self, text: str, *, times: int = 1) -> str:
+        """Write a text."""
+        return text * times
+
+    awrite = as_async(write)
+
+    @classmethod
+    def make(cls, text: str = "") -> Self:
+        """Make one."""
+        assert not text
+        return cls()
+
+    amake = AsyncConstructor(make)
+
+
+class OtherWriter(Writer):
+    pass
+
+
+async def test_an_async_twin_has_the_signature_of_its_function() -> None:
+    assert await Writer().awrite("a", times=2) == "aa"
+    assert type(await OtherWriter.amake("")) is OtherWriter
+    for twin, function in [(Writer.awrite, Writer.write), (Writer.amake, Writer.make)]:
+        assert inspect.signature(twin) == inspect.signature(function)
+        assert inspect.iscoroutinefunction(twin)
+        assert twin.__qualname__ == f"Writer.a{function.__name__}"
+        assert inspect.getdoc(twin) == f"Like `{function.__name__}`, async."
 
 
 async def test_more_functions_in_threads_than_the_executor_has_threads() -> None:

@@ -7,7 +7,6 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -226,47 +225,14 @@ async def test_a_cancelled_call_ends_all_calls() -> None:
     assert len(started) == 2
 
 
-# A model that does not answer
+# Errors of the model
 
 
-@contextmanager
-def hanging() -> Iterator[Runnable[Any, Any]]:
-    """A model that does not answer until the test is over."""
-    over = threading.Event()
-
-    def hang(_: object) -> str:
-        over.wait(30)
-        return answer_of(YES)
-
-    async def ahang(_: object) -> str:
-        await asyncio.Event().wait()
-        return "never"
-
-    try:
-        yield RunnableLambda(hang, ahang)
-    finally:
-        over.set()
-
-
-@fakes.both_ways
-def test_a_model_that_does_not_answer_is_a_failure(way: Way) -> None:
-    with hanging() as llm:
-        relevance = LMBasedRelevanceFilter(llm=llm, timeout=0.01, max_retries=1)
-        documents = documents_of("A heron.")
-        (kept,) = way.call(
-            relevance.compress_documents, relevance.acompress_documents, documents, QUERY
-        )
-    assert "no answer within 0.01 seconds (timeout)" in kept.metadata["relevance_failure"]
-
-
-@pytest.mark.parametrize("timeout", [60.0, None])
-def test_a_model_sees_the_context_and_its_own_timeouts_are_told_apart(
-    timeout: float | None,
-) -> None:
+def test_a_model_sees_the_context_and_its_own_timeouts_are_failures() -> None:
     variable.set("of the caller")
 
     def answer(_: object) -> str:
         raise TimeoutError(f"the server says so, {variable.get()}")
 
-    failure = failure_of(RunnableLambda(answer), "A heron.", timeout=timeout, max_retries=0)
+    failure = failure_of(RunnableLambda(answer), "A heron.", max_retries=0)
     assert failure == "TimeoutError: the server says so, of the caller"

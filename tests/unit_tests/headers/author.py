@@ -30,7 +30,7 @@ SPLITTER = RecursiveCharacterTextSplitter(chunk_size=40, chunk_overlap=0)
 
 
 class Author(SimpleChatModel):
-    """Writes a title, a summary or sections, as its instructions say.
+    """Writes a title or a summary, as its instructions say.
 
     Attributes:
         asked: What it was asked for, in order of the calls.
@@ -51,10 +51,8 @@ class Author(SimpleChatModel):
         instructions, request = str(messages[0].text), str(messages[1].text)
         if "You name" in instructions:
             kind, answer = "title", TITLE
-        elif "You describe" in instructions:
-            kind, answer = "summary", SUMMARY
         else:
-            kind, answer = "sections", [section("Nests", 0), section("Food", 2)]
+            kind, answer = "summary", SUMMARY
         self.asked.append(kind)
         self.requests.append(request)
         instead = self.instead.get(kind, answer)
@@ -63,10 +61,6 @@ class Author(SimpleChatModel):
         if callable(instead):
             instead = instead(request)
         return json.dumps({kind: instead})
-
-
-def section(title: str, first_chunk: int) -> dict[str, Any]:
-    return {"title": title, "first_chunk": first_chunk}
 
 
 class Index:

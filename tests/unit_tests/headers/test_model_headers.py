@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -23,19 +22,16 @@ from tests.unit_tests.headers.author import (
     Author,
     Index,
     herons,
-    section,
 )
 
 way = fakes.way
-ALL: dict[str, Any] = {"sections": True}
 
 
 @fakes.both_ways
 def test_a_models_answers_are_in_the_headers(way: Way) -> None:
     index = Index(way=way)
-    index.add(LMBasedHeaders(llm=Author(), **ALL), herons())
-    above = f"{TITLE}\n{SUMMARY}\n"
-    assert index.headers() == [f"{above}{title}" for title in ("Nests", "Nests", "Food", "Food")]
+    index.add(LMBasedHeaders(llm=Author()), herons())
+    assert index.headers() == [f"{TITLE}\n{SUMMARY}"] * 4
     (passage,) = way.invoke(index.retriever(), "herons", include_header=True)
     assert passage.page_content == f"{TITLE}\n{SUMMARY}\n\n{HERONS}"
 
@@ -46,9 +42,8 @@ def test_a_models_answers_are_in_the_headers(way: Way) -> None:
         ({}, ["summary", "title"]),
         ({"title": False}, ["summary"]),
         ({"summary": False}, ["title"]),
-        (ALL, ["sections", "summary", "title"]),
-        ({"template": "{title}", **ALL}, ["title"]),
-        ({"template": "{section}", **ALL}, ["sections"]),
+        ({"template": "{title}"}, ["title"]),
+        ({"template": "{section}"}, []),
         ({"title": False, "summary": False}, []),
     ],
 )
@@ -97,13 +92,13 @@ def test_prompts_can_be_replaced_and_the_text_in_them_is_bounded() -> None:
 def test_adding_again_asks_nothing() -> None:
     model = Author()
     index = Index()
-    index.add(LMBasedHeaders(llm=model, **ALL), herons())
+    index.add(LMBasedHeaders(llm=model), herons())
     ids, keys = index.ids(), index.all_keys()
     model.asked.clear()
-    index.add(LMBasedHeaders(llm=model, **ALL), herons())
+    index.add(LMBasedHeaders(llm=model), herons())
     assert (model.asked, index.ids(), index.all_keys()) == ([], ids, keys)
     # Other metadata make another version of the same text.
-    index.add(LMBasedHeaders(llm=model, **ALL), herons(language="en"))
+    index.add(LMBasedHeaders(llm=model), herons(language="en"))
     assert model.asked == []
     assert index.ids() != ids
 
@@ -122,7 +117,7 @@ def test_changed_prompts_and_texts_are_asked_again() -> None:
 
 def test_answers_go_with_the_document() -> None:
     index = Index()
-    index.add(LMBasedHeaders(llm=Author(), **ALL), herons())
+    index.add(LMBasedHeaders(llm=Author()), herons())
     index.retriever().delete(["herons"])
     assert index.all_keys() == []
 
@@ -175,9 +170,9 @@ def test_a_call_that_was_cut_off_anywhere_is_completed(how: fakes.How) -> None:
 @pytest.mark.parametrize("bad", ["", " \n ", "***", 7, ["a"], RuntimeError("down")])
 def test_parts_without_an_answer_are_made_without_the_model(bad: Any) -> None:
     index = Index()
-    model = Author(instead={"title": bad, "sections": bad})
-    headers = LMBasedHeaders(llm=model, sections=True, max_retries=1)
-    with pytest.warns(UserWarning, match="Author/ gave no usable answer to 2 of 3") as caught:
+    model = Author(instead={"title": bad})
+    headers = LMBasedHeaders(llm=model, max_retries=1)
+    with pytest.warns(UserWarning, match="Author/ gave no usable answer to 1 of 2") as caught:
         index.add(headers, herons(source="grey_herons.txt", section="All"))
     assert caught[0].filename == fakes.__file__  # which called add_documents
     assert index.headers() == [f"grey herons\n{SUMMARY}\nAll"] * 4
@@ -186,8 +181,8 @@ def test_parts_without_an_answer_are_made_without_the_model(bad: Any) -> None:
     model.instead.clear()
     model.asked.clear()
     index.add(headers, herons(source="grey_herons.txt", section="All"))
-    assert sorted(model.asked) == ["sections", "title"]
-    assert index.headers()[0] == f"{TITLE}\n{SUMMARY}\nNests"
+    assert model.asked == ["title"]
+    assert index.headers() == [f"{TITLE}\n{SUMMARY}\nAll"] * 4
 
 
 def test_titles_are_one_short_line() -> None:
@@ -211,61 +206,7 @@ def test_a_model_that_always_fails_is_given_up() -> None:
     assert len(index.ids()) == 40
 
 
-# Sections
-
-
-@pytest.mark.parametrize(
-    ("answer", "sections"),
-    [
-        ([section("A", 0), section("B", 2)], "AABB"),
-        # Repaired: the order, a late beginning, two at one chunk.
-        ([section("B", 2), section("A", 0)], "AABB"),
-        ([section("A", 1), section("B", 3)], "AAAB"),
-        ([section("A", 0), section("B", 0)], "BBBB"),
-        # Refused.
-        ([section("A", 0), section("B", 4)], None),
-        ([section("A", -1)], None),
-        ([section("", 0)], None),
-        ([{"title": "A"}], None),
-        ([], None),
-        ("There are two sections.", None),
-    ],
-)
-def test_sections_tile_the_document_or_are_refused(answer: Any, sections: str | None) -> None:
-    index = Index()
-    headers = LMBasedHeaders(
-        llm=Author(instead={"sections": answer}),
-        template="{section}",
-        sections=True,
-        max_retries=0,
-    )
-    if sections is None:
-        with pytest.warns(UserWarning, match="no usable answer to 1 of 1"):
-            index.add(headers, herons(section="M"))
-    else:
-        index.add(headers, herons(section="M"))
-    assert index.headers() == list(sections or "MMMM")
-
-
-def test_sections_of_a_long_text_are_found_part_by_part() -> None:
-    lines = [f"line {n} of a text that is long\n\n" for n in range(60)]
-
-    def answer(request: str) -> list[dict[str, Any]]:
-        numbers = [int(number) for number in re.findall(r"\nline (\d+)", request)]
-        if 30 in numbers:
-            raise RuntimeError("not this one")
-        return [section("Early" if max(numbers) < 30 else "Late", 0)]
-
-    model = Author(instead={"sections": answer})
-    index = Index()
-    headers = LMBasedHeaders(
-        llm=model, template="{section}", sections=True, max_characters=300, max_retries=0
-    )
-    with pytest.warns(UserWarning, match="no usable answer to 1 of"):
-        index.add(headers, Document("".join(lines), id="long"))
-    assert len(model.requests) > 5
-    assert all(len(request) < 700 for request in model.requests)
-    assert list(dict.fromkeys(index.headers())) == ["Early", "", "Late"]
+# Parameters
 
 
 @pytest.mark.parametrize(
@@ -274,8 +215,8 @@ def test_sections_of_a_long_text_are_found_part_by_part() -> None:
         ({"max_characters": 99}, "max_characters"),
         ({"max_concurrency": 0}, "max_concurrency"),
         ({"max_retries": -1}, "max_retries"),
-        ({"timeout": 0}, "timeout"),
-        ({"template": "{sumary}"}, "'section'; got '{sumary}'"),
+        ({"template": "{summary"}, "template must be a format string"),
+        ({"sections": True}, "unknown argument 'sections'"),
     ],
 )
 def test_parameters_out_of_range(fields: dict[str, Any], message: str) -> None:

@@ -121,8 +121,6 @@ def test_all_candidates_are_stale(why: Any) -> None:
     assert begin_of(Reason.STALE) in reason
 
 
-
-
 @pytest.mark.parametrize("penalty", [0.0, 0.9])
 def test_the_penalty(why: Any, penalty: float) -> None:
     angles = (60, 70) if penalty else (100, 120)  # nothing has any relevance

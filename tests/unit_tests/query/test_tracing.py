@@ -324,7 +324,7 @@ ANGLES = st.sampled_from([0, 5, 20, 40, 60, 75, 90, 120])
     st.fixed_dictionaries(
         {
             "fetch_k": st.integers(1, 30),
-            "max_context_length": st.sampled_from([None, 0, 7, 25, 60, 16_000]),
+            "max_context_length": st.sampled_from([None, 1, 7, 25, 60, 16_000]),
             "irrelevant_chunk_penalty": st.sampled_from([0.0, 0.3, 0.6]),
             "k": st.sampled_from([None, 1, 2]),
             "order": st.sampled_from(["document", "relevance"]),

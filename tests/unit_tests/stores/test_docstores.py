@@ -91,7 +91,7 @@ class TestAsync(fakes.ThreeValues, BaseStoreAsyncTests[Document]):
 # What Documents may hold
 
 
-class Color(str, enum.Enum):
+class Color(str, enum.Enum):  # noqa: UP042 - as applications have them
     RED = "red"
 
 
@@ -102,7 +102,7 @@ class Level(int, enum.Enum):
 # Every character, NUL and lone surrogates included.
 any_text = st.text(st.characters(exclude_categories=()), max_size=20)
 fixed_zones = st.sampled_from(
-    [dt.timezone.utc, dt.timezone(dt.timedelta(hours=-5, minutes=-30, seconds=-7))]
+    [dt.UTC, dt.timezone(dt.timedelta(hours=-5, minutes=-30, seconds=-7))]
 )
 scalars = st.one_of(
     st.none(),

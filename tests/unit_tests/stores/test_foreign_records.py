@@ -101,15 +101,14 @@ def clear(call: Callable[[], object], *said: str) -> None:
 def answering(messages: Any) -> str:
     """A stand-in for a language model, which answers to all that it is asked."""
     del messages
-    sections = [{"title": "A section", "first_chunk": 0}]
-    return json.dumps({"title": "A title", "summary": "A summary", "sections": sections})
+    return json.dumps({"title": "A title", "summary": "A summary"})
 
 
 DOCUMENTS = [
     Document(f"page {number} 10\nline 20\n", metadata={"doc_id": "a", "page": number, "n": "x"})
     for number in (1, 2)
 ] + [Document(lines(0, 40, 80), metadata={"doc_id": "b"})]
-HEADERS = LMBasedHeaders(llm=RunnableLambda(answering), sections=True, max_retries=0)
+HEADERS = LMBasedHeaders(llm=RunnableLambda(answering), max_retries=0)
 INDEX = ExistingIndex(doc_id_key="file", chunk_index_key="number", chunk_overlap=0)
 
 
