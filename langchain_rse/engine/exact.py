@@ -193,10 +193,9 @@ def rank_chunks(
 def _order_chunks(problem: Problem) -> dict[int, float]:
     """Return the threshold of each chunk that reaches the penalty, the highest threshold first."""
     thresholds = threshold_penalties(problem)
-    chosen = np.flatnonzero(thresholds)
-    highest_first = chosen[np.argsort(-thresholds[chosen], kind="stable")].tolist()
+    highest_first = sorted(thresholds, key=thresholds.__getitem__, reverse=True)
     ordered: dict[int, float] = {}
-    for threshold, chunks in itertools.groupby(highest_first, key=thresholds.item):
+    for threshold, chunks in itertools.groupby(highest_first, key=thresholds.__getitem__):
         _add_densest_first(problem, list(chunks), threshold, ordered)
     return ordered
 
@@ -208,6 +207,9 @@ def _add_densest_first(
 
     Next to a chunk added before, a chunk costs less, because it does not begin a segment.
     """
+    if len(chunks) == 1:
+        ordered[chunks[0]] = threshold
+        return
     waiting = set(chunks)
     queue: list[tuple[float, int]] = []
     changed = waiting  # chunks whose density has changed

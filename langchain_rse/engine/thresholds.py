@@ -33,18 +33,23 @@ Point = tuple[complex, int, int]
 """Position (to the right, and up as the imaginary part), number of chunks before it, and side."""
 
 
-def threshold_penalties(problem: Problem) -> Floats:
-    """Return the threshold penalty of each chunk; 0 unless it exceeds the problem's penalty."""
-    gains = problem.weights * problem.relevance
-    thresholds = np.zeros(gains.size)
+def threshold_penalties(problem: Problem) -> dict[int, float]:
+    """Return the threshold penalties that exceed the problem's penalty, by chunk."""
+    chunks: list[int] = []
+    thresholds: list[float] = []
     for start, end in _find_runs(problem):
-        thresholds[start:end] = _thresholds_of_run(
-            problem.weights[start:end].tolist(),
-            gains[start:end].tolist(),
-            problem.segment_costs.item(start),
-        )
-    thresholds = _round_digits(thresholds)
-    return np.where(thresholds > _round_digits(problem.penalty), thresholds, 0.0)
+        weights = problem.weights[start:end]
+        gains = weights * problem.relevance[start:end]
+        cost = problem.segment_costs.item(start)
+        chunks += range(start, end)
+        thresholds += _thresholds_of_run(weights.tolist(), gains.tolist(), cost)
+    least = _round_digits(problem.penalty).item()
+    rounded = _round_digits(np.array(thresholds)).tolist()
+    selected: dict[int, float] = {}
+    for chunk, threshold in zip(chunks, rounded, strict=True):
+        if threshold > least:
+            selected[chunk] = threshold
+    return selected
 
 
 def _round_digits(numbers: Floats | float) -> Floats:

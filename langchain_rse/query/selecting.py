@@ -58,7 +58,7 @@ def select(scored: ScoredChunks, settings: QuerySettings, budget: float) -> Sele
     """Order the chunks for a budget in characters, or choose segments with a published solver."""
     solver = settings.config.solver
     if solver != "exact":
-        return _select_as_published(scored, settings, solver)
+        return _select_as_published(scored, settings, solver, budget)
     ranking = rank_chunks(
         scored.credited,
         scored.lengths,
@@ -90,9 +90,12 @@ def _best_of_each_query(
 
 
 def _select_as_published(
-    scored: ScoredChunks, settings: QuerySettings, solver: Greedy | BestSegment
+    scored: ScoredChunks, settings: QuerySettings, solver: Greedy | BestSegment, budget: float
 ) -> Selection:
-    """Choose segments with a published solver, which does not use the budget."""
+    """Choose segments with a published solver, which does not use the budget.
+
+    If there is no room for the first segment, the best candidate of each query stands alone.
+    """
     weights = _published_weights(scored, solver)
     value_rows = weights * (scored.credited_rows - settings.penalty)
     starts = scored.window_starts.tolist()
@@ -126,6 +129,10 @@ def _select_as_published(
         if len(value_rows) > 1:
             value = float(values[segment.start : segment.end].sum())
         chosen.append(segment._replace(value=value))
+    if chosen and scored.lengths[chosen[0].start : chosen[0].end].sum() > budget:
+        chosen = []
+        for position in _best_of_each_query(scored, values, settings.penalty, budget):
+            chosen.append(Segment(position, position + 1, float(values[position])))
     steps = [(segment.start, segment.end) for segment in chosen]
     return Selection(values, weights[best_rows, columns], steps, chosen=chosen)
 
