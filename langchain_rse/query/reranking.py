@@ -64,10 +64,8 @@ def find_candidates(
     filters: Filters,
     callbacks: Callbacks = None,
 ) -> Steps[tuple[Found, Candidates]]:
-    """Search, then rerank if there is a reranker; return the results of both."""
+    """Search, then rerank; return the results of both."""
     found = yield from search(sources, queries, settings, filters, callbacks)
-    if settings.reranker is None:
-        return found, found.candidates
     reranked = yield from rerank(found.candidates, settings, callbacks)
     return found, reranked
 
@@ -75,21 +73,29 @@ def find_candidates(
 def rerank(
     candidates: Candidates, settings: QuerySettings, callbacks: Callbacks
 ) -> Steps[Candidates]:
-    """Rerank the candidates of each query; return the kept ones in the new order, with scores."""
+    """Rerank the candidates of each query; return the kept ones in the new order, with scores.
+
+    Without a reranker, return the candidates unchanged.
+    """
+    if settings.reranker is None:
+        return candidates
     tasks = []
     for query, found in candidates.items():
-        tasks.append(_rerank_query(query, found, settings, callbacks))
+        tasks.append(_rerank_query(query, found, settings, settings.reranker, callbacks))
     reranked = yield from concurrently(tasks, AT_ONCE)
     return dict(zip(candidates, reranked, strict=True))
 
 
 def _rerank_query(
-    query: str, candidates: Sequence[Candidate], settings: QuerySettings, callbacks: Callbacks
-) -> Steps[list[Candidate]]:
+    query: str,
+    candidates: Sequence[Candidate],
+    settings: QuerySettings,
+    reranker: BaseDocumentCompressor,
+    callbacks: Callbacks,
+) -> Steps[Sequence[Candidate]]:
     """Rerank the candidates of one query, at most ``fetch_k``: each costs time and money."""
-    reranker = settings.reranker
-    if reranker is None or not candidates:
-        return list(candidates)
+    if not candidates:
+        return candidates
     if len(candidates) > settings.fetch_k:
         ranked = rank_query(query, candidates, settings.model_copy(update={"reranker": None}))
         best = {candidate.chunk_key for candidate in ranked[: settings.fetch_k]}

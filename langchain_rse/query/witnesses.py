@@ -7,6 +7,7 @@ reranker's relevance is mixed in afterwards.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ import numpy as np
 from langchain_core.documents import BaseDocumentCompressor
 from numpy.typing import NDArray
 
-from langchain_rse.config import QuerySettings, RSEConfig
+from langchain_rse.config import QuerySettings
 from langchain_rse.engine import (
     Calibration,
     Floats,
@@ -50,7 +51,8 @@ class _Query(NamedTuple):
     """A query and its candidates: the input of witnesses."""
 
     candidates: Sequence[Candidate]
-    word_counts: Floats  # of content words that name no document, shape (candidates, words)
+    by_rank: Mapping[str, list[int]]  # numbers of the candidates that each search found
+    counts: Floats  # of words that name no document, shape (candidates, words)
     sizes: Floats  # numbers of words in the candidates' texts
     name_factors: Floats  # below 1 for other documents if the query names some
     settings: QuerySettings
@@ -66,45 +68,53 @@ def rank_query(
 ) -> list[Candidate]:
     """Compute the relevance of one query's candidates, and sort them, best first."""
     text = beginning_of(question)
+    words = content_words(text)
     texts = words_of(candidates)
     name_factors = np.ones(len(candidates))
-    text_without_names = text
     if settings.config.name_weight:
         named = names_in(text, candidates, texts)
         name_factors = np.exp(-settings.config.name_weight * named.name_gap)
-        text_without_names = named.query
-    compared_words = content_words(text_without_names)
-    all_words = list(dict.fromkeys([*compared_words, *content_words(text)]))
-    counts = texts.counts(all_words)
-    compared_counts = counts[:, : len(compared_words)]
-    query = _Query(candidates, compared_counts, texts.sizes, name_factors, settings)
-    signals: dict[str, Floats] = {}
-    rest = np.ones(len(candidates))  # 1 minus the relevance by earlier witnesses
-    for name, witness in WITNESSES.items():
-        relevance = witness(query)
-        signals[name] = rest * relevance
-        rest = rest * (1 - relevance)
+        text = named.query
+    compared_words = content_words(text)
+    words = list(dict.fromkeys([*compared_words, *words]))
+    counts = texts.counts(words)
+    query = _Query(
+        candidates,
+        _by_rank(candidates),
+        counts[:, : len(compared_words)],
+        texts.sizes,
+        name_factors,
+        settings,
+    )
+    signals = _signals(query)
     if settings.reranker is not None:
         signals = _mix_with_reranker(query, signals)
     total = np.sum(list(signals.values()), axis=0)
-    rows = np.transpose(list(signals.values())).tolist()  # one for each candidate
-    found_words: list[list[str]] = [[] for _ in candidates]
-    for number, column in np.argwhere(counts).tolist():
-        found_words[number].append(all_words[column])
-    words = without_function_words(text_without_names)
+    is_found = (counts > 0).tolist()
     ranked = []
-    for number in _best_first(total).tolist():
+    for number in _best_first(total):
         ranked.append(
             candidates[number]._replace(
                 relevance=float(total[number]),
-                signals=dict(zip(signals, rows[number], strict=True)),
+                signals={name: float(added[number]) for name, added in signals.items()},
                 name_factor=float(name_factors[number]),
-                words=words,
-                found_words=tuple(found_words[number]),
+                words=without_function_words(text),
+                found_words=tuple(itertools.compress(words, is_found[number])),
                 query=question,
             )
         )
     return ranked
+
+
+def _signals(query: _Query) -> dict[str, Floats]:
+    """Return what each witness adds to the relevance of the candidates, by noisy or."""
+    signals: dict[str, Floats] = {}
+    rest = np.ones(len(query.candidates))  # 1 minus the relevance by earlier witnesses
+    for name, witness in WITNESSES.items():
+        relevance = witness(query)
+        signals[name] = rest * relevance
+        rest = rest * (1 - relevance)
+    return signals
 
 
 def words_of(candidates: Sequence[Candidate]) -> TextWords:
@@ -147,18 +157,15 @@ def _by_full_text(query: _Query) -> Floats:
 
 def _by_words(query: _Query) -> Floats:
     """Relevance by BM25 of the query's words, among the candidates of the vector search."""
-    config = query.settings.config
-    relevance = np.zeros(len(query.candidates))
-    numbers = _by_rank(query.candidates, VECTORS)
-    counts, sizes = query.word_counts[numbers], query.sizes[numbers]
-    scores = bm25_scores(counts, sizes) * query.name_factors[numbers]
-    if not scores.any():  # as if the query is in another language
-        return relevance
-    weight = config.lexical_weight
-    if any(FULL_TEXT in candidate.hits for candidate in query.candidates):
+    weight = query.settings.config.lexical_weight
+    if query.by_rank[FULL_TEXT]:
         weight *= _SHARE_BESIDE_INDEX
-    relevance[numbers] = weight * _fuse(minmax(scores), _ranks(scores), config)
-    return relevance
+    numbers = query.by_rank[VECTORS]
+    scores = bm25_scores(query.counts[numbers], query.sizes[numbers])
+    scores *= query.name_factors[numbers]
+    if not scores.any():  # as if the query is in another language
+        return np.zeros(len(query.candidates))
+    return weight * _fuse(query, numbers, minmax(scores))
 
 
 WITNESSES: Mapping[str, Callable[[_Query], Floats]] = {
@@ -193,44 +200,38 @@ def _calibration_of(reranker: BaseDocumentCompressor | None) -> Calibration:
 
 def _by_hits(query: _Query, search: str, calibration: Calibration) -> Floats:
     """Return relevance by scores and ranks of one search; 0 for candidates it did not find."""
-    relevance = np.zeros(len(query.candidates))
-    numbers = _by_rank(query.candidates, search)
-    if not numbers:
-        return relevance
+    numbers = query.by_rank[search]
     scores = [query.candidates[number].hits[search].score for number in numbers]
-    factors = query.name_factors[numbers]
-    calibrated = calibrate(scores, calibration) * factors
-    ranks = np.arange(len(numbers))
-    if (factors < 1).any():
-        ranks = _ranks(calibrated)
-    relevance[numbers] = _fuse(calibrated, ranks, query.settings.config)
+    calibrated = calibrate(scores, calibration) * query.name_factors[numbers]
+    return _fuse(query, numbers, calibrated)
+
+
+def _fuse(query: _Query, numbers: Sequence[int], calibrated: Floats) -> Floats:
+    """Fuse the relevance of some candidates with rank; see `RSEConfig.rank_fusion`."""
+    config = query.settings.config
+    ranks = np.empty(len(numbers))
+    ranks[_best_first(calibrated)] = np.arange(len(numbers))
+    if config.rank_fusion == "mean":
+        fused = fuse_mean(calibrated, ranks, count=len(numbers))
+    else:
+        fused = fuse_decay(calibrated, ranks, decay_rate=config.decay_rate)
+    relevance = np.zeros(len(query.candidates))
+    relevance[numbers] = fused
     return relevance
 
 
-def _by_rank(candidates: Sequence[Candidate], search: str) -> list[int]:
-    """Return the numbers of the candidates that a search found, in the order of its ranks."""
-    ranked_numbers = []
+def _by_rank(candidates: Sequence[Candidate]) -> dict[str, list[int]]:
+    """Return the numbers of the candidates that each search found, in the order of its ranks."""
+    by_rank: dict[str, list[int]] = {VECTORS: [], FULL_TEXT: [], RERANKER: []}
+    ranked: list[tuple[int, str, int]] = []
     for number, candidate in enumerate(candidates):
-        hit = candidate.hits.get(search)
-        if hit is not None:
-            ranked_numbers.append((hit.rank, number))
-    return [number for _, number in sorted(ranked_numbers)]
-
-
-def _fuse(relevance: Floats, ranks: NDArray[np.intp], config: RSEConfig) -> Floats:
-    """Fuse relevance with rank; see `RSEConfig.rank_fusion`."""
-    if config.rank_fusion == "mean":
-        return fuse_mean(relevance, ranks, count=relevance.size)
-    return fuse_decay(relevance, ranks, decay_rate=config.decay_rate)
+        for search, hit in candidate.hits.items():
+            ranked.append((hit.rank, search, number))
+    for _, search, number in sorted(ranked):
+        by_rank[search].append(number)
+    return by_rank
 
 
 def _best_first(relevance: Floats) -> NDArray[np.intp]:
     """Return the indexes that sort relevances, the highest first; ties keep their order."""
     return np.argsort(-relevance, kind="stable")
-
-
-def _ranks(relevance: Floats) -> NDArray[np.intp]:
-    """Return the rank of each relevance; the highest has rank 0."""
-    ranks = np.empty(relevance.size, np.intp)
-    ranks[_best_first(relevance)] = np.arange(relevance.size)
-    return ranks

@@ -50,11 +50,11 @@ def named_documents(
     if len(names) <= 1:
         return nothing_named
     may_name = _words_that_may_name(query)
-    named_words = [may_name & _words(name) for name in names]
-    words = sorted(set().union(*named_words))
+    words = sorted(may_name & _words("\n".join(names)))
     if not words:  # true for most queries
         return nothing_named
-    in_name = np.array([[word in named for word in words] for named in named_words])
+    words_of_names = [_words(name) for name in names]
+    in_name = np.array([[word in of_name for word in words] for of_name in words_of_names])
     weights = _weights(words, in_name, owners, texts)
     scores = weights.sum(axis=1)
     if scores.max() < 1:

@@ -5,6 +5,7 @@ Japanese, Thai, Lao, Khmer, Burmese), pairs of neighboring characters serve as w
 content words of a query count; function words of its language are ignored.
 """
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -31,6 +32,9 @@ _UNSPACED_RUN = re.compile(f"([{UNSPACED}]+)")
 # Translates ASCII to lower-case words and spaces, much faster than a regular expression.
 _ASCII = bytes(range(128))
 _SPACED_ASCII = bytes.maketrans(_ASCII, re.sub(rb"[\W_]", b" ", _ASCII.lower()))
+_PUNCTUATION = (
+    "\u2018\u2019\u201c\u201d\u2013\u2014\u2026\u00a0"  # frequent in texts otherwise ASCII
+)
 _LAST_OF_MARKS = 0x10000  # marks of higher code points are rare
 # Invisible characters within words: soft hyphens, joiners, variation selectors.
 INVISIBLE = "\u00ad\u200c\u200d\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef"
@@ -90,6 +94,8 @@ def _function_words() -> Sequence[frozenset[str]]:
 
 def find_words(text: str) -> list[str]:
     """Find the words of a text, in order, normalized for comparison."""
+    if text.isascii():
+        return text.encode().translate(_SPACED_ASCII).decode().split()
     return split_words(fold_case(text))
 
 
@@ -186,10 +192,11 @@ class TextWords:
 def _spaced_words(text: str) -> bytes:
     """Return the words of a text, in any order, as UTF-8 with spaces between them."""
     if not text.isascii():
+        for sign in _PUNCTUATION:
+            text = text.replace(sign, " ")
         pieces = text.split()
-        ascii_pieces = [piece for piece in pieces if piece.isascii()]
-        other_pieces = [piece for piece in pieces if not piece.isascii()]
-        text = " ".join([*ascii_pieces, *find_words(" ".join(other_pieces))])
+        other_words = find_words(" ".join(itertools.filterfalse(str.isascii, pieces)))
+        text = " ".join([*filter(str.isascii, pieces), *other_words])
     return text.encode().translate(_SPACED_ASCII)
 
 
