@@ -282,7 +282,7 @@ def test_a_long_line_is_cut_around_a_match() -> None:
 
 async def test_a_call_ends_after_its_caller_was_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finding, "_BATCH", 1)
-    retriever = make_retriever({"a": "word 0\n", "b": "word 1\n"})
+    retriever = make_retriever({f"{number}": f"word {number}\n" for number in range(50)})
     counted = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -300,8 +300,8 @@ async def test_a_call_ends_after_its_caller_was_cancelled(monkeypatch: pytest.Mo
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert Slow.calls == 1
-    assert (await in_thread(find, access, Pattern("word"))).total == 2
+    assert Slow.calls < 10
+    assert (await in_thread(find, access, Pattern("word"))).total == 50
 
 
 OUTLINED = """# Guide
