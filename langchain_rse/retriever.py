@@ -177,13 +177,12 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 reranker or ``query_generator`` returns a value of a wrong type.
             ValueError: If an argument is out of range, or the search ignored ``filter``.
             CandidateError: If the metadata of a candidate does not identify its chunk.
-            MissingRecordError: If a chunk is missing from the docstore or the docstore has no
-                documents, unless ``on_missing`` is ``"split"``.
+            MissingRecordError: If the docstore has no documents.
             StoreMismatchError: If the docstore belongs to another vector store or embedding model,
                 or the vector store is empty.
 
         Warns:
-            UserWarning: If documents are excluded because they are unknown or corrupt.
+            UserWarning: If documents are excluded because they are unknown, corrupt or incomplete.
         """
         return super().invoke(input, _check_run_config(config), **kwargs)
 
