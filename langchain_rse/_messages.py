@@ -72,11 +72,9 @@ class Checked(BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: object) -> None:
-        """Give the class a signature that people can read: its own fields first, plain types."""
-        own_fields = cls.__annotations__
-        fields = sorted(cls.model_fields.items(), key=lambda item: item[0] not in own_fields)
+        """Give the class a signature that people can read, without the constraints of fields."""
         parameters = []
-        for name, field in fields:
+        for name, field in cls.model_fields.items():
             default = field.default
             if field.is_required():
                 default = Parameter.empty
@@ -89,9 +87,8 @@ class Checked(BaseModel):
 
     @classmethod
     def _error_of(cls, error: ValidationError) -> ValueError:
-        """The error of a check, or pydantic's first problem in a sentence; unknown names first."""
-        problems = sorted(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
-        problem = problems[0]
+        """The error of a check, or pydantic's last problem in a sentence: an unknown name."""
+        problem = error.errors()[-1]
         name = ".".join(map(str, problem["loc"]))
         if problem["type"] == "value_error":
             raised: ValueError = problem["ctx"]["error"]

@@ -389,18 +389,12 @@ class QuerySettings(Checked):
     order: Literal["document", "relevance"] = "document"
     """Order of the passages. ``"document"`` groups them by document, in the order of its text; the
     document with the best passage comes first. ``"relevance"`` puts the best passage first."""
-    on_missing: Literal["raise", "split"] = "raise"
-    """What to do if a chunk is missing from the docstore: ``"raise"`` an error, or ``"split"`` the
-    passage there. ``"split"`` also excludes candidates without a document id, with a warning that
-    counts them."""
-    duplicates: Literal["drop", "drop_near", "keep"] = "drop"
+    duplicates: Literal["drop", "keep"] = "drop"
     """What to do with text that occurs in several documents. ``"drop"`` returns it only once, from
     the document with the better best candidate: a candidate is excluded if its whole text (at least
     150 characters, not counting white space) occurs word for word in candidates of a better
-    document. It stays if the query names its document but not the better one.
-    ``"drop_near"`` excludes a candidate if at least 80 % of its sequences of five words occur in
-    candidates of better documents; avoid it for texts that are similar on purpose, such as
-    contracts. ``"keep"`` keeps all candidates."""
+    document. It stays if the query names its document but not the better one. ``"keep"`` keeps all
+    candidates."""
     candidates_only: bool | None = Field(default=None, strict=True)
     """True to return only chunks that the search found, False to fill the gaps between them with
     other chunks. None fills gaps, except if chunks in a gap might not pass a filter: with a filter

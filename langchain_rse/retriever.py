@@ -177,13 +177,12 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 reranker or ``query_generator`` returns a value of a wrong type.
             ValueError: If an argument is out of range, or the search ignored ``filter``.
             CandidateError: If the metadata of a candidate does not identify its chunk.
-            MissingRecordError: If a chunk is missing from the docstore or the docstore has no
-                documents, unless ``on_missing`` is ``"split"``.
+            MissingRecordError: If the docstore has no documents.
             StoreMismatchError: If the docstore belongs to another vector store or embedding model,
                 or the vector store is empty.
 
         Warns:
-            UserWarning: If documents are excluded because they are unknown or corrupt.
+            UserWarning: If documents are excluded because they are unknown, corrupt or incomplete.
         """
         return super().invoke(input, _check_run_config(config), **kwargs)
 
@@ -554,12 +553,6 @@ class RSERetriever(QuerySettings, BaseRetriever):
             raise TypeError(
                 f"embedding must be a LangChain Embeddings object; got {type_name(embedding)}"
             )
-        for name in ("vectorstore", "base_retriever", "docstore"):
-            if name in settings:
-                raise TypeError(
-                    f"from_documents makes both stores; got {name} as well. For stores of your "
-                    "own, use RSERetriever(vectorstore=..., docstore=...) and add_documents"
-                )
         vectorstore, docstore = open_stores(embedding, persist_directory)
         retriever = cls(vectorstore=vectorstore, docstore=docstore, **settings)
         added = retriever.add_documents(documents, ids=ids, show_progress=show_progress)
@@ -603,11 +596,10 @@ class RSERetriever(QuerySettings, BaseRetriever):
         """
         if isinstance(texts, str):
             raise TypeError("texts must be a list of texts; got one text: give [text]")
-        listed: list[Any] = list(texts)
+        listed = list(texts)
         for text in listed:
             if not isinstance(text, str):
-                advice = "; use from_documents" if isinstance(text, Document) else ""
-                raise TypeError(f"texts must be strings; got {type(text).__name__}{advice}")
+                raise TypeError(f"texts must be strings; got {type_name(text)}")
         metadata_of_texts = [{} for _ in listed] if metadatas is None else list(metadatas)
         if len(metadata_of_texts) != len(listed):
             raise ValueError(
@@ -662,13 +654,13 @@ class RSERetriever(QuerySettings, BaseRetriever):
         Raises:
             AdoptionError: If chunks cannot be joined; or if ``index`` is None and no usual field
                 identifies the documents or gives the order of their chunks.
-            TypeError: If the store cannot list its chunks and ``documents`` is not given; or if
-                ``fields`` has fields of `ExistingIndex`, which belong in ``index``.
+            TypeError: If the store cannot list its chunks and ``documents`` is not given.
+            ValueError: If ``fields`` has an unknown name; fields of `ExistingIndex` belong in
+                ``index``.
 
         Warns:
             UserWarning: If text is missing between chunks, or documents were skipped.
         """
-        _refuse_index_fields(fields)
         retriever = cls(vectorstore=vectorstore, docstore=docstore, **fields)
         adoption = retriever.indexer.adopt(index, documents=documents, show_progress=show_progress)
         if warning := adoption.warning():
@@ -681,25 +673,6 @@ class RSERetriever(QuerySettings, BaseRetriever):
 def _collecting(collector: TraceCollector, config: RunnableConfig | None) -> RunnableConfig:
     # Never None: that would drop the callbacks of a chain around this call.
     return merge_configs(_check_run_config(config) or {}, {"callbacks": [collector]})
-
-
-def _refuse_index_fields(fields: Mapping[str, Any]) -> None:
-    """Raise a TypeError for fields of an `ExistingIndex`, with the ExistingIndex to pass."""
-    from langchain_rse.adopting import ExistingIndex
-
-    given = {name: value for name, value in fields.items() if name in ExistingIndex.model_fields}
-    if not given:
-        return
-    index = dict(given)
-    if not index.keys() & {"doc_id_key", "doc_id"}:
-        index = {"doc_id_key": "source", **index}
-    if not index.keys() & {"chunk_index_key", "start_index_key", "page_key", "texts"}:
-        index.setdefault("in_store_order", True)
-    arguments = ", ".join(f"{name}={value!r:.100}" for name, value in index.items())
-    raise TypeError(
-        f"from_existing_index takes {' and '.join(given)} as part of index: "
-        f"index=ExistingIndex({arguments}). See docs/adopting.md for all fields"
-    )
 
 
 def _check_run_config(config: RunnableConfig | None) -> RunnableConfig | None:

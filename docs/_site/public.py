@@ -16,6 +16,8 @@ DOCS = Path(__file__).parents[1]
 LOG = get_plugin_logger("reference")
 PACKAGE = "langchain_rse"
 
+# Make the async twin of a function, whose signature it has.
+TWINS = {"as_async", "AsyncConstructor"}
 # Public only for the rooms of the package.
 HIDDEN = {"document_access", "make", "model_config", "sources", "sync_steps"}
 # Classes whose objects only the package makes: nobody calls their constructors.
@@ -50,6 +52,7 @@ class Public(griffe.Extension):
         if pkg.name != PACKAGE:
             return
         self.package = pkg
+        show_twins(pkg)
         paths = [path for names in REFERENCE.values() for path in expanded(names)]
         shown = [final(pkg[path.removeprefix(f"{PACKAGE}.")]) for path in paths]
         self.documented = {one.path for one in shown}
@@ -145,6 +148,32 @@ class Public(griffe.Extension):
             return None
 
 
+def show_twins(parent: griffe.Module | griffe.Class) -> None:
+    """Show async twins of functions as functions."""
+    for name, member in list(parent.members.items()):
+        if member.is_alias:
+            continue
+        if member.is_module or member.is_class:
+            show_twins(member)
+        elif isinstance(member, griffe.Attribute) and isinstance(member.value, griffe.ExprCall):
+            if str(member.value.function) in TWINS:
+                function = parent.members[str(member.value.arguments[0])]
+                parent.set_member(name, twin_of(function, name, member.lineno))
+
+
+def twin_of(function: griffe.Function, name: str, line: int) -> griffe.Function:
+    """The async twin of a function."""
+    twin = griffe.Function(
+        name, parameters=function.parameters, returns=function.returns, lineno=line
+    )
+    twin.decorators = function.decorators
+    twin.labels = {*function.labels, "async"}
+    twin.docstring = griffe.Docstring(
+        f"Like `{function.name}`, async.", parser=function.docstring.parser, parent=twin
+    )
+    return twin
+
+
 def arrange(cls: griffe.Class) -> None:
     """Hide the constructor that nobody calls, and put the methods that one starts with first."""
     if cls.name in RESULTS:
@@ -191,7 +220,11 @@ def public_value(value: Any) -> Any:  # noqa: ANN401
     """The default of a field; None if private names are in it, or it is required."""
     if isinstance(value, griffe.ExprCall) and str(value.function) == "Field":
         for argument in value.arguments:
-            if isinstance(argument, griffe.ExprKeyword) and argument.name == "default_factory":
+            if not isinstance(argument, griffe.ExprKeyword):
+                continue
+            if argument.name == "default":
+                return argument.value
+            if argument.name == "default_factory":
                 factory = str(argument.value)
                 return {"dict": "{}", "list": "[]"}.get(factory, f"{factory}()")
         return None

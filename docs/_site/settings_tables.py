@@ -26,7 +26,7 @@ EVERYDAY = (
 )
 OCCASIONAL = (
     *("fetch_k", "length_function", "include_header", "hybrid", "queries"),
-    *("query_generator", "order", "on_missing", "duplicates", "candidates_only"),
+    *("query_generator", "order", "duplicates", "candidates_only"),
 )
 EXPERT = ("config",)
 

@@ -147,8 +147,7 @@ def tune(
 
     Raises:
         ValueError: If an argument is out of its range, or evidence is not in its document.
-        MissingRecordError: If the docstore does not contain a document, unless
-            ``on_missing="split"``.
+        MissingRecordError: If the docstore does not contain a document.
     """
     if not isinstance(retriever, RSERetriever):
         raise TypeError(f"retriever must be an RSERetriever; got {retriever!r:.80}")

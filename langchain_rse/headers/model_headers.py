@@ -11,7 +11,7 @@ from langchain_rse._asking import LanguageModelSettings, Prompt, quote
 from langchain_rse._progress import Advance
 from langchain_rse._sync import Steps, compute
 from langchain_rse.headers.document_headers import DocumentHeaders
-from langchain_rse.headers.model_answers import DocumentAnswers, collect_answers
+from langchain_rse.headers.model_answers import Answers, collect_answers
 from langchain_rse.stores.compare_and_set import DocStore
 from langchain_rse.stores.records import DocumentVersion
 from langchain_rse.text.quoting import as_unicode, one_line
@@ -103,14 +103,12 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
         return prompts
 
     def _make_from_answers(
-        self, documents: Sequence[DocumentVersion], answers: Sequence[DocumentAnswers]
+        self, documents: Sequence[DocumentVersion], answers: Answers
     ) -> list[DocumentVersion]:
         documents_with_headers = []
-        for document, document_answers in zip(documents, answers, strict=True):
+        for document in documents:
             values = {"title": self.title_of(document.text, document.metadata)}
-            for name in ("title", "summary"):
-                answer = document_answers.get(name)
-                if answer is not None:
-                    values[name] = getattr(answer, name)
+            for name, answer in answers[document.key].items():
+                values[name] = getattr(answer, name)
             documents_with_headers.append(self._with_headers(document, values))
         return documents_with_headers

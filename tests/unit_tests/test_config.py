@@ -250,7 +250,7 @@ BAD: list[tuple[str, Any]] = [
     ("query_generator", lambda query: [query]),
     ("length_function", "len"),
     ("order", "best"),
-    ("on_missing", "skip"),
+    ("duplicates", "drop_near"),
     ("candidates_only", "yes please"),
     ("max_context_length", 0),
     ("search_kwargs", {"k": 5}),
