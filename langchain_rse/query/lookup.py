@@ -89,8 +89,8 @@ def look_up(
         layout = layouts[key]
         if isinstance(layout, Layout) and layout.version == version:
             error = unusable.get((key, version))
-            may_split = only_candidates or _may_split(filters, layout)
-            layouts[key] = error or _restricted(layout, indexes, only_candidates=may_split)
+            may_split = only_candidates or (filters.conditions and _may_split(filters, layout))
+            layouts[key] = error or _restricted(layout, indexes, only_candidates=bool(may_split))
     exclusions = find_exclusions(best_of_queries(candidates), layouts, settings)
     if exclusions:
         remaining = {}
@@ -164,8 +164,6 @@ def _windows(chunks: Sequence[int], reach: int, least_distance: int) -> list[ran
 
 def _may_split(filters: Filters, layout: Layout) -> bool:
     """True if filters may include some chunks of a document and exclude others."""
-    if not filters.conditions:
-        return False
     shared_fields = set(layout.manifest.metadata)
     if not layout.is_adopted:
         # In an adopted store, a field with this name may have another meaning.
@@ -201,6 +199,10 @@ def find_exclusions(
 
     Only documents in ``layouts`` are checked.
     """
+    versions: dict[str, str] = {}  # the current ones, by document key
+    for key, layout in layouts.items():
+        if isinstance(layout, Layout):
+            versions[key] = layout.version
     found: list[Exclusion] = []
     best_with_text: dict[str, Layout] = {}  # the best document with each text, by its digest
     by_document: dict[str, list[Candidate]] = {}  # candidates that count
@@ -214,7 +216,7 @@ def find_exclusions(
         if isinstance(layout, CorruptRecordError):
             found.append(Exclusion(candidate, Reason.CORRUPT))
             continue
-        if layout.version != candidate.version:
+        if versions[candidate.key] != candidate.version:
             found.append(Exclusion(candidate, Reason.STALE))
             continue
         text_digest = layout.manifest.text_digest
@@ -242,7 +244,7 @@ def _find_copies(documents: Sequence[Sequence[Candidate]], layouts: Layouts) -> 
     texts = []
     candidate_at: dict[tuple[int, int], Candidate] = {}
     for number, candidates in enumerate(documents):
-        texts.append({each.chunk_index: _own_text(each, layouts) for each in candidates})
+        texts.append(_own_texts(candidates, layouts))
         for candidate in candidates:
             candidate_at[number, candidate.chunk_index] = candidate
 
@@ -270,11 +272,14 @@ def _is_named_beside(candidate: Candidate, other: Candidate) -> bool:
     return bool(naming_words & (set(own_name) - set(other_name)))
 
 
-def _own_text(candidate: Candidate, layouts: Layouts) -> str:
-    """Return the text of a chunk without header and without overlap with the previous chunk."""
-    layout = layouts[candidate.key]
-    text = candidate.document.page_content
-    if isinstance(layout, Layout):
-        start, end = layout.span_of(candidate.chunk_index)
-        text = text.removeprefix(layout.manifest.header)[-(end - start) :]
-    return text
+def _own_texts(candidates: Sequence[Candidate], layouts: Layouts) -> dict[int, str]:
+    """Return the texts of a document's chunks without header and overlap, by chunk number."""
+    layout = layouts[candidates[0].key]
+    if not isinstance(layout, Layout):
+        return {}
+    texts = {}
+    spans = layout.spans_of(candidate.chunk_index for candidate in candidates)
+    for candidate, (start, end) in zip(candidates, spans, strict=True):
+        text = candidate.document.page_content.removeprefix(layout.manifest.header)
+        texts[candidate.chunk_index] = text[-(end - start) :]
+    return texts

@@ -104,7 +104,8 @@ def answer(
         with trace.timed("look up"):
             looked_up = yield from look_up(sources, ranked, settings, filters, unusable)
         trace.looked_up = looked_up
-        trace.replaced = looked_up.outdated() - outdated
+        if looked_up.exclusions:
+            trace.replaced = looked_up.outdated() - outdated
         if trace.replaced and attempts > 1:
             # They were replaced since the search; if they come again, a failed call left them.
             outdated |= trace.replaced
@@ -146,8 +147,7 @@ def _find(
         with trace.timed("search"):
             searched = yield from search(sources, trace.queries, settings, filters, callbacks)
         trace.searched, trace.full_text, trace.documents_found = searched
-        misses_vectors = yield from _misses_vectors(trace, sources)
-        if not misses_vectors:
+        if trace.documents_found or not (yield from _misses_vectors(trace, sources)):
             break  # else all documents may have been added since the search
     found: Candidates = {}
     if trace.documents_found:
@@ -157,12 +157,15 @@ def _find(
                 found = yield from rerank(found, settings, callbacks)
     if any(found.values()):
         return found
-    _explain_nothing_found(trace, sources, misses_vectors=misses_vectors)
+    yield from _explain_nothing_found(trace, sources)
     return {}
 
 
 def _without_refused(trace: Trace, looked_up: LookedUp, sources: Sources, model: Model) -> LookedUp:
     """Drop queries that do not reach the score floor; set the reason if all are dropped."""
+    floor = trace.settings.score_floor
+    if floor is None or (floor == "fitted" and looked_up.floors is None):
+        return looked_up
     checks = check_floor(looked_up.candidates, sources, trace.settings, model, looked_up.floors)
     trace.floor_checks = checks
     accepted = looked_up.without({check.query for check in checks if check.is_refused})
@@ -215,8 +218,6 @@ def _log_reason(trace: Trace, reason: Reason, words: str) -> None:
 
 def _misses_vectors(trace: Trace, sources: Sources) -> Steps[bool]:
     """True if the search found nothing although the docstore has documents."""
-    if trace.documents_found:
-        return False
     if any(trace.searched.values()):
         return True  # the full-text index found chunks
     if sources.vectorstore is None or _filters_in(trace):
@@ -230,13 +231,13 @@ def _filters_in(trace: Trace) -> dict[str, Any]:
     return {name: value for name, value in arguments if may_exclude(value)}
 
 
-def _explain_nothing_found(trace: Trace, sources: Sources, *, misses_vectors: bool) -> None:
+def _explain_nothing_found(trace: Trace, sources: Sources) -> Steps[None]:
     """Set the reason why there are no candidates.
 
     Raises:
         StoreMismatchError: If the search found nothing although the docstore has documents.
     """
-    if misses_vectors:
+    if not trace.documents_found and (yield from _misses_vectors(trace, sources)):
         raise StoreMismatchError(
             f"{sources.name} found nothing, but the docstore has documents. The vector store is "
             "empty, or it is not the one that they were added to. If its vectors are lost, restore "
@@ -287,6 +288,8 @@ def _check_excluded(trace: Trace, sources: Sources) -> Steps[None]:
         MissingRecordError: If the docstore has none of the documents that were found.
     """
     names = _excluded_documents(trace)
+    if not names.keys() & _ADVICE.keys():
+        return
     found = {candidate.doc_id for candidate in all_candidates(trace.candidates)}
     unknown = names.get(Reason.UNKNOWN, ())
     if unknown and len(unknown) == len(found) and not (yield from _has_text(sources)):

@@ -6,9 +6,10 @@ import itertools
 import math
 import numbers
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 from langchain_core.documents import Document
 
 from langchain_rse._sync import Steps, batches, compute, during
@@ -106,17 +107,10 @@ def budget_in_characters(settings: QuerySettings, candidates: Candidates) -> flo
     return settings.max_context_length * _MARGIN * characters / length if length else math.inf
 
 
-def fit(steps: int, limit: float, length_after: Callable[[int], float]) -> int:
-    """Return how many of the first steps fit a limit, given the length after a number of steps."""
-    # Length grows with the number of steps, so a binary search finds the first that does not fit.
-    return bisect_right(range(1, steps + 1), limit, key=length_after)
-
-
 def steps_within(scored: ScoredChunks, selection: Selection, characters: float) -> int:
     """Return how many of the first steps of a selection fit a budget in characters."""
-    step_lengths = [int(scored.lengths[start:end].sum()) for start, end in selection.steps]
-    totals = [0, *itertools.accumulate(step_lengths)]
-    return fit(len(selection.steps), characters, totals.__getitem__)
+    step_lengths = [scored.lengths[start:end].sum() for start, end in selection.steps]
+    return int(np.searchsorted(np.cumsum(step_lengths), characters, side="right"))
 
 
 # Reading
@@ -145,7 +139,8 @@ def read(
             segments = selection.passages_after(steps)
             return sum(_length_of(segment, scored, records, settings) for segment in segments)
 
-        count = fit(count, limit, length_after)
+        # Length grows with the number of steps, so a binary search finds the first that does not fit.
+        count = bisect_right(range(1, count + 1), limit, key=length_after)
     passages = []
     for segment in selection.passages_after(count):
         chunks = []

@@ -18,7 +18,15 @@ from langchain_rse._messages import warn
 from langchain_rse._sync import Steps, call, compute, concurrently, during
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CandidateError, CorruptRecordError, FullTextError
-from langchain_rse.query.candidates import FULL_TEXT, VECTORS, Candidate, Candidates, Hit, Sources
+from langchain_rse.query.candidates import (
+    FULL_TEXT,
+    VECTORS,
+    Candidate,
+    Candidates,
+    ChunkKey,
+    Hit,
+    Sources,
+)
 from langchain_rse.query.filters import FILTER, Filters
 from langchain_rse.stores.compare_and_set import read_records
 from langchain_rse.stores.conditions import fields_of, matches
@@ -149,11 +157,12 @@ def _find_obstacle(
             f"the full-text index cannot apply {', '.join(unknown)} from search_kwargs. Use "
             "filter, a dict of fields and values"
         )
-    try:
-        check_lexical(sources.docstore)
-        check_filter(settings.search_kwargs.get(FILTER))
-    except ValueError as error:
-        return str(error)
+    if arguments or not getattr(sources.docstore, "lexical", False):
+        try:
+            check_lexical(sources.docstore)
+            check_filter(settings.search_kwargs.get(FILTER))
+        except ValueError as error:
+            return str(error)
     return None
 
 
@@ -186,7 +195,7 @@ def search(
     identified = yield from _identify_adopted(sources, by_vectors)
     candidates = {}
     for query, vector_answer, lexical_answer in zip(queries, identified, by_words, strict=True):
-        by_chunk: dict[tuple[str, str, int], Candidate] = {}
+        by_chunk: dict[ChunkKey, Candidate] = {}
         _add_hits(by_chunk, VECTORS, vector_answer, sources)
         _add_hits(by_chunk, FULL_TEXT, lexical_answer, sources)
         candidates[query] = list(by_chunk.values())
@@ -326,30 +335,34 @@ def finite_score(score: object) -> float | None:
 
 
 def _add_hits(
-    candidates: dict[tuple[str, str, int], Candidate],
+    candidates: dict[ChunkKey, Candidate],
     search_name: str,
     answer: Sequence[_ScoredDocument],
     sources: Sources,
 ) -> None:
     """Add the candidates of a search, each chunk once; warn of those in other namespaces."""
-    other_namespaces = 0
-    rank = 0
-    for document, score in answer:
-        if namespace_in(document.metadata) != sources.namespace:
-            other_namespaces += 1
-            continue
-        candidate = _make_candidate(document, sources)
-        known = candidates.setdefault(candidate.chunk_key, candidate)
-        if search_name not in known.hits:
-            known.hits[search_name] = Hit(rank, score)
-            rank += 1
-    if other_namespaces:
+    namespaces = [namespace_in(document.metadata) for document, _ in answer]
+    others = len(answer) - namespaces.count(sources.namespace)
+    if others:
         refuse_namespaces(not sources.namespace)
         warn(
-            f"{other_namespaces} of {len(answer)} Documents from {sources.name} are excluded "
+            f"{others} of {len(answer)} Documents from {sources.name} are excluded "
             "because they are in another namespace. Make it return only Documents with "
             f"{NAMESPACE}={sources.namespace!r} in their metadata, and keep that field"
         )
+    found = []
+    scores = []
+    for namespace, (document, score) in zip(namespaces, answer, strict=True):
+        if namespace == sources.namespace:
+            found.append(_make_candidate(document, sources))
+            scores.append(score)
+    keys = [candidate.chunk_key for candidate in found]
+    rank = 0
+    for key, candidate, score in zip(keys, found, scores, strict=True):
+        known = candidates.setdefault(key, candidate)
+        if search_name not in known.hits:
+            known.hits[search_name] = Hit(rank, score)
+            rank += 1
 
 
 def _make_candidate(document: Document, sources: Sources) -> Candidate:
@@ -357,7 +370,9 @@ def _make_candidate(document: Document, sources: Sources) -> Candidate:
     metadata = document.metadata
     doc_id: Any = metadata.get(DOC_ID)
     version: Any = metadata.get(VERSION)
-    index = _whole_number(metadata.get(CHUNK_INDEX))
+    index = metadata.get(CHUNK_INDEX)
+    if type(index) is not int:
+        index = _whole_number(index)
     is_named = isinstance(doc_id, str) and doc_id and isinstance(version, str) and version
     if not is_named or index is None or index < 0:
         remedy = _OTHER_TEXTS if sources.adapter is None else _OTHER_VECTORS
@@ -371,8 +386,6 @@ def _make_candidate(document: Document, sources: Sources) -> Candidate:
 
 def _whole_number(value: object) -> int | None:
     """Return a whole number that a store converted to another type; None for anything else."""
-    if type(value) is int:
-        return value
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and value.is_integer():

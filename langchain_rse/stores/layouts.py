@@ -67,10 +67,9 @@ class Layout:
         current = self.manifest.current
         return current is not None and current.adopted > 0
 
-    def lengths_of(self, window: range) -> list[int]:
-        """Return the lengths of the chunks in a window, in characters."""
-        spans = map(self.span_of, window)
-        return [end - start for start, end in spans]
+    def spans_of(self, indexes: Iterable[int]) -> list[tuple[int, int]]:
+        """Return the start and end of chunks in windows, in characters of the document."""
+        return [self.span_of(index) for index in indexes]
 
     def span_of(self, index: int) -> tuple[int, int]:
         """Return the start and end of a chunk in a window, in characters of the document."""
