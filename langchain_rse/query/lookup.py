@@ -204,7 +204,7 @@ def find_exclusions(
         if isinstance(layout, Layout):
             versions[key] = layout.version
     found: list[Exclusion] = []
-    best_with_text: dict[str, Layout] = {}  # the best document with each text, by its digest
+    best_with_text: dict[str, str] = {}  # the best document with each text, by its digest
     by_document: dict[str, list[Candidate]] = {}  # candidates that count
     for candidate in ranked:
         if candidate.key not in layouts:
@@ -212,20 +212,17 @@ def find_exclusions(
         layout = layouts[candidate.key]
         if layout is None:
             found.append(Exclusion(candidate, Reason.UNKNOWN))
-            continue
-        if isinstance(layout, CorruptRecordError):
+        elif isinstance(layout, CorruptRecordError):
             found.append(Exclusion(candidate, Reason.CORRUPT))
-            continue
-        if versions[candidate.key] != candidate.version:
+        elif versions[candidate.key] != candidate.version:
             found.append(Exclusion(candidate, Reason.STALE))
-            continue
-        text_digest = layout.manifest.text_digest
-        if settings.duplicates == "drop" and text_digest:
-            best = best_with_text.setdefault(text_digest, layout)
-            if best is not layout:
-                found.append(Exclusion(candidate, Reason.DUPLICATE, best.manifest.doc_id))
-                continue
-        by_document.setdefault(candidate.key, []).append(candidate)
+        else:
+            # A document without text has no candidates, so there is a digest.
+            best = best_with_text.setdefault(layout.manifest.text_digest, candidate.doc_id)
+            if settings.duplicates == "drop" and best != candidate.doc_id:
+                found.append(Exclusion(candidate, Reason.DUPLICATE, best))
+            else:
+                by_document.setdefault(candidate.key, []).append(candidate)
     if settings.duplicates == "drop":
         found += _find_copies(list(by_document.values()), layouts)
     return {exclusion.candidate.chunk_key: exclusion for exclusion in found}

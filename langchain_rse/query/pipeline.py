@@ -104,8 +104,7 @@ def answer(
         with trace.timed("look up"):
             looked_up = yield from look_up(sources, ranked, settings, filters, unusable)
         trace.looked_up = looked_up
-        if looked_up.exclusions:
-            trace.replaced = looked_up.outdated() - outdated
+        trace.replaced = looked_up.outdated() - outdated
         if trace.replaced and attempts > 1:
             # They were replaced since the search; if they come again, a failed call left them.
             outdated |= trace.replaced

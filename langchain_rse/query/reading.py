@@ -139,7 +139,7 @@ def read(
             segments = selection.passages_after(steps)
             return sum(_length_of(segment, scored, records, settings) for segment in segments)
 
-        # Length grows with the number of steps, so a binary search finds the first that does not fit.
+        # Length grows with the number of steps: a binary search finds the first that does not fit.
         count = bisect_right(range(1, count + 1), limit, key=length_after)
     passages = []
     for segment in selection.passages_after(count):
