@@ -178,17 +178,11 @@ def _finish(
 ) -> Steps[None]:
     """Choose the passages to return, and make their Documents."""
     with trace.timed("read"):
-        passages = yield from without_changed(sources.adapter, contents.passages)
+        trace.passages = yield from without_changed(sources.adapter, contents.passages)
     trace.steps = contents.steps
     with trace.timed("render"):
-        readable = [passage for passage in passages if passage.outcome is Reason.RETURNED]
+        readable = [passage for passage in trace.passages if passage.outcome is Reason.BEYOND_K]
         trace.returned = choose(readable, trace.settings)
-        returned_ids = {id(passage) for passage in trace.returned}
-        for passage in passages:
-            if passage.outcome is Reason.RETURNED and id(passage) not in returned_ids:
-                trace.passages.append(passage._replace(outcome=Reason.BEYOND_K))
-            else:
-                trace.passages.append(passage)
         shows_query = len(trace.queries) > 1
         for passage in trace.returned:
             document = render(

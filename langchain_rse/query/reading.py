@@ -43,7 +43,7 @@ class Passage(NamedTuple):
     value: float
     skipped: int = 0  # characters omitted at the beginning of the first chunk
     dropped: int = 0  # characters omitted at the end of the last chunk
-    outcome: Reason = Reason.RETURNED  # or why it is not returned
+    outcome: Reason = Reason.BEYOND_K  # why it is not returned, if it is not
 
     @property
     def start(self) -> int:

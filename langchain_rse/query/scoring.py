@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.engine import NEIGHBOR_RADIUS, Floats, neighbor_credit
-from langchain_rse.query.candidates import Candidate, Reason, best_of_queries
+from langchain_rse.query.candidates import Candidate, ChunkKey, Reason, best_of_queries
 from langchain_rse.query.lookup import LookedUp
 from langchain_rse.stores.layouts import Layout, Layouts
 
@@ -69,6 +69,13 @@ class Chunk:
     record: Document | None = None
     outcome: Reason = Reason.NO_CANDIDATE
     duplicate_of: str | None = None
+
+    @property
+    def key(self) -> ChunkKey:
+        """The key of the chunk; without id and version if the query did not read its document."""
+        if self.layout is None:
+            return "", "", self.index
+        return self.layout.manifest.doc_id, self.layout.version, self.index
 
     @property
     def span(self) -> tuple[int, int] | None:

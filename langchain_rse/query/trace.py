@@ -93,63 +93,58 @@ class Trace:
     def exclusions(self) -> dict[ChunkKey, Exclusion]:
         """The candidates that did not reach the solver, with the reason, best first."""
         exclusions: dict[ChunkKey, Exclusion] = {}
-        candidates = self.candidates if self.looked_up is None else self.looked_up.candidates
         refused = {check.query for check in self.floor_checks if check.is_refused}
-        for candidate in best_of_queries(candidates):
+        looked_up = {} if self.looked_up is None else self.looked_up.exclusions
+        for candidate in best_of_queries(self.candidates):
             is_refused = candidate.query in refused
             reason = Reason.BELOW_THE_FLOOR if is_refused else Reason.NOT_CONSIDERED
             exclusions[candidate.chunk_key] = Exclusion(candidate, reason)
-        if self.looked_up is not None:
-            for key, exclusion in self.looked_up.exclusions.items():
-                exclusions.setdefault(key, exclusion)
+        exclusions |= looked_up
         for candidate in all_candidates(self.searched):
-            exclusion = Exclusion(candidate, Reason.DROPPED)
-            exclusions.setdefault(candidate.chunk_key, exclusion)
+            exclusions.setdefault(candidate.chunk_key, Exclusion(candidate, Reason.DROPPED))
         if self.scored is not None:
             for candidate in self.scored.candidates.values():
-                exclusions.pop(candidate.chunk_key, None)
+                del exclusions[candidate.chunk_key]
         return exclusions
 
     @cached_property
     def chunks(self) -> list[Chunk]:
         """All candidates and the chunks around them, with their outcomes; best documents first."""
-        chunks = list(self._solved_chunks())
-        solved: set[ChunkKey] = set()
-        for chunk in chunks:
-            if chunk.layout is not None:
-                solved.add((chunk.layout.manifest.doc_id, chunk.layout.version, chunk.index))
-        for key, exclusion in self.exclusions.items():
-            if key not in solved:
-                chunks.append(
-                    with_exclusion(Chunk(None, exclusion.candidate.chunk_index), exclusion)
-                )
+        excluded = dict(self.exclusions)
+        chunks: list[Chunk] = []
+        for chunk in self._solved_chunks():
+            exclusion = excluded.pop(chunk.key, None)
+            if exclusion is None:
+                chunks.append(chunk)
+            elif chunk.outcome is Reason.FILLED:
+                chunks.append(replace(chunk, candidate=exclusion.candidate))
+            else:
+                chunks.append(with_exclusion(chunk, exclusion))
+        for exclusion in excluded.values():
+            chunks.append(with_exclusion(Chunk(None, exclusion.candidate.chunk_index), exclusion))
         return chunks
 
     def _solved_chunks(self) -> Iterator[Chunk]:
         """Yield the chunks that reached the solver, with their outcomes."""
         if self.scored is None or self.selection is None:
             return
+        returned = {id(passage) for passage in self.returned}
         outcome_of: dict[tuple[str, int], Reason] = {}  # of chunks in passages
         for passage in self.passages:
+            outcome = Reason.RETURNED if id(passage) in returned else passage.outcome
             for index in range(passage.start, passage.end):
-                outcome_of[passage.layout.manifest.key, index] = passage.outcome
+                outcome_of[passage.layout.manifest.key, index] = outcome
         step_of: dict[int, int] = {}
         for number, step in enumerate(self.selection.steps):
             step_of.update(dict.fromkeys(range(*step), number))
         for position, (layout, index) in enumerate(self.scored.chunks):
             chunk = chunk_at(position, self.scored, self.selection)
-            outcome = outcome_of.get((layout.manifest.key, index))
-            exclusion = self.exclusions.get((layout.manifest.doc_id, layout.version, index))
-            if chunk.candidate is not None:
-                outcome = outcome or self._why_not_selected(chunk, step_of.get(position))
-                yield replace(chunk, outcome=outcome)
-            elif outcome is Reason.RETURNED:
-                candidate = None if exclusion is None else exclusion.candidate
-                yield replace(chunk, outcome=Reason.FILLED, candidate=candidate)
-            elif exclusion is not None:
-                yield with_exclusion(chunk, exclusion)
-            else:
-                yield replace(chunk, outcome=outcome or Reason.NO_CANDIDATE)
+            outcome = outcome_of.get((layout.manifest.key, index), Reason.NO_CANDIDATE)
+            if chunk.candidate is None and outcome is Reason.RETURNED:
+                outcome = Reason.FILLED
+            elif chunk.candidate is not None and outcome is Reason.NO_CANDIDATE:
+                outcome = self._why_not_selected(chunk, step_of.get(position))
+            yield replace(chunk, outcome=outcome)
 
     def _why_not_selected(self, chunk: Chunk, step: int | None) -> Reason:
         """Return the reason why a candidate is in no passage.
@@ -220,7 +215,7 @@ def sentence(reason: Reason, settings: QuerySettings, facts: Mapping[str, Any]) 
 
 
 def with_exclusion(chunk: Chunk, exclusion: Exclusion) -> Chunk:
-    """Return a copy of the chunk with its excluded candidate and the reason."""
+    """Return a copy of a chunk with its excluded candidate and the reason."""
     return replace(
         chunk,
         candidate=exclusion.candidate,
