@@ -59,7 +59,8 @@ _ScoredDocument = tuple[Document, float | None]
 # What to do if a candidate is no chunk of the index.
 _OTHER_VECTORS = (
     "this vector store was filled by other code. Use RSERetriever.from_existing_index(vectorstore, "
-    "docstore), and again whenever that code changes it"
+    "docstore), and again whenever that code changes it; retriever.indexer.check() lists its "
+    "vectors"
 )
 _OTHER_TEXTS = (
     "base_retriever must return chunks of this index with their metadata, not passages or other "

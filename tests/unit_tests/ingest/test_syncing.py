@@ -194,7 +194,7 @@ def test_what_a_record_manager_writes_beside_a_docstore_is_named(way: Way) -> No
     stores.retriever.add_documents(animals("cat"))
     records = InMemoryRecordManager("animals")
     with_record_manager(way, animals("dog", "eel"), records, stores.vectorstore)
-    with pytest.raises(CandidateError, match=r"check\(\) lists the vectors that other code wrote"):
+    with pytest.raises(CandidateError, match=r"check\(\) lists its vectors"):
         way.invoke(stores.retriever, "what eats")
     report = way.call(stores.indexer.check, stores.indexer.acheck)
     assert not report.ok

@@ -117,7 +117,9 @@ def test_a_read_only_database_without_an_index(tmp_path: Path, way: fakes.Way) -
 
     with pytest.warns(UserWarning, match="no full-text index.* with write access") as caught:
         assert way.read(reader, ["a"]) == {"a": Document("text")}
-    assert [warning.filename for warning in caught] == [fakes.__file__]  # which makes the call
+    assert len(caught) == 1
+    if not way.is_async:  # in a thread, the caller's line is not known
+        assert caught[0].filename == fakes.__file__  # which makes the call
     assert not reader.lexical
     assert reader.mget(["a"]) == [Document("text")]  # warns once
     with pytest.raises(FullTextError, match="needs a docstore with a full-text index"):
