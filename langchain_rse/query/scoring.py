@@ -31,11 +31,10 @@ class ScoredChunks(NamedTuple):
     chunks: Sequence[tuple[Layout, int]]
     window_starts: NDArray[np.intp]  # the first position of each window
     candidates: Mapping[int, Candidate]  # by position, each for the query that it matches best
-    # For each query: the relevance of its candidates by position, best first.
-    by_query: Sequence[Mapping[int, float]]
+    relevance_rows: Floats  # a row for each query, NaN for chunks that are not its candidates
     relevance: Floats  # of each chunk; 0 for chunks that are not candidates
     credited: Floats  # relevance with neighbor credit
-    # Credited relevance: a row for each query if queries take turns, otherwise one row.
+    # Credited relevance: a row for each query with a published solver, otherwise one row.
     credited_rows: Floats
     lengths: NDArray[np.int64]  # in characters
     document_lengths: NDArray[np.int64]  # length of each chunk's document, in characters
@@ -107,20 +106,15 @@ def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
         document_lengths += [layout.manifest.length] * len(window)
     position_of = {(layout.manifest.key, i): n for n, (layout, i) in enumerate(chunks)}
 
-    placed = _placed(joint, position_of)
-    relevance = np.zeros(len(chunks))
-    relevance[list(placed)] = [candidate.relevance for candidate in placed.values()]
-    by_query = []
-    for candidates in ranked.values():
-        placed_of_query = _placed(candidates, position_of)
-        best_first = sorted(placed_of_query.items(), key=lambda item: (-item[1].relevance, item[0]))
-        by_query.append({position: candidate.relevance for position, candidate in best_first})
-    rows = relevance[None]
-    if config.solver != "exact" and len(by_query) > 1:
-        rows = np.zeros((len(by_query), len(chunks)))
-        for row, relevance_of_query in zip(rows, by_query, strict=True):
-            row[list(relevance_of_query)] = list(relevance_of_query.values())
-    credited_rows = give_credit(rows, windows, config)
+    rows = np.full((len(ranked), len(chunks)), np.nan)
+    for row, candidates in zip(rows, ranked.values(), strict=True):
+        for position, candidate in _placed(candidates, position_of).items():
+            row[position] = candidate.relevance
+    relevance = np.fmax.reduce(rows, axis=0, initial=0.0)
+    takes_turns = config.solver != "exact"
+    credited_rows = give_credit(
+        np.nan_to_num(rows) if takes_turns else relevance[None], windows, config
+    )
     # Duplicates may only fill gaps between relevant chunks.
     duplicates = []
     for exclusion in looked_up.exclusions.values():
@@ -130,8 +124,8 @@ def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
     return ScoredChunks(
         chunks=chunks,
         window_starts=np.array(window_starts, np.intp),
-        candidates=dict(sorted(placed.items())),
-        by_query=by_query,
+        candidates=dict(sorted(_placed(joint, position_of).items())),
+        relevance_rows=rows,
         relevance=relevance,
         credited=credited_rows.max(axis=0),
         credited_rows=credited_rows,

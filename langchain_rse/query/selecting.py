@@ -78,11 +78,9 @@ def _best_of_each_query(
     """Return the positions of each query's best candidate, if it reaches the penalty and fits."""
     room = budget
     positions: list[int] = []
-    for relevance_by_position in scored.by_query:
-        if not relevance_by_position:
-            continue
-        position, relevance = next(iter(relevance_by_position.items()))  # the best comes first
-        qualifies = relevance > 0 and relevance >= penalty and values[position] >= 0
+    for row in np.nan_to_num(scored.relevance_rows):
+        position = int(row.argmax())
+        qualifies = 0 < row[position] >= penalty and values[position] >= 0
         if qualifies and scored.lengths[position] <= room and position not in positions:
             positions.append(position)
             room -= scored.lengths[position]
@@ -96,7 +94,10 @@ def _select_as_published(
 
     If there is no room for the first segment, the best candidate of each query stands alone.
     """
-    weights = _published_weights(scored, solver)
+    weights: Floats = np.ones_like(scored.credited_rows)
+    if solver.length_weighting == "published":
+        longer = np.maximum(scored.lengths / solver.reference_length, 1.0)
+        weights = np.where(np.isnan(scored.relevance_rows), 1.0, longer)
     value_rows = weights * (scored.credited_rows - settings.penalty)
     starts = scored.window_starts.tolist()
     if isinstance(solver, BestSegment):
@@ -109,7 +110,7 @@ def _select_as_published(
             documents=[layout.manifest.key for layout in layouts],
         )
     else:
-        extension = solver.overall_max_length_extension * (len(scored.by_query) - 1)
+        extension = solver.overall_max_length_extension * (len(scored.relevance_rows) - 1)
         segments = solve_greedy(
             value_rows,
             max_length=solver.max_length,
@@ -135,16 +136,3 @@ def _select_as_published(
             chosen.append(Segment(position, position + 1, float(values[position])))
     steps = [(segment.start, segment.end) for segment in chosen]
     return Selection(values, weights[best_rows, columns], steps, chosen=chosen)
-
-
-def _published_weights(scored: ScoredChunks, solver: Greedy | BestSegment) -> Floats:
-    """Return the weight of each chunk, in a row for each query that takes turns."""
-    weights: Floats = np.ones_like(scored.credited_rows)
-    if solver.length_weighting == "none":
-        return weights
-    positions_of_rows = [list(scored.candidates)]
-    if len(weights) > 1:
-        positions_of_rows = [list(by_position) for by_position in scored.by_query]
-    for row, positions in zip(weights, positions_of_rows, strict=True):
-        row[positions] = np.maximum(scored.lengths[positions] / solver.reference_length, 1.0)
-    return weights
