@@ -303,11 +303,11 @@ def _excluded_documents(trace: Trace) -> dict[Reason, dict[str, None]]:
     """Return the ids of documents, quoted, by the reason why text of them is excluded."""
     names: dict[Reason, dict[str, None]] = {}
     exclusions = {} if trace.looked_up is None else trace.looked_up.exclusions
-    for exclusion in exclusions.values():
-        names.setdefault(exclusion.reason, {})[repr(exclusion.candidate.doc_id)] = None
-    for doc_id, _, reason in trace.replaced:
-        if reason is Reason.STALE:
-            names.setdefault(Reason.REPLACED, {})[repr(doc_id)] = None
+    for candidate, reason, _ in exclusions.values():
+        if (candidate.doc_id, candidate.version, reason) in trace.replaced:
+            names.setdefault(Reason.REPLACED, {})[repr(candidate.doc_id)] = None
+        else:
+            names.setdefault(reason, {})[repr(candidate.doc_id)] = None
     for passage in trace.passages:
         names.setdefault(passage.outcome, {})[repr(passage.layout.manifest.doc_id)] = None
     return names

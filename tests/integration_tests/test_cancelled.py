@@ -222,7 +222,7 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stores]:
 
 
 @pytest.mark.parametrize("cancel", [cancel_task, cancel_scope])
-@pytest.mark.filterwarnings("ignore:.* candidates are excluded")
+@pytest.mark.filterwarnings("ignore:some documents are excluded")
 async def test_the_next_writer_does_not_notice(stores: Stores, cancel: Cancel) -> None:
     chance = random.Random(SEED)  # noqa: S311 - reproducible
     lengths: dict[Operation, int] = {}  # awaits of calls that were not cancelled
