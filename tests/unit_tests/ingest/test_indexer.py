@@ -570,15 +570,6 @@ def test_a_warning_points_at_the_line_of_the_caller(message: str) -> None:
     assert [warning.filename for warning in caught] == [__file__]
 
 
-@pytest.mark.parametrize("message", WARNED)
-async def test_a_warning_points_at_the_line_of_the_async_caller(message: str) -> None:
-    documents, settings = WARNED[message]
-    indexer = Stores(InMemoryByteStore(), Way(None)).indexer_with(**settings)
-    with pytest.warns(UserWarning, match=message) as caught:
-        await indexer.aadd_documents(documents)
-    assert [warning.filename for warning in caught] == [__file__]
-
-
 async def _from_async(documents: Sequence[Document]) -> AsyncIterator[Document]:
     for document in documents:
         yield document
