@@ -7,6 +7,7 @@ import importlib
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from inspect import Parameter, Signature
 from types import NoneType
 from typing import Any, ClassVar
@@ -63,7 +64,9 @@ class Checked(BaseModel):
         """The fields that differ from their defaults; of stores and other objects, the class."""
         for name, field in type(self).model_fields.items():
             value = self.__dict__.get(name)  # not there if a check has failed
-            default = field.get_default(call_default_factory=True)
+            default: object = None
+            with suppress(ValueError):  # such as a key that is not in the environment
+                default = field.get_default(call_default_factory=True)
             if value == default or repr(value) == repr(default):
                 continue
             if not isinstance(value, (*_SHOWN, Checked)):

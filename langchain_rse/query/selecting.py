@@ -79,6 +79,8 @@ def _best_of_each_query(
     room = budget
     positions: list[int] = []
     for row in np.nan_to_num(scored.relevance_rows):
+        if not row.size:
+            continue
         position = int(row.argmax())
         qualifies = 0 < row[position] >= penalty and values[position] >= 0
         if qualifies and scored.lengths[position] <= room and position not in positions:

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from langchain_core.cross_encoders import BaseCrossEncoder
 from langchain_core.documents import Document
@@ -65,7 +64,6 @@ def test_a_bad_number_is_refused_by_name(field: str, value: Any) -> None:
         (RSEConfig, "rank_fusion", "max"),
         (RSEConfig, "calibration", "softmax"),
         (RSEConfig, "calibration", "beta(0.4, 0.4)"),
-        (RSEConfig, "calibration", np.tanh),
         (RSEConfig, "irrelevant_chunk_penalty", 7),
         (RSEConfig, "neighbor_weight", 1.01),
         (RSEConfig, "decay_rate", 0),

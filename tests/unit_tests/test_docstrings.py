@@ -6,7 +6,7 @@ import importlib
 import pytest
 
 
-@pytest.mark.parametrize("name", ["engine.exact", "engine.greedy", "stores.sql"])
+@pytest.mark.parametrize("name", ["engine.exact", "engine.published", "stores.sql"])
 def test_examples_are_true(name: str) -> None:
     found = doctest.testmod(importlib.import_module(f"langchain_rse.{name}"))
     assert found.attempted

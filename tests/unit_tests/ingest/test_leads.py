@@ -94,31 +94,6 @@ def test_code_that_fits_alone_is_not_cut_for_its_introduction() -> None:
     assert chunks_of(text, 380)[-1] == code
 
 
-@pytest.mark.parametrize("rule", ["---", "=====", "* * *"])
-@pytest.mark.parametrize("line_end", ["\n", "\r\n"], ids=repr)
-def test_a_chunk_ends_below_a_rule_rather_than_in_what_follows(rule: str, line_end: str) -> None:
-    notice = f"{SENTENCE}{line_end}{line_end}{SENTENCE}".strip()
-    text = f"{line_end}{line_end}{rule}{line_end}{line_end}".join([notice] * 6)
-    chunks = chunks_of(text, 190)
-    assert chunks[:-1] == [f"{notice}{line_end}{line_end}{rule}"] * 5
-    assert chunks[-1] == notice
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Herons\n-----\n\n{}",  # the underline of a title
-        "{}\n_____________\n\n{}",  # between pages of contracts, within sentences
-        "```\n\n-----\n\n```\n\n{}",
-        "---\n\n-----\n\n---\n\n{}",
-        "# Herons\n\n-----\n\n{}",
-    ],
-)
-def test_other_rules_do_not_separate(text: str) -> None:
-    sections = outline_of(text.format(SENTENCE, SENTENCE), 800).sections
-    assert [section.level for section in sections if section.level > 6] == []
-
-
 TEXT = st.integers(1, 12).map(lambda count: ("text", "", SENTENCE * count))
 NUMBER = st.integers(0, 9999)
 TERM = st.builds(
