@@ -57,11 +57,11 @@ def find_copied(
     copied: dict[ChunkPlace, int] = {}
     for number, index in places:
         text = comparable(documents[number][index])
-        position = joined.find(text, 0, begins[number])
-        if len(text) < _SHORTEST_COPY or position == -1:
+        if len(text) < _SHORTEST_COPY:
             continue
+        position = joined.find(text, 0, begins[number])
         original = bisect_right(begins, position) - 1
-        if may_drop((number, index), original):
+        if position >= 0 and may_drop((number, index), original):
             copied[number, index] = original
     return copied
 
@@ -79,7 +79,8 @@ def _possible_copies(documents: Sequence[Mapping[int, str]]) -> list[ChunkPlace]
     for number, texts in enumerate(documents):
         prepared = {index: _separate_pieces(text) for index, text in texts.items()}
         for index, text in prepared.items():
-            if known.issuperset(text.split("\n")[1:-1]):  # the first and last may be cut
+            is_long = len(texts[index]) >= _SHORTEST_COPY
+            if is_long and known.issuperset(text.split("\n")[1:-1]):  # first and last may be cut
                 possible.append((number, index))
         known.update(_join_neighbors(prepared).split("\n"))
     return possible

@@ -90,15 +90,19 @@ def rank_query(
     if settings.reranker is not None:
         signals = _mix_with_reranker(query, signals)
     total = np.sum(list(signals.values()), axis=0)
+    # Lists of numbers: items of arrays are slow to read one by one.
+    relevances, factors = total.tolist(), name_factors.tolist()
+    added = np.transpose(list(signals.values())).tolist()
     is_found = (counts > 0).tolist()
+    words_without_names = without_function_words(text)
     ranked = []
-    for number in _best_first(total):
+    for number in _best_first(total).tolist():
         ranked.append(
             candidates[number]._replace(
-                relevance=float(total[number]),
-                signals={name: float(added[number]) for name, added in signals.items()},
-                name_factor=float(name_factors[number]),
-                words=without_function_words(text),
+                relevance=relevances[number],
+                signals=dict(zip(signals, added[number], strict=True)),
+                name_factor=factors[number],
+                words=words_without_names,
                 found_words=tuple(itertools.compress(words, is_found[number])),
                 query=question,
             )

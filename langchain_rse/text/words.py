@@ -169,8 +169,8 @@ class TextWords:
         # Words begin and end at changes between spaces and other bytes.
         edges = np.flatnonzero(np.diff(self._codes == ord(" "))) + 1
         self._starts = edges[::2]
-        self._lengths = edges[1::2] - self._starts
-        self._first_codes = self._codes[self._starts]
+        lengths = edges[1::2] - self._starts
+        self._keys = lengths * 256 + self._codes[self._starts]  # with the first byte
         self._text_ends = np.cumsum([len(text) + 1 for text in spaced])
         words_before_end = np.searchsorted(self._starts, self._text_ends)
         self.sizes = np.diff(words_before_end, prepend=0).astype(np.float64)
@@ -180,8 +180,7 @@ class TextWords:
         counts = np.zeros((self.sizes.size, len(words)))
         for column, word in enumerate(words):
             codes = word.encode()
-            may_match = (self._first_codes == codes[0]) & (self._lengths == len(codes))
-            matches = self._starts[may_match]
+            matches = self._starts[self._keys == len(codes) * 256 + codes[0]]
             for offset, code in enumerate(codes[1:], 1):
                 matches = matches[self._codes[matches + offset] == code]
             numbers = np.searchsorted(self._text_ends, matches)
