@@ -14,7 +14,6 @@ from langchain_rse.query.candidates import VECTORS, Candidate, Sources, all_cand
 from langchain_rse.query.pipeline import answer
 from langchain_rse.query.searching import check_documents
 from langchain_rse.query.trace import Trace
-from langchain_rse.stores.layouts import Layout
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
 from langchain_rse.text.titles import name_of
 
@@ -109,6 +108,5 @@ def _lengths_of(trace: Trace) -> dict[str, int]:
     lengths = {}
     if trace.looked_up is not None:
         for layout in trace.looked_up.layouts.values():
-            if isinstance(layout, Layout):
-                lengths[layout.manifest.doc_id] = layout.manifest.length
+            lengths[layout.manifest.doc_id] = layout.manifest.length
     return lengths

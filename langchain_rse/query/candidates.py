@@ -174,12 +174,13 @@ class Exclusion(NamedTuple):
     Attributes:
         candidate: The excluded candidate.
         reason: Why it was excluded.
-        duplicate_of: For a duplicate, the id of the document with the same text.
+        detail: For a duplicate, the id of the document with the same text; for a corrupt document,
+            the error.
     """
 
     candidate: Candidate
     reason: Reason
-    duplicate_of: str | None = None
+    detail: str | None = None
 
 
 def all_candidates(candidates: Candidates) -> list[Candidate]:

@@ -49,7 +49,7 @@ class LookedUp(NamedTuple):
 
     candidates: Candidates  # ranked, without excluded ones
     considered: Collection[str]  # keys of the documents that are considered
-    layouts: Layouts  # of the best candidates' documents
+    layouts: Mapping[str, Layout]  # of current versions of the best candidates' documents, by key
     exclusions: Mapping[ChunkKey, Exclusion]
     floors: Record  # the docstore's record of score floors
 
@@ -84,22 +84,27 @@ def look_up(
     only_candidates = filters.only_candidates(settings)
     chunks = _chunks_to_read(candidates, settings)
     windows = {key: _windows_of(indexes, settings) for key, indexes in chunks.items()}
-    layouts, floors = yield from compute(read_layouts_and_floors, sources.docstore, windows)
+    read, floors = yield from compute(read_layouts_and_floors, sources.docstore, windows)
     for (key, version), indexes in chunks.items():
-        layout = layouts[key]
+        layout = read[key]
         if isinstance(layout, Layout) and layout.version == version:
-            error = unusable.get((key, version))
-            may_split = only_candidates or (filters.conditions and _may_split(filters, layout))
-            layouts[key] = error or _restricted(layout, indexes, only_candidates=bool(may_split))
-    exclusions = find_exclusions(best_of_queries(candidates), layouts, settings)
+            may_split = only_candidates or _may_split(filters, layout)
+            error = unusable.get((key, version)) or _beyond_end(layout, indexes)
+            if error is None and may_split:
+                layout = dataclasses.replace(layout, windows=_windows(indexes, 0, 2))
+            read[key] = error or layout
+    layouts = {key: layout for key, layout in read.items() if isinstance(layout, Layout)}
+    exclusions = find_exclusions(best_of_queries(candidates), read, layouts, settings)
     if exclusions:
         remaining = {}
         for query, found in candidates.items():
             remaining[query] = [each for each in found if each.chunk_key not in exclusions]
         candidates = rank(remaining, settings)
-    return LookedUp(
-        candidates, _considered(candidates, layouts, settings), layouts, exclusions, floors
-    )
+    most = settings.config.top_k_for_document_selection
+    considered: set[str] = set()
+    for found in candidates.values():
+        considered.update(candidate.key for candidate in found[:most])
+    return LookedUp(candidates, considered & layouts.keys(), layouts, exclusions, floors)
 
 
 def _chunks_to_read(candidates: Candidates, settings: QuerySettings) -> dict[VersionKey, list[int]]:
@@ -121,15 +126,6 @@ def _chunks_to_read(candidates: Candidates, settings: QuerySettings) -> dict[Ver
         if candidate.key in keys:
             chunks.setdefault((candidate.key, candidate.version), []).append(candidate.chunk_index)
     return {version_key: sorted(indexes) for version_key, indexes in chunks.items()}
-
-
-def _considered(candidates: Candidates, layouts: Layouts, settings: QuerySettings) -> set[str]:
-    """Return the keys of the documents with at least one of a query's best candidates."""
-    most = settings.config.top_k_for_document_selection
-    keys: set[str] = set()
-    for found in candidates.values():
-        keys.update(candidate.key for candidate in found[:most])
-    return keys & layouts.keys()
 
 
 # Windows
@@ -164,6 +160,8 @@ def _windows(chunks: Sequence[int], reach: int, least_distance: int) -> list[ran
 
 def _may_split(filters: Filters, layout: Layout) -> bool:
     """True if filters may include some chunks of a document and exclude others."""
+    if not filters.conditions:
+        return False
     shared_fields = set(layout.manifest.metadata)
     if not layout.is_adopted:
         # In an adopted store, a field with this name may have another meaning.
@@ -171,64 +169,59 @@ def _may_split(filters: Filters, layout: Layout) -> bool:
     return not filters.hold_for(shared_fields)
 
 
-def _restricted(
-    layout: Layout, chunks: Sequence[int], *, only_candidates: bool
-) -> Layout | CorruptRecordError:
-    """Restrict the windows to the chunks that passages may contain.
-
-    Returns an error if a candidate lies beyond the document's end.
-    """
-    current = layout.manifest.current
-    if current is not None and chunks[-1] >= current.chunks:
-        return CorruptRecordError(
-            f"the vector store has chunk {chunks[-1]} of document {layout.manifest.doc_id!r}, but "
-            f"in the docstore the document has only {current.chunks} chunks"
-        )
-    if only_candidates:
-        return dataclasses.replace(layout, windows=_windows(chunks, 0, 2))
-    return layout
+def _beyond_end(layout: Layout, chunks: Sequence[int]) -> CorruptRecordError | None:
+    """Return an error if a candidate lies beyond the document's end."""
+    if chunks[-1] < layout.chunk_count:
+        return None
+    return CorruptRecordError(
+        f"the vector store has chunk {chunks[-1]} of document {layout.manifest.doc_id!r}, but in "
+        f"the docstore the document has only {layout.chunk_count} chunks"
+    )
 
 
 # Exclusions
 
 
 def find_exclusions(
-    ranked: Sequence[Candidate], layouts: Layouts, settings: QuerySettings
+    ranked: Sequence[Candidate],
+    read: Layouts,
+    layouts: Mapping[str, Layout],
+    settings: QuerySettings,
 ) -> dict[ChunkKey, Exclusion]:
     """Find stale and corrupt candidates, and duplicates of better ones, best first.
 
-    Only documents in ``layouts`` are checked.
+    Only candidates of documents that were read are checked.
     """
-    versions: dict[str, str] = {}  # the current ones, by document key
-    for key, layout in layouts.items():
-        if isinstance(layout, Layout):
-            versions[key] = layout.version
+    versions = {key: layout.version for key, layout in layouts.items()}
+    drops = settings.duplicates == "drop"
     found: list[Exclusion] = []
     best_with_text: dict[str, str] = {}  # the best document with each text, by its digest
     by_document: dict[str, list[Candidate]] = {}  # candidates that count
     for candidate in ranked:
-        if candidate.key not in layouts:
-            continue
-        layout = layouts[candidate.key]
-        if layout is None:
-            found.append(Exclusion(candidate, Reason.UNKNOWN))
-        elif isinstance(layout, CorruptRecordError):
-            found.append(Exclusion(candidate, Reason.CORRUPT))
-        elif versions[candidate.key] != candidate.version:
+        key = candidate.key
+        if key not in versions:
+            if key in read:
+                error = read[key]
+                reason = Reason.UNKNOWN if error is None else Reason.CORRUPT
+                found.append(Exclusion(candidate, reason, str(error)))
+        elif versions[key] != candidate.version:
             found.append(Exclusion(candidate, Reason.STALE))
         else:
             # A document without text has no candidates, so there is a digest.
-            best = best_with_text.setdefault(layout.manifest.text_digest, candidate.doc_id)
-            if settings.duplicates == "drop" and best != candidate.doc_id:
+            text_digest = layouts[key].manifest.text_digest
+            best = best_with_text.setdefault(text_digest, candidate.doc_id)
+            if drops and best != candidate.doc_id:
                 found.append(Exclusion(candidate, Reason.DUPLICATE, best))
             else:
-                by_document.setdefault(candidate.key, []).append(candidate)
-    if settings.duplicates == "drop":
+                by_document.setdefault(key, []).append(candidate)
+    if drops:
         found += _find_copies(list(by_document.values()), layouts)
     return {exclusion.candidate.chunk_key: exclusion for exclusion in found}
 
 
-def _find_copies(documents: Sequence[Sequence[Candidate]], layouts: Layouts) -> list[Exclusion]:
+def _find_copies(
+    documents: Sequence[Sequence[Candidate]], layouts: Mapping[str, Layout]
+) -> list[Exclusion]:
     """Find candidates whose whole text occurs word for word in candidates of a better document.
 
     Copies are decided document by document. Decided chunk by chunk, each copy of a passage would
@@ -241,7 +234,7 @@ def _find_copies(documents: Sequence[Sequence[Candidate]], layouts: Layouts) -> 
     texts = []
     candidate_at: dict[tuple[int, int], Candidate] = {}
     for number, candidates in enumerate(documents):
-        texts.append(_own_texts(candidates, layouts))
+        texts.append(_own_texts(candidates, layouts[candidates[0].key]))
         for candidate in candidates:
             candidate_at[number, candidate.chunk_index] = candidate
 
@@ -269,11 +262,8 @@ def _is_named_beside(candidate: Candidate, other: Candidate) -> bool:
     return bool(naming_words & (set(own_name) - set(other_name)))
 
 
-def _own_texts(candidates: Sequence[Candidate], layouts: Layouts) -> dict[int, str]:
+def _own_texts(candidates: Sequence[Candidate], layout: Layout) -> dict[int, str]:
     """Return the texts of a document's chunks without header and overlap, by chunk number."""
-    layout = layouts[candidates[0].key]
-    if not isinstance(layout, Layout):
-        return {}
     texts = {}
     spans = layout.spans_of(candidate.chunk_index for candidate in candidates)
     for candidate, (start, end) in zip(candidates, spans, strict=True):

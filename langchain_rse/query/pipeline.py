@@ -280,11 +280,21 @@ def _check_excluded(trace: Trace, sources: Sources) -> Steps[None]:
     Raises:
         MissingRecordError: If the docstore has none of the documents that were found.
     """
-    names = _excluded_documents(trace)
-    if not names.keys() & _ADVICE.keys():
-        return
-    found = {candidate.doc_id for candidate in all_candidates(trace.candidates)}
+    names: dict[Reason, dict[str, None]] = {}  # of documents
+    errors: list[str | None] = []
+    exclusions = {} if trace.looked_up is None else trace.looked_up.exclusions
+    for candidate, reason, detail in exclusions.values():
+        if (candidate.doc_id, candidate.version, reason) in trace.replaced:
+            names.setdefault(Reason.REPLACED, {})[repr(candidate.doc_id)] = None
+        else:
+            names.setdefault(reason, {})[repr(candidate.doc_id)] = None
+        if reason is Reason.CORRUPT:
+            errors.append(detail)
+    for passage in trace.passages:
+        names.setdefault(passage.outcome, {})[repr(passage.layout.manifest.doc_id)] = None
+
     unknown = names.get(Reason.UNKNOWN, ())
+    found = {candidate.doc_id for candidate in all_candidates(trace.candidates)}
     if unknown and len(unknown) == len(found) and not (yield from _has_text(sources)):
         raise MissingRecordError(
             f"the docstore has no documents, but the vector store has chunks of "
@@ -294,30 +304,9 @@ def _check_excluded(trace: Trace, sources: Sources) -> Steps[None]:
     problems = []
     for reason, advice in _ADVICE.items():
         if reason in names:
-            problems.append(advice.format(names=first_few(names[reason]), error=_error_in(trace)))
+            problems.append(advice.format(names=first_few(names[reason]), error=errors[:1]))
     if problems:
         warn(f"some documents are excluded from the answer: {'; '.join(problems)}")
-
-
-def _excluded_documents(trace: Trace) -> dict[Reason, dict[str, None]]:
-    """Return the ids of documents, quoted, by the reason why text of them is excluded."""
-    names: dict[Reason, dict[str, None]] = {}
-    exclusions = {} if trace.looked_up is None else trace.looked_up.exclusions
-    for candidate, reason, _ in exclusions.values():
-        if (candidate.doc_id, candidate.version, reason) in trace.replaced:
-            names.setdefault(Reason.REPLACED, {})[repr(candidate.doc_id)] = None
-        else:
-            names.setdefault(reason, {})[repr(candidate.doc_id)] = None
-    for passage in trace.passages:
-        names.setdefault(passage.outcome, {})[repr(passage.layout.manifest.doc_id)] = None
-    return names
-
-
-def _error_in(trace: Trace) -> CorruptRecordError | None:
-    """Return the error of a corrupt document, if there is one."""
-    layouts = {} if trace.looked_up is None else trace.looked_up.layouts
-    errors = [each for each in layouts.values() if isinstance(each, CorruptRecordError)]
-    return errors[0] if errors else None
 
 
 def _warn_of_other_models(model: str, trace: Trace) -> None:

@@ -6,7 +6,8 @@ import itertools
 import math
 import numbers
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 import numpy as np
@@ -228,8 +229,7 @@ def _without_last_headings(passage: Passage) -> Passage:
     The default splitter keeps a heading with the text below it; other splitters may not.
     """
     last_record = passage.chunks[-1].record
-    current = passage.layout.manifest.current
-    if last_record is None or current is None or passage.end == current.chunks:
+    if last_record is None or passage.end == passage.layout.chunk_count:
         return passage
     text = passage.text
     after_end = len(text) - end_before_headings(text)
@@ -242,52 +242,47 @@ def _without_last_headings(passage: Passage) -> Passage:
 
 
 def without_changed(
-    adapter: VectorStoreAdapter | None, passages: Iterable[Passage]
-) -> Steps[list[Passage]]:
+    adapter: VectorStoreAdapter | None, passages: Sequence[Passage]
+) -> Steps[Sequence[Passage]]:
     """Mark passages of adopted documents whose text was changed or deleted in the vector store.
 
     Other code owns an adopted index. The search finds only existing chunks, but the chunks between
     candidates come from the docstore, so their vectors are looked up. If the store cannot return
     texts by id, only the texts that the search found are compared.
     """
-    checked = list(passages)
-    adopted = [passage for passage in checked if passage.layout.is_adopted]
-    if adapter is None or not adopted:
-        return checked
+    if adapter is None or not any(passage.layout.is_adopted for passage in passages):
+        return passages
     texts: dict[str, str] = {}  # by vector id
-    vectors_of: dict[int, list[Mapping[str, str]]] = {}  # of each passage's chunks
-    for passage in adopted:
-        key, version = passage.layout.manifest.key, passage.layout.version
-        vectors_of[id(passage)] = []
+    for passage in passages:
         for chunk in passage.chunks:
             if chunk.candidate is not None:
                 document = chunk.candidate.document
                 texts[vector_id_of(document) or ""] = document.page_content
-            if chunk.record is not None:
-                vectors = adopted_vectors(chunk.record, chunk_key(key, version, chunk.index))
-                vectors_of[id(passage)].append(vectors)
-    vector_ids = set().union(*itertools.chain.from_iterable(vectors_of.values()))
-    knows_all = True
-    for batch in batches(sorted(vector_ids - texts.keys()), PAGE_SIZE):
+    digests_of = [_digests_of_vectors(passage) for passage in passages]
+    vectors = set().union(*itertools.chain.from_iterable(digests_of))
+    known: AbstractSet[str] = vectors
+    for batch in batches(sorted(vectors - texts.keys()), PAGE_SIZE):
         with during(f"looking up chunks of an adopted index in {adapter.kind}"):
             stored_texts = yield from adapter.existing_texts(batch)
         if stored_texts is None:
-            knows_all = False
+            known = texts.keys()
             break
         texts.update(stored_texts)
+    found_digests = {vector: digest(text) for vector, text in texts.items()}
     marked = []
-    for passage in checked:
-        chunks = vectors_of.get(id(passage), ())
-        if all(_is_there(vectors, texts, knows_all=knows_all) for vectors in chunks):
-            marked.append(passage)
-        else:
-            marked.append(passage._replace(outcome=Reason.CHANGED))
+    for passage, digests_of_chunks in zip(passages, digests_of, strict=True):
+        is_there = True
+        for digests in digests_of_chunks:
+            checked = digests.keys() & known
+            is_there &= not checked or any(found_digests.get(v) == digests[v] for v in checked)
+        marked.append(passage if is_there else passage._replace(outcome=Reason.CHANGED))
     return marked
 
 
-def _is_there(vectors: Mapping[str, str], texts: Mapping[str, str], *, knows_all: bool) -> bool:
-    """True if a chunk's text is still there; ``vectors`` maps vector ids to digests of texts."""
-    known = vectors.keys() & texts.keys()
-    if any(digest(texts[vector]) == vectors[vector] for vector in known):
-        return True
-    return not vectors or (not known and not knows_all)
+def _digests_of_vectors(passage: Passage) -> list[Mapping[str, str]]:
+    """Return the digests of texts by vector id, for each chunk of an adopted document."""
+    if not passage.layout.is_adopted:
+        return []
+    key = passage.layout.manifest.key
+    records = [chunk.record for chunk in passage.chunks]
+    return [adopted_vectors(record, key) for record in records if record is not None]

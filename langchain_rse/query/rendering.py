@@ -41,8 +41,7 @@ def choose(passages: Sequence[Passage], settings: QuerySettings) -> list[Passage
     if settings.k is not None and len(chosen) > settings.k:
         preferred = max(chosen, key=_highest_relevance)
         others = [passage for passage in chosen if passage is not preferred]
-        kept = {id(passage) for passage in [preferred, *others[: settings.k - 1]]}
-        chosen = [passage for passage in chosen if id(passage) in kept]
+        chosen = sorted([preferred, *others[: settings.k - 1]], key=lambda each: -each.value)
     if settings.order == "document":
         first_number: dict[str, int] = {}  # of each document's passages
         for number, passage in enumerate(chosen):

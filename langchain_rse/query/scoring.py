@@ -14,7 +14,7 @@ from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.engine import NEIGHBOR_RADIUS, Floats, neighbor_credit
 from langchain_rse.query.candidates import Candidate, ChunkKey, Reason, best_of_queries
 from langchain_rse.query.lookup import LookedUp
-from langchain_rse.stores.layouts import Layout, Layouts
+from langchain_rse.stores.layouts import Layout
 
 # The relevance of a document is the mean of this number of its best chunks.
 _BEST_CHUNKS = 5
@@ -93,8 +93,7 @@ def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
     windows: list[tuple[Layout, range]] = []
     for key in dict.fromkeys(candidate.key for candidate in joint):
         layout = looked_up.layouts[key]
-        if isinstance(layout, Layout):
-            windows += [(layout, window) for window in layout.windows]
+        windows += [(layout, window) for window in layout.windows]
     chunks: list[tuple[Layout, int]] = []
     window_starts: list[int] = []
     lengths: list[int] = []
@@ -111,10 +110,8 @@ def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
         for position, candidate in _placed(candidates, position_of).items():
             row[position] = candidate.relevance
     relevance = np.fmax.reduce(rows, axis=0, initial=0.0)
-    takes_turns = config.solver != "exact"
-    credited_rows = give_credit(
-        np.nan_to_num(rows) if takes_turns else relevance[None], windows, config
-    )
+    solver_rows = relevance[None] if config.solver == "exact" else np.nan_to_num(rows)
+    credited_rows = give_credit(solver_rows, windows, config)
     # Duplicates may only fill gaps between relevant chunks.
     duplicates = []
     for exclusion in looked_up.exclusions.values():
@@ -147,7 +144,7 @@ def _placed(
 
 
 def _weigh_documents(
-    ranked: Sequence[Candidate], layouts: Layouts, config: RSEConfig
+    ranked: Sequence[Candidate], layouts: Mapping[str, Layout], config: RSEConfig
 ) -> list[Candidate]:
     """Apply `RSEConfig.document_weight` to the candidates of a query.
 
@@ -160,10 +157,7 @@ def _weigh_documents(
     means: dict[str, float] = {}
     highest_of_longer = 0.0
     for key, relevances in relevances_of.items():
-        layout = layouts[key]
-        count = len(relevances)
-        if isinstance(layout, Layout) and layout.manifest.current is not None:
-            count = layout.manifest.current.chunks
+        count = layouts[key].chunk_count
         best_relevances = sorted(relevances)[-_BEST_CHUNKS:]
         means[key] = sum(best_relevances) / min(_BEST_CHUNKS, count)
         if count >= _BEST_CHUNKS:
@@ -198,8 +192,7 @@ def give_credit(
     spread[:, places] = relevance
     position = 0
     for layout, window in windows:
-        current = layout.manifest.current
-        if current is not None and current.chunks == 1:
+        if layout.chunk_count == 1:
             place = int(places[position])
             spread[:, place - radius : place + radius + 1] = relevance[:, [position]]
         position += len(window)

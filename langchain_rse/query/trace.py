@@ -70,7 +70,7 @@ class Trace:
     scored: ScoredChunks | None = None
     selection: Selection | None = None
     steps: int = 0
-    passages: list[Passage] = field(default_factory=list)
+    passages: Sequence[Passage] = ()
     returned: Sequence[Passage] = ()
     documents_returned: list[Document] = field(default_factory=list)
     floor_checks: Sequence[FloorCheck] = ()
@@ -221,5 +221,5 @@ def with_exclusion(chunk: Chunk, exclusion: Exclusion) -> Chunk:
         candidate=exclusion.candidate,
         relevance=exclusion.candidate.relevance,
         outcome=exclusion.reason,
-        duplicate_of=exclusion.duplicate_of,
+        duplicate_of=exclusion.detail if exclusion.reason is Reason.DUPLICATE else None,
     )

@@ -62,6 +62,12 @@ class Layout:
         return current.name if current else ""
 
     @property
+    def chunk_count(self) -> int:
+        """Number of chunks of the current version; 0 without one."""
+        current = self.manifest.current
+        return current.chunks if current else 0
+
+    @property
     def is_adopted(self) -> bool:
         """True if other code wrote the vectors of the current version."""
         current = self.manifest.current
