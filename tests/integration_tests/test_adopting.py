@@ -178,10 +178,9 @@ def test_text_that_other_code_deletes_or_changes_is_not_shown(
     way.call(store.delete, store.adelete, [ids[8]])  # FAISS refuses an id that it has
     changed = Document("filler changed", metadata={"source": "a", "number": 8})
     way.call(store.add_documents, store.aadd_documents, [changed], ids=[ids[8]])
-    with pytest.warns(UserWarning, match=r"2 chunks of adopted document\(s\) 'a' are excluded"):
+    with pytest.warns(UserWarning, match=r"text of 'a' was changed or deleted"):
         found = way.invoke(retriever, "alpha", fetch_k=6)
     texts = [passage.page_content for passage in found]
-    assert "alpha 5 filler6 alpha 7 " in texts
     assert not any("filler4" in text or "filler8" in text for text in texts)
 
     with pytest.warns(UserWarning, match="1 gap"):

@@ -87,7 +87,11 @@ def check_kept(kept: Sequence[Document], server: ChatServer, *, structured: bool
 async def test_chunks_are_judged_over_http(
     server: ChatServer, model: ChatOpenAI, *, structured: bool
 ) -> None:
-    settings = {"batch_size": 2, "metadata": ["source"], "structured_output": structured}
+    settings = {
+        "batch_size": 2,
+        "chunk_format": "source: {source}\n\n{page_content}",
+        "structured_output": structured,
+    }
     relevance = LMBasedRelevanceFilter(llm=model, **settings)
     check_kept(kept_by(relevance, *TEXTS), server, structured=structured)
     server.requests.clear()
