@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, cast, get_args, get_origin
 
 import numpy as np
@@ -82,7 +83,7 @@ def decode_document(record: str | bytes, key: str) -> Document:
     """
     try:
         text = _checked_text(record if isinstance(record, str) else record.decode(), key)
-        fields = json.loads(text + "}", object_hook=_from_json if _TAG in text else None)
+        fields = _parse(text + "}")
         return Document(
             page_content=fields["page_content"],
             metadata=fields.get("metadata", {}),
@@ -96,6 +97,16 @@ def decode_document(record: str | bytes, key: str) -> Document:
             f"the docstore's record {key!r} cannot be read ({reason}): it is damaged or belongs to "
             "another key. Delete this key and add its document again"
         ) from error
+
+
+def _parse(text: str) -> dict[str, Any]:
+    """Parse JSON: with orjson, or with json for tagged values and lone surrogates."""
+    if _TAG not in text:
+        with suppress(orjson.JSONDecodeError):
+            parsed: dict[str, Any] = orjson.loads(text)
+            return parsed
+    fields: dict[str, Any] = json.loads(text, object_hook=_from_json)
+    return fields
 
 
 def _checked_text(record: str, key: str) -> str:
