@@ -281,6 +281,7 @@ def _run_all(tasks: Sequence[Steps[T]], limit: int) -> list[T]:
     helpers = []
     for _ in range(min(limit, len(tasks)) - 1):
         helpers.append(threads.submit(copy_context().run, work, take()))
+    time.sleep(0)  # lets the threads begin before this one is busy
     # If all threads are busy, the caller does all the work: tasks that run tasks cannot deadlock.
     work(itertools.chain(range(len(tasks))[:1], take()))
     wait([helper for helper in helpers if not helper.cancel()])

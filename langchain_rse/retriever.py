@@ -320,7 +320,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 f"the query must be a string; got {query!r:.200}. In a chain, extract it first: "
                 'itemgetter("question") | retriever'
             )
-        settings = settings_of_call(self, arguments)
+        settings = settings_of_call(self, arguments) if arguments else self
         trace = yield from answer(query, self.sources, settings, callbacks)
         collectors = [handler for handler in handlers if isinstance(handler, TraceCollector)]
         if collectors:

@@ -88,7 +88,7 @@ def look_up(
     for (key, version), indexes in chunks.items():
         layout = read[key]
         if isinstance(layout, Layout) and layout.version == version:
-            may_split = only_candidates or _may_split(filters, layout)
+            may_split = only_candidates or (filters.conditions and _may_split(filters, layout))
             error = unusable.get((key, version)) or _beyond_end(layout, indexes)
             if error is None and may_split:
                 layout = dataclasses.replace(layout, windows=_windows(indexes, 0, 2))
@@ -160,8 +160,6 @@ def _windows(chunks: Sequence[int], reach: int, least_distance: int) -> list[ran
 
 def _may_split(filters: Filters, layout: Layout) -> bool:
     """True if filters may include some chunks of a document and exclude others."""
-    if not filters.conditions:
-        return False
     shared_fields = set(layout.manifest.metadata)
     if not layout.is_adopted:
         # In an adopted store, a field with this name may have another meaning.

@@ -140,6 +140,12 @@ def check_search(sources: Sources, settings: QuerySettings) -> str | None:
         )
     if settings.hybrid == 0 or (settings.hybrid == "auto" and not settings.config.lexical_weight):
         return ""
+    if (
+        sources.vectorstore is not None
+        and not arguments
+        and getattr(sources.docstore, "lexical", False)
+    ):
+        return None
     obstacle = _find_obstacle(sources, settings, arguments)
     if obstacle is not None and settings.hybrid != "auto":
         raise ValueError(f"hybrid={settings.hybrid}: {obstacle}; or use hybrid=0")
@@ -158,12 +164,11 @@ def _find_obstacle(
             f"the full-text index cannot apply {', '.join(unknown)} from search_kwargs. Use "
             "filter, a dict of fields and values"
         )
-    if arguments or not getattr(sources.docstore, "lexical", False):
-        try:
-            check_lexical(sources.docstore)
-            check_filter(settings.search_kwargs.get(FILTER))
-        except ValueError as error:
-            return str(error)
+    try:
+        check_lexical(sources.docstore)
+        check_filter(settings.search_kwargs.get(FILTER))
+    except ValueError as error:
+        return str(error)
     return None
 
 
@@ -208,7 +213,9 @@ def _search_vectors(
 ) -> Steps[list[_ScoredDocument]]:
     """Search the vector store, with scores if it has them."""
     adapter: Any = sources.adapter
-    arguments = {"k": settings.fetch_k, **_arguments_for(adapter.store, settings.search_kwargs)}
+    arguments = {"k": settings.fetch_k}
+    if settings.search_kwargs:
+        arguments |= _arguments_for(adapter.store, settings.search_kwargs)
     if sources.namespace:
         arguments = adapter.search_arguments(sources.namespace, arguments)
     with during(f"searching {sources.name}"):
