@@ -22,7 +22,8 @@ from langchain_rse.ingest.splitting import find_spans
 from langchain_rse.stores.records import Chunk, DocumentVersion, Version
 from langchain_rse.stores.whole_documents import StoredText
 from langchain_rse.text.highlighting import query_words
-from langchain_rse.text.titles import first_heading, title_of_source
+from langchain_rse.text.names import title_of_source
+from langchain_rse.text.titles import first_heading
 from langchain_rse.tools import verify_quotes
 from langchain_rse.tools.quotations import find_quotations
 

@@ -12,8 +12,9 @@ from langchain_rse._sync import Steps, compute
 from langchain_rse.ingest.source_documents import with_headers
 from langchain_rse.stores.compare_and_set import DocStore
 from langchain_rse.stores.records import Chunk, DocumentVersion
+from langchain_rse.text.names import title_of_source
 from langchain_rse.text.quoting import one_line
-from langchain_rse.text.titles import first_heading, title_of_source
+from langchain_rse.text.titles import first_heading
 
 
 class DocumentHeaders(Checked):

@@ -14,7 +14,7 @@ from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from langchain_rse.stores.namespaces import namespace_of
 from langchain_rse.stores.vectorstores import adapter_for
 from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
-from langchain_rse.text.titles import title_of_source
+from langchain_rse.text.names import title_of_source
 
 # The names of searches: keys of `Candidate.hits`.
 VECTORS = "vectors"  # the vector store or wrapped retriever

@@ -1,15 +1,24 @@
-"""Finds the documents that a query names by title or file name."""
+"""Names documents by their files, and finds the documents that a query names."""
 
 import itertools
+import os
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
+from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import NDArray
 
 from langchain_rse.text.words import TextWords, find_words, function_words_of, without_words
 
+_SUFFIX = re.compile(r"(?<=.)\.[a-zA-Z][a-zA-Z0-9]{0,4}$")
+# Scheme and host of an address; query and fragment after its path.
+_AROUND_PATH = re.compile(r"(?s)^.*?://[^/?#]*|[?#].*")
+# Names without information: digests, and pages such as index.html.
+_NAMELESS = re.compile(r"[0-9a-f]{8}[0-9a-f-]{8,}|index|default|untitled|[\W_]*", re.IGNORECASE)
+_LONGEST_TITLE = 500
 # Identifiers of programs, such as __del__: their words do not name documents.
 _PRIVATE_NAME = re.compile(r"\b_\w+")
 _LETTERS_OR_DIGITS = re.compile(r"[^\W\d_]{2,}|\d{2,}")
@@ -29,6 +38,25 @@ class Named(NamedTuple):
 
     name_gap: NDArray[np.float64]
     query: str
+
+
+def title_of_source(source: object) -> str:
+    """Return the name of a file or web page without folders and suffix; "" if uninformative."""
+    if isinstance(source, (str, os.PathLike)):
+        return _title_of(str(source))
+    return ""
+
+
+@lru_cache(maxsize=1_000)  # each query asks for the title of each document it finds
+def _title_of(path: str) -> str:
+    if "://" in path:
+        path = unquote(_AROUND_PATH.sub("", path))
+    file_name = re.split(r"[/\\]", path.rstrip("/\\"))[-1]
+    words = _SUFFIX.sub("", file_name).replace("_", " ").split()
+    title = " ".join(words)
+    if _NAMELESS.fullmatch(title):
+        return ""
+    return title if len(title) <= _LONGEST_TITLE else f"{title[: _LONGEST_TITLE - 3]}..."
 
 
 def named_documents(

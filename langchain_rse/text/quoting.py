@@ -38,9 +38,19 @@ def encodable(text: str) -> str:
         text.encode()  # ten times faster than the regular expression
     except UnicodeEncodeError:
         return UNENCODABLE.sub("\ufffd", text)
-    if "\x00" not in text:
-        return text
-    return UNENCODABLE.sub("\ufffd", text)
+    return text.replace("\x00", "\ufffd")
+
+
+def as_unicode(text: str) -> str:
+    """Make a text that databases and models accept: lone surrogates and NUL become U+FFFD.
+
+    Surrogate pairs become characters.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text.replace("\x00", "\ufffd")
 
 
 def join_surrogates(value: Any) -> Any:  # noqa: ANN401 - the same type as the value's
@@ -61,11 +71,6 @@ def join_surrogates(value: Any) -> Any:  # noqa: ANN401 - the same type as the v
     return value
 
 
-def as_unicode(text: str) -> str:
-    """Make a text that databases and models accept: lone surrogates and NUL become U+FFFD."""
-    return encodable(join_surrogates(text))
-
-
 def shortened(text: str, length: int) -> str:
     """Cut a text to ``length`` characters; a cut text ends with "..."."""
     return text if len(text) <= length else f"{text[: length - 3]}..."
@@ -81,9 +86,8 @@ def middle_shortened(text: str, length: int) -> str:
 
 def one_line(value: object, length: int = 500) -> str:
     """Format a value as one line of at most ``length`` characters; None becomes ""."""
-    if value is None:
-        return ""
-    return shortened(" ".join(str(value).split()), length)
+    text = "" if value is None else str(value)
+    return shortened(" ".join(text.split()), length)
 
 
 def counted(number: int, noun: str) -> str:

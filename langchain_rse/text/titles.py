@@ -1,13 +1,11 @@
-"""Finds titles and names of documents, in file names and first headings."""
+"""Finds the title of a document in its text, and the names to show for documents."""
 
 import html
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 from langchain_rse.text.fences import outside_fences
 from langchain_rse.text.headings import end_of_front_matter, markdown_headings
@@ -20,11 +18,6 @@ _READ = 10 * _HEADING_WITHIN  # including comments
 
 _DEEPEST = 10  # maximum number of path components in a short name
 
-_SUFFIX = re.compile(r"(?<=.)\.[a-zA-Z][a-zA-Z0-9]{0,4}$")
-# Scheme and host of an address; query and fragment after its path.
-_AROUND_PATH = re.compile(r"(?s)^.*?://[^/?#]*|[?#].*")
-# Names without information: digests, and pages such as index.html.
-_NAMELESS = re.compile(r"[0-9a-f]{8}[0-9a-f-]{8,}|index|default|untitled|[\W_]*", re.IGNORECASE)
 _TITLE_FIELD = re.compile(
     r"""^title[ \t]*[:=][ \t]*(?P<mark>["']?)(?P<title>[^\n]*?)(?P=mark)[ \t]*\r?$""",
     re.MULTILINE | re.IGNORECASE,
@@ -63,20 +56,6 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
         count_of = Counter(short.values())
         pending = [path for path in pending if count_of[short[path]] > 1]
     return short | {path: path for path in pending}
-
-
-def title_of_source(source: object) -> str:
-    """Return the name of a file or web page without folders and suffix; "" if uninformative."""
-    if not isinstance(source, (str, os.PathLike)):
-        return ""
-    path = str(source)
-    if "://" in path:
-        path = unquote(_AROUND_PATH.sub("", path))
-    file_name = re.split(r"[/\\]", path.rstrip("/\\"))[-1]
-    title = one_line(_SUFFIX.sub("", file_name).replace("_", " "))
-    if _NAMELESS.fullmatch(title):
-        return ""
-    return title
 
 
 def first_heading(text: str) -> str:

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_rse.text.names import Named, named_documents
-from langchain_rse.text.titles import title_of_source
+from langchain_rse.text.names import Named, named_documents, title_of_source
 from langchain_rse.text.words import TextWords
 
 FILLER = "the parties agree to the terms of this agreement"
