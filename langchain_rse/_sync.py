@@ -9,15 +9,7 @@ import itertools
 import os
 import time
 from collections import deque
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Coroutine,
-    Generator,
-    Iterable,
-    Iterator,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
@@ -49,11 +41,11 @@ Steps = Generator[Call, Any, T]
 
 
 class _Waiter:
-    """The coroutine that waits for a function in a thread, and runs its steps; see `in_thread`."""
+    """Awaits the steps of a function in a thread on the event loop of the function's caller."""
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self._running: set[asyncio.Future[Any]] = set()
+        self._tasks: set[asyncio.Task[Any] | None] = set()
         self._is_cancelled = False
 
     def run(self, steps: Steps[T]) -> T:
@@ -67,16 +59,19 @@ class _Waiter:
         if self._is_cancelled:
             raise asyncio.CancelledError
         _waiter.set(None)  # functions that these steps call run their steps in place
-        running = asyncio.ensure_future(arun(steps))
-        self._running.add(running)
-        running.add_done_callback(self._running.discard)
-        return await running
+        task = asyncio.current_task()
+        self._tasks.add(task)
+        try:
+            return await arun(steps)
+        finally:
+            self._tasks.discard(task)
 
     def cancel(self) -> None:
         """Cancel the steps that are running, and all later ones."""
         self._is_cancelled = True
-        for running in self._running:
-            running.cancel()
+        for task in self._tasks:
+            if task is not None:
+                task.cancel()
 
 
 _waiter: ContextVar[_Waiter | None] = ContextVar("waiter", default=None)
@@ -90,13 +85,19 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
     waits until the function has ended.
     """
     waiter = _Waiter()
+    ended: Future[T] = Future()
 
-    def work() -> T:
-        _waiter.set(waiter)  # the thread has a copy of the context
-        return function(*args, **kwargs)
+    def work() -> None:
+        _waiter.set(waiter)
+        try:
+            ended.set_result(function(*args, **kwargs))
+        except BaseException as error:  # noqa: BLE001 - raised where the future is awaited
+            ended.set_exception(error)
 
     # Not in an executor: the steps need its threads, and all of them may be waiting for functions.
-    return await _to_the_end(asyncio.wrap_future(_start(work)), waiter.cancel)
+    # Python does not wait for this thread at exit.
+    Thread(target=copy_context().run, args=(work,), daemon=True).start()
+    return await _to_the_end(asyncio.wrap_future(ended), waiter.cancel)
 
 
 def as_async(
@@ -108,8 +109,8 @@ def as_async(
     async def twin(*args: P.args, **kwargs: P.kwargs) -> T:
         return await in_thread(function, *args, **kwargs)
 
-    prefix = function.__qualname__.removesuffix(function.__name__)
     twin.__name__ = name or f"a{function.__name__}"
+    prefix = function.__qualname__.removesuffix(function.__name__)
     twin.__qualname__ = f"{prefix}{twin.__name__}"
     twin.__doc__ = f"Like `{function.__name__}`, async."
     return twin
@@ -128,28 +129,13 @@ class AsyncConstructor(classmethod, Generic[P]):  # type: ignore[type-arg]
         return super().__get__(instance, owner)
 
 
-def _start(function: Callable[[], T]) -> Future[T]:
-    """Run a function in a new thread. Python does not wait for this thread at exit."""
-    answer: Future[T] = Future()
-    answer.set_running_or_notify_cancel()  # from here on, the future cannot be cancelled
-
-    def work() -> None:
-        try:
-            answer.set_result(function())
-        except BaseException as error:  # noqa: BLE001 - raised by answer.result()
-            answer.set_exception(error)
-
-    Thread(target=copy_context().run, args=(work,), daemon=True).start()
-    return answer
-
-
-async def _to_the_end(future: asyncio.Future[T], cancel: Callable[[], None] | None = None) -> T:
-    """Await a future; a cancelled caller calls ``cancel``, and waits until the future is done."""
+async def _to_the_end(awaitable: Awaitable[T], cancel: Callable[[], None] = lambda: None) -> T:
+    """Await a call; a cancelled caller calls ``cancel``, and waits until the call has ended."""
+    future = asyncio.ensure_future(awaitable)
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:
-        if cancel is not None:
-            cancel()
+        cancel()
         while not future.done():
             with suppress(asyncio.CancelledError):  # anyio cancels repeatedly
                 await asyncio.wait([future])
@@ -209,6 +195,14 @@ def call(
     return result
 
 
+def to_the_end(asynchronous: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    """Return the async form of a call that writes: a cancelled caller waits until it has ended.
+
+    A thread cannot be cancelled: it would go on writing after the caller has returned.
+    """
+    return lambda *args, **kwargs: _to_the_end(asynchronous(*args, **kwargs))
+
+
 def compute(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
     """Run a slow function; async code runs it in a thread."""
     bound = partial(function, *args, **kwargs)
@@ -218,25 +212,12 @@ def compute(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Step
 def compute_to_the_end(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
     """Like `compute`, for functions that write: a cancelled caller waits until it has finished."""
     bound = partial(function, *args, **kwargs)
-    return call_to_the_end(bound, partial(run_in_executor, None, bound))
+    return call(bound, to_the_end(partial(run_in_executor, None, bound)))
 
 
 def pause(seconds: float) -> Steps[None]:
     """Wait for a number of seconds."""
     return call(partial(time.sleep, seconds), partial(asyncio.sleep, seconds))
-
-
-def call_to_the_end(
-    sync: Callable[P, T], asynchronous: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
-) -> Steps[T]:
-    """Like `call`, for calls that write: a cancelled caller waits until the call has finished."""
-
-    # A thread cannot be cancelled: it would go on writing after the caller has returned.
-    def shielded() -> Awaitable[T]:
-        return _to_the_end(asyncio.ensure_future(asynchronous(*args, **kwargs)))
-
-    result: T = yield Call(lambda: sync(*args, **kwargs), shielded)
-    return result
 
 
 # Steps: several tasks at once
@@ -249,8 +230,7 @@ def concurrently(tasks: Sequence[Steps[T]], limit: int) -> Steps[list[T]]:
     the others there or in threads with the caller's context variables, which LangChain's tracing
     needs. After an error no task begins; the error is raised when no task is running any more.
     """
-    results: list[T] = yield Call(lambda: _run_all(tasks, limit), lambda: _arun_all(tasks, limit))
-    return results
+    return call(_run_all, _arun_all, tasks, limit)
 
 
 @cache
@@ -260,51 +240,49 @@ def _threads(process_id: int) -> ThreadPoolExecutor:  # noqa: ARG001 - threads d
 
 
 def _run_all(tasks: Sequence[Steps[T]], limit: int) -> list[T]:
-    waiting = deque(range(1, len(tasks)))
+    numbers = range(len(tasks))
+    first, others = deque(numbers[:1]), deque(numbers[1:])
     results: dict[int, T] = {}
     errors: dict[int, BaseException] = {}
 
-    def take() -> Iterator[int]:
+    def work(waiting: deque[int]) -> None:
         with suppress(IndexError):  # no task is waiting
             while True:
-                yield waiting.popleft()
-
-    def work(numbers: Iterable[int]) -> None:
-        for number in numbers:
-            try:
-                results[number] = run(tasks[number])
-            except BaseException as error:  # noqa: BLE001 - raised below
-                errors[number] = error
-                waiting.clear()
+                number = waiting.popleft()
+                try:
+                    results[number] = run(tasks[number])
+                except BaseException as error:  # noqa: BLE001 - raised below
+                    errors[number] = error
+                    others.clear()
 
     threads = _threads(os.getpid())
     helpers = []
     for _ in range(min(limit, len(tasks)) - 1):
-        helpers.append(threads.submit(copy_context().run, work, take()))
+        helpers.append(threads.submit(copy_context().run, work, others))
     time.sleep(0)  # lets the threads begin before this one is busy
     # If all threads are busy, the caller does all the work: tasks that run tasks cannot deadlock.
-    work(itertools.chain(range(len(tasks))[:1], take()))
+    work(first)
+    work(others)
     wait([helper for helper in helpers if not helper.cancel()])
     if errors:
-        raise errors.pop(min(errors))
-    return [results[number] for number in range(len(tasks))]
+        raise errors[min(errors)]
+    return [results[number] for number in numbers]
 
 
-async def _arun_all(tasks: Sequence[Steps[Any]], limit: int) -> list[Any]:
+async def _arun_all(tasks: Sequence[Steps[T]], limit: int) -> list[T]:
     semaphore = asyncio.Semaphore(limit)
 
-    async def run_in_turn(steps: Steps[Any]) -> Any:  # noqa: ANN401
+    async def work(steps: Steps[T]) -> T:
         async with semaphore:
             return await arun(steps)
 
-    running = [asyncio.ensure_future(run_in_turn(steps)) for steps in tasks]
+    running = [asyncio.ensure_future(work(steps)) for steps in tasks]
     try:
         return await asyncio.gather(*running)
-    except BaseException:
+    finally:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-        raise
 
 
 # Helpers
