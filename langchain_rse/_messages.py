@@ -6,11 +6,10 @@ import difflib
 import importlib
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping
 from inspect import Parameter, Signature
-from types import NoneType
-from typing import Any, ClassVar
+from types import NoneType, SimpleNamespace
+from typing import Any, ClassVar, get_args, get_type_hints
 
 from pydantic import BaseModel, ValidationError
 
@@ -20,14 +19,11 @@ from langchain_rse.text.quoting import first_few, visible
 _LIBRARIES = ("langchain_rse.", "langchain_core.", "pydantic.", "asyncio.", "concurrent.")
 
 
-def problems_of(error: ValidationError, name: Callable[[int | str], str] = repr) -> str:
-    """List the problems that pydantic found, each with the path of its field, without values.
-
-    ``name`` formats a key of a path.
-    """
+def problems_of(error: ValidationError) -> str:
+    """List the problems that pydantic found, each with the path of its field, without values."""
     problems = []
     for problem in error.errors():
-        path = ".".join(name(key) for key in problem["loc"])
+        path = ".".join(repr(key) for key in problem["loc"])
         problems.append(f"{path}: {problem['msg']}")
     return first_few(problems)
 
@@ -44,9 +40,8 @@ class _Bare(str):
 class Checked(BaseModel):
     """A model whose wrong values are a ValueError of one sentence: name, allowed, given."""
 
-    # What to write instead of an unknown name, and what to do about a wrong value of a field.
-    _instead: ClassVar[Mapping[str, str]] = {}
-    _hints: ClassVar[Mapping[str, str]] = {}
+    # What to write instead of an unknown name, or for a missing field.
+    _advice: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, **fields: Any) -> None:  # noqa: ANN401 - of any type
         try:
@@ -64,10 +59,7 @@ class Checked(BaseModel):
         """The fields that differ from their defaults; of stores and other objects, the class."""
         for name, field in type(self).model_fields.items():
             value = self.__dict__.get(name)  # not there if a check has failed
-            default: object = None
-            with suppress(ValueError):  # such as a key that is not in the environment
-                default = field.get_default(call_default_factory=True)
-            if value == default or repr(value) == repr(default):
+            if name not in self.model_fields_set or value == field.default:
                 continue
             if not isinstance(value, (*_SHOWN, Checked)):
                 value = _Bare(getattr(value, "__name__", type(value).__name__))
@@ -76,52 +68,55 @@ class Checked(BaseModel):
     @classmethod
     def __pydantic_init_subclass__(cls, **_: object) -> None:
         """Give the class a signature that people can read, without the constraints of fields."""
+        annotations = {name: field.annotation for name, field in cls.model_fields.items()}
+        # This function takes the constraints out of the types.
+        types = get_type_hints(SimpleNamespace(__annotations__=annotations))
         parameters = []
         for name, field in cls.model_fields.items():
-            default = field.default
-            if field.is_required():
-                default = Parameter.empty
-            elif not isinstance(default, (str, int, float, NoneType)):
+            default = Parameter.empty if field.is_required() else field.default
+            if not isinstance(default, (str, int, float, NoneType, type)):
                 default = _Bare("...")
             kind = Parameter.KEYWORD_ONLY
-            annotation = field.annotation
-            parameters.append(Parameter(name, kind, default=default, annotation=annotation))
+            parameters.append(Parameter(name, kind, default=default, annotation=types[name]))
         cls.__signature__ = Signature(parameters)
 
     @classmethod
     def _error_of(cls, error: ValidationError) -> ValueError:
-        """The error of a check, or pydantic's last problem in a sentence: an unknown name."""
-        problem = error.errors()[-1]
-        name = ".".join(map(str, problem["loc"]))
+        """Return the error of a check, or say in a sentence what pydantic allows for a field."""
+        problems = error.errors()
+        problem = problems[-1]
         if problem["type"] == "value_error":
             raised: ValueError = problem["ctx"]["error"]
             return raised
+        name = str(problem["loc"][0])
         if problem["type"] == "extra_forbidden":
-            return ValueError(explain_unknown(name, cls.model_fields, cls._instead))
-        hint = cls._hints.get(name, "")
+            return ValueError(explain_unknown(name, cls.model_fields, cls._advice))
         if problem["type"] == "missing":
-            return ValueError(f"{name} is missing. {hint}".rstrip())
+            return ValueError(f"{name} is missing. {cls._advice.get(name, '')}".rstrip())
+        allowed = []  # of a field with several types, each has a problem
+        for each in problems:
+            if each["loc"][0] == name:
+                allowed.append(each["msg"].partition(" should ")[2].partition(" after ")[0])
+        subject = name
+        if isinstance(problem["loc"][-1], int):
+            subject = f"{name}: each item"
+        elif NoneType in get_args(cls.model_fields[name].annotation):
+            allowed.append("None")
+        sentence = f"{subject} must {' or '.join(dict.fromkeys(allowed))}"
+        if not allowed[0]:
+            sentence = f"{name} is refused: {problem['msg']}"
+        for words, plain in _PLAIN_WORDS.items():
+            sentence = sentence.replace(words, plain)
         value = problem["input"]
         given = f"{value!r:.200}" if isinstance(value, _SHOWN) else type_name(value)
-        return ValueError(f"{name} {_allowed(problem['msg'])}; got {given}. {hint}".rstrip(". "))
+        return ValueError(f"{sentence}; got {given}")
 
 
 # Types whose values are shown in messages; of others, the type is.
 _SHOWN = (str, int, float, list, tuple, set, dict, NoneType)
 
-
-def _allowed(message: str) -> str:
-    """Say what pydantic allows, as the end of a sentence that begins with a field."""
-    _, should, allowed = message.partition(" should ")
-    if not should:
-        return f"is refused: {message}"
-    allowed = allowed.partition(" after validation")[0]
-    for words, plain in _PLAIN_WORDS.items():
-        allowed = allowed.replace(words, plain)
-    return f"must {allowed}"
-
-
 _PLAIN_WORDS = {
+    " or be ": " or ",
     "greater than or equal to": "at least",
     "less than or equal to": "at most",
     "a valid dictionary or instance": "an instance",
@@ -132,17 +127,15 @@ _PLAIN_WORDS = {
 }
 
 
-def explain_unknown(name: str, allowed: Iterable[str], instead: Mapping[str, str]) -> str:
+def explain_unknown(name: str, allowed: Collection[str], instead: Mapping[str, str]) -> str:
     """Say what to write instead of an unknown argument."""
-    names = sorted(allowed)
-    near = difflib.get_close_matches(name, names, n=2)
-    near = near or [known for known in names if name in known.split("_")]
+    near = difflib.get_close_matches(name, allowed, n=1)
     if name in instead:
         advice = instead[name]
     elif near:
-        advice = f"did you mean {' or '.join(near)}?"
+        advice = f"did you mean {near[0]}?"
     else:
-        advice = f"allowed: {', '.join(names)}"
+        advice = f"allowed: {', '.join(sorted(allowed))}"
     return f"unknown argument {name!r}: {advice}"
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import json
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -30,31 +28,13 @@ __all__ = [
     "settings_of_call",
 ]
 
+ScoreFloor = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 LengthFunction = Callable[[str], float]
 """Returns the length of a text: ``len`` counts characters."""
 
 
-Hybrid = float | Literal["auto"]
+Hybrid = Annotated[float, Field(ge=0, le=1, strict=True)] | Literal["auto"]
 """Weight of the full-text index; ``"auto"`` uses ``lexical_weight`` if there is an index."""
-
-
-# Checks before the types of a union: each of them would report an error of its own.
-def _check_hybrid(hybrid: Any) -> Any:  # noqa: ANN401 - anything may be given
-    if hybrid != "auto" and not (_is_number(hybrid) and 0 <= hybrid <= 1):
-        raise ValueError(f'hybrid must be a number from 0 to 1, or "auto"; got {hybrid!r:.200}')
-    return hybrid
-
-
-def _check_score_floor(floor: Any) -> Any:  # noqa: ANN401 - anything may be given
-    if floor is not None and floor != "fitted" and not _is_number(floor):
-        raise ValueError(f'score_floor must be a number, None, or "fitted"; got {floor!r:.200}')
-    return floor
-
-
-def _is_number(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    return math.isfinite(value)
 
 
 _OTHER_SEARCH = (
@@ -62,10 +42,11 @@ _OTHER_SEARCH = (
     "search_type=..., search_kwargs={'k': 200})"
 )
 _COUNTS = "use k for the number of passages, fetch_k for the number of candidates"
-# Arguments of LangChain's retrievers, with what to write here instead.
+# Arguments of LangChain's retrievers, with what to write here instead; also in `search_kwargs`.
 _LANGCHAIN_NAMES = {
+    "k": _COUNTS,
+    "penalty": "use irrelevant_chunk_penalty",
     "search_type": _OTHER_SEARCH,
-    "mmr": _OTHER_SEARCH,
     "lambda_mult": _OTHER_SEARCH,
     "score_threshold": "use score_floor, the score that the best candidate must reach; "
     "fit_score_floor() finds one",
@@ -77,10 +58,10 @@ _LANGCHAIN_NAMES = {
 
 
 def _check_search_kwargs(search_kwargs: dict[str, Any]) -> dict[str, Any]:
-    for name in ("k", "search_type", "score_threshold", "lambda_mult"):
-        if name in search_kwargs:
-            instead = _LANGCHAIN_NAMES.get(name, _COUNTS)
-            raise ValueError(f"search_kwargs must not contain {name!r}: {instead}")
+    for name in search_kwargs:
+        if name in _LANGCHAIN_NAMES:
+            advice = _LANGCHAIN_NAMES[name]
+            raise ValueError(f"search_kwargs must not contain {name!r}: {advice}")
     return search_kwargs
 
 
@@ -94,22 +75,10 @@ class _Frozen(Checked):
     )
 
 
-class Greedy(_Frozen):
-    """The solver of dsRAG: repeatedly takes the most valuable passage.
-
-    Passages begin and end with chunks whose relevance is at least the penalty. Several queries take
-    turns. The default is the exact solver, `langchain_rse.engine.solve_exact`.
-    """
-
-    name: Literal["greedy"] = "greedy"
-    """Name of the solver in files and traces."""
+class _PublishedSolver(_Frozen):
     max_length: int = Field(default=15, ge=1)
     """Maximum number of chunks in a passage."""
-    overall_max_length: int = Field(default=30, ge=1)
-    """Maximum number of chunks in all passages of a query together."""
-    overall_max_length_extension: int = Field(default=0, ge=0)
-    """Chunks added to ``overall_max_length`` for each query beyond the first."""
-    minimum_value: float = 0.5
+    minimum_value: float = 0.0
     """Minimum value of a passage."""
     length_weighting: Literal["none", "published"] = "published"
     """How the length of a candidate counts. ``"published"``, as in dsRAG: a candidate longer than
@@ -119,32 +88,38 @@ class Greedy(_Frozen):
     """Length in characters up to which a candidate has the weight 1."""
 
 
-class BestSegment(_Frozen):
+class Greedy(_PublishedSolver):
+    """The solver of dsRAG: repeatedly takes the most valuable passage.
+
+    Passages begin and end with chunks whose relevance is at least the penalty. Several queries take
+    turns. The default is the exact solver, `langchain_rse.engine.solve_exact`.
+    """
+
+    name: Literal["greedy"] = "greedy"
+    """Name of the solver in files and traces."""
+    minimum_value: float = 0.5
+    """Minimum value of a passage."""
+    overall_max_length: int = Field(default=30, ge=1)
+    """Maximum number of chunks in all passages of a query together."""
+    overall_max_length_extension: int = Field(default=0, ge=0)
+    """Chunks added to ``overall_max_length`` for each query beyond the first."""
+
+
+class BestSegment(_PublishedSolver):
     """The solver that takes the best passage of each document (maximum subarray, Kadane)."""
 
     name: Literal["best_segment"] = "best_segment"
     """Name of the solver in files and traces."""
-    max_length: int = Field(default=15, ge=1)
-    """Maximum number of chunks in a passage."""
-    minimum_value: float = 0.0
-    """Minimum value of a passage."""
-    length_weighting: Literal["none", "published"] = "published"
-    """As in `Greedy`."""
-    reference_length: float = Field(default=700.0, gt=0)
-    """As in `Greedy`."""
 
 
-def _solver_of(solver: Any) -> Any:  # noqa: ANN401 - anything may be given
-    """Return the solver, made from a dict if it was read from a file."""
-    if solver == "exact" or isinstance(solver, (Greedy, BestSegment)):
-        return solver
-    classes = {"greedy": Greedy, "best_segment": BestSegment}
-    if isinstance(solver, dict) and solver.get("name") in classes:
-        return classes[solver["name"]](**solver)
-    raise ValueError(
-        'solver must be "exact", or a Greedy(...) or BestSegment(...) from langchain_rse.config; '
-        f"got {solver!r:.200}"
-    )
+_SOLVERS = {"greedy": Greedy, "best_segment": BestSegment}
+
+
+def _solver_of(solver: Any) -> Any:  # noqa: ANN401 - checked by pydantic
+    """Make the solver from a dict that was read from a file."""
+    if isinstance(solver, dict) and solver.get("name") in _SOLVERS:
+        return _SOLVERS[solver["name"]](**solver)
+    return solver
 
 
 class RSEConfig(_Frozen):
@@ -217,10 +192,8 @@ class RSEConfig(_Frozen):
             return config
         if isinstance(config, str) and config in PRESETS:
             return PRESETS[config]
-        near = difflib.get_close_matches(str(config), PRESETS, n=1)
-        allowed = f"did you mean {near[0]!r}?" if near else f"presets: {', '.join(PRESETS)}"
         raise ValueError(
-            f"config must be an RSEConfig or the name of a preset; got {config!r:.200}; {allowed}"
+            f"config must be an RSEConfig or one of {', '.join(PRESETS)}; got {config!r:.200}"
         )
 
     @classmethod
@@ -237,7 +210,8 @@ class RSEConfig(_Frozen):
                 f"{path} also sets {hybrid=}, a field of the retriever: pass it to "
                 f"RSERetriever(..., {hybrid=})"
             )
-        return cls.of(fields["config"])
+        config: RSEConfig = fields["config"]
+        return config
 
     def to_file(self, path: str | os.PathLike[str], *, hybrid: Hybrid = "auto") -> None:
         """Write the config as JSON, for `from_file` and ``--config`` of the command line.
@@ -309,18 +283,9 @@ PRESETS: Mapping[str, RSEConfig] = MappingProxyType(
 )
 """The presets by name; ``balanced`` is the default."""
 
-# Names of arguments in a call, where ``config`` is LangChain's RunnableConfig.
-_CONFIG, _FILTER, _PENALTY = "rse_config", "filter", "irrelevant_chunk_penalty"
-
-
-_INSTEAD = dict(_LANGCHAIN_NAMES)
+ADVICE = dict(_LANGCHAIN_NAMES)
 for _name in RSEConfig.model_fields:
-    _INSTEAD[_name] = f"pass RSEConfig({_name}=...) as config, or as rse_config in a call"
-HINTS = {
-    "k": "Use k=None for no limit",
-    "max_context_length": "Use max_context_length=None for no limit",
-    "reranker": "Use a class of langchain_rse.rerankers, such as CrossEncoderReranker(model=...)",
-}
+    ADVICE[_name] = f"pass RSEConfig({_name}=...) as config, or as rse_config in a call"
 
 
 class QuerySettings(Checked):
@@ -363,15 +328,13 @@ class QuerySettings(Checked):
     """True to put the document's header and an empty line above each passage. A passage that begins
     inside a table also gets the header row that the default splitter found.
     ``max_context_length`` counts both; ``start_index`` and ``end_index`` do not."""
-    hybrid: Annotated[float | Literal["auto"], BeforeValidator(_check_hybrid)] = "auto"
+    hybrid: Hybrid = "auto"
     """Weight of full-text search, from 0 to 1: the relevance of the chunk that the docstore's
     full-text index ranks first. The index adds up to ``fetch_k`` candidates. ``"auto"`` uses
     `RSEConfig.lexical_weight` if the docstore has an index (`SQLDocStore`) that can apply
     ``search_kwargs``: a ``filter`` must be a dict of fields and values. Otherwise only the words of
     the candidates count. 0 disables the index."""
-    score_floor: Annotated[
-        float | Literal["fitted"] | None, BeforeValidator(_check_score_floor)
-    ] = "fitted"
+    score_floor: ScoreFloor | Literal["fitted"] | None = "fitted"
     """Score that the best candidate of a query must reach. If it does not, the query returns
     nothing, and a log line gives both numbers. ``"fitted"`` uses the floor that
     `RSERetriever.fit_score_floor` found for this vector store, model and reranker; before that,
@@ -403,23 +366,20 @@ class QuerySettings(Checked):
     config: Annotated[RSEConfig, BeforeValidator(RSEConfig.of)] = PRESETS["balanced"]
     """Expert settings of scoring and selection: an `RSEConfig` or the name of a preset."""
 
-    _instead: ClassVar[Mapping[str, str]] = _INSTEAD
-    _hints: ClassVar[Mapping[str, str]] = HINTS
+    _advice: ClassVar[Mapping[str, str]] = ADVICE
 
     @model_validator(mode="before")
     @classmethod
     def _expand(cls, fields: dict[str, Any]) -> dict[str, Any]:
         """Expand ``rse_config`` and ``filter``."""
         expanded = dict(fields)
-        if _CONFIG in expanded:
-            if "config" in expanded:
-                raise ValueError("rse_config is another name for config: pass only one of them")
-            expanded["config"] = expanded.pop(_CONFIG)
-        if _FILTER in expanded:
+        if "rse_config" in expanded:
+            expanded["config"] = expanded.pop("rse_config")
+        if "filter" in expanded:
+            condition = expanded.pop("filter")
             search_kwargs = expanded.get("search_kwargs", {})
-            if not isinstance(search_kwargs, Mapping):
-                raise ValueError(f"search_kwargs must be a dict; got {search_kwargs!r:.200}")
-            expanded["search_kwargs"] = {**search_kwargs, _FILTER: expanded.pop(_FILTER)}
+            if isinstance(search_kwargs, Mapping):  # anything else is refused by its type
+                expanded["search_kwargs"] = {**search_kwargs, "filter": condition}
         return expanded
 
     @property
@@ -430,7 +390,7 @@ class QuerySettings(Checked):
         return self.irrelevant_chunk_penalty
 
 
-_CALL_ARGUMENTS = frozenset(QuerySettings.model_fields) - {"config"} | {_CONFIG, _FILTER}
+_CALL_ARGUMENTS = frozenset(QuerySettings.model_fields) - {"config"} | {"rse_config", "filter"}
 
 
 def settings_of_call(settings: QuerySettings, arguments: Mapping[str, Any]) -> QuerySettings:
@@ -445,10 +405,10 @@ def settings_of_call(settings: QuerySettings, arguments: Mapping[str, Any]) -> Q
         return settings
     for name in arguments:
         if name not in _CALL_ARGUMENTS:
-            raise TypeError(explain_unknown(name, _CALL_ARGUMENTS, _INSTEAD))
+            raise TypeError(explain_unknown(name, _CALL_ARGUMENTS, ADVICE))
     values = {name: getattr(settings, name) for name in QuerySettings.model_fields}
-    if _CONFIG in arguments:
-        del values["config"], values[_PENALTY]
+    if "rse_config" in arguments:
+        del values["irrelevant_chunk_penalty"]
     return QuerySettings(**{**values, **arguments})
 
 
@@ -456,7 +416,7 @@ def read_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read ``config`` and ``hybrid`` from a file written by `RSEConfig.to_file`."""
     content = Path(path).read_bytes()
     try:
-        saved = dict(json.loads(content).items())
+        saved = json.loads(content)
         hybrid = saved.pop("hybrid", "auto")
         settings = QuerySettings(config=RSEConfig(**saved), hybrid=hybrid)
     except (AttributeError, RecursionError, TypeError, ValueError) as error:

@@ -25,7 +25,7 @@ from typing_extensions import override
 from langchain_rse._messages import type_name, warn
 from langchain_rse._sync import AsyncConstructor, Steps, arun, as_async, run
 from langchain_rse.access import DocumentAccess, StoredDocument, document_access
-from langchain_rse.config import HINTS, QuerySettings, RSEConfig, settings_of_call
+from langchain_rse.config import ADVICE, QuerySettings, RSEConfig, settings_of_call
 from langchain_rse.explaining import (
     RSETrace,
     SideBySide,
@@ -141,7 +141,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
     _indexer: RSEIndexer | None = PrivateAttr(default=None)
     _sources: Sources | None = PrivateAttr(default=None)
 
-    _hints: ClassVar[Mapping[str, str]] = {**HINTS, "docstore": _NO_DOCSTORE}
+    _advice: ClassVar[Mapping[str, str]] = {**ADVICE, "docstore": _NO_DOCSTORE}
 
     @model_validator(mode="after")
     def _check_sources(self) -> Self:
