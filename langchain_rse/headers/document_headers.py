@@ -11,7 +11,7 @@ from langchain_rse._progress import Advance
 from langchain_rse._sync import Steps, compute
 from langchain_rse.ingest.source_documents import with_headers
 from langchain_rse.stores.compare_and_set import DocStore
-from langchain_rse.stores.records import Chunk, DocumentVersion
+from langchain_rse.stores.records import DocumentVersion
 from langchain_rse.text.names import title_of_source
 from langchain_rse.text.quoting import one_line
 from langchain_rse.text.titles import first_heading
@@ -59,13 +59,23 @@ class DocumentHeaders(Checked):
     ) -> Steps[list[DocumentVersion]]:
         """Make the headers of documents; only subclasses use ``docstore`` and ``advance``."""
         del docstore, advance
-        return compute(self._make_all, documents)
+        return compute(self._make_all, documents, {})
 
-    def _make_all(self, documents: Sequence[DocumentVersion]) -> list[DocumentVersion]:
+    def _make_all(
+        self, documents: Sequence[DocumentVersion], answers: Mapping[str, Mapping[str, str]]
+    ) -> list[DocumentVersion]:
+        """Make headers; ``answers`` has values for names in the template, by document key."""
         documents_with_headers = []
         for document in documents:
-            values = {"title": self.title_of(document.text, document.metadata)}
-            documents_with_headers.append(self._with_headers(document, values))
+            title = self.title_of(document.text, document.metadata)
+            values = {"title": title, **answers.get(document.key, {})}
+            headers = []
+            for chunk in document.chunks:
+                metadata = document.metadata_of(chunk)
+                section = self._section_in(metadata)
+                headers.append(self._render(metadata, {**values, "section": section}))
+            shown = self._render(document.metadata, values)
+            documents_with_headers.append(with_headers(document, shown, headers))
         return documents_with_headers
 
     def title_of(self, text: str, metadata: Mapping[str, Any]) -> str:
@@ -76,29 +86,14 @@ class DocumentHeaders(Checked):
             or first_heading(text)
         )
 
-    def _headings_above(self, document: DocumentVersion, chunk: Chunk) -> str:
-        """Return the headings in the metadata of a chunk, as one line."""
-        metadata = document.metadata_of(chunk)
-        headings: list[object] = []
+    def _section_in(self, metadata: Mapping[str, Any]) -> str:
+        """Join the headings in metadata, as one line."""
+        headings: list[str] = []
         for field in self.section_fields:
             value = metadata.get(field)
-            if isinstance(value, (list, tuple)):
-                headings += value
-            else:
-                headings.append(value)
-        lines = [one_line(heading) for heading in headings]
-        return one_line(" > ".join(line for line in lines if line))
-
-    def _with_headers(
-        self, document: DocumentVersion, values: Mapping[str, str]
-    ) -> DocumentVersion:
-        """Add headers to a document and its chunks, with ``values`` for names in the template."""
-        headers = []
-        for chunk in document.chunks:
-            section = self._headings_above(document, chunk)
-            metadata = document.metadata_of(chunk)
-            headers.append(self._render(metadata, {**values, "section": section}))
-        return with_headers(document, self._render(document.metadata, values), headers)
+            values = value if isinstance(value, (list, tuple)) else [value]
+            headings += map(one_line, values)
+        return one_line(" > ".join(filter(None, headings)))
 
     def _render(self, metadata: Mapping[str, Any], values: Mapping[str, str]) -> str:
         """Fill the template; drop empty lines."""

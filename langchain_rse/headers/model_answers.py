@@ -1,10 +1,9 @@
 """Asks a language model about documents, and stores its answers in the docstore."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.documents import Document
-from pydantic import BaseModel
 
 from langchain_rse._asking import Failure, LanguageModelSettings, Prompt, ask
 from langchain_rse._messages import warn
@@ -16,10 +15,10 @@ from langchain_rse.stores.records import answers_key, digest
 # Answers are written after this many prompts per concurrent call.
 _PROMPTS_PER_ROUND = 4
 
-Prompts = Mapping[str, Mapping[str, Prompt[Any]]]
-"""Prompts by document key and name, such as "title"."""
-Answers = dict[str, dict[str, BaseModel]]
-"""Usable answers by document key and name."""
+Prompts = Mapping[str, Sequence[Prompt[Any]]]
+"""Prompts by document key."""
+Answers = dict[str, dict[str, str]]
+"""The fields of usable answers, by document key."""
 
 
 def collect_answers(
@@ -31,40 +30,30 @@ def collect_answers(
     """
     model = _name_of(settings.llm)
     stored = yield from compute(_read_stored, docstore, prompts)
-    answers: Answers = {}
-    unanswered = []
-    for key, prompts_of_document in prompts.items():
-        answers[key] = {}
-        for name, prompt in prompts_of_document.items():
-            try:
-                answers[key][name] = prompt.read(stored[key].get(_digest(model, prompt)))
-            except ValueError:
-                unanswered.append((key, name, prompt))
-
+    _, unanswered = _sort(model, prompts, stored)
     reason = ""
-    missing = len(unanswered)
     for batch in batches(unanswered, _PROMPTS_PER_ROUND * settings.max_concurrency):
-        tasks = [ask(settings, prompt) for _, _, prompt in batch]
+        tasks = [ask(settings, prompt) for _, prompt in batch]
         outcomes = yield from concurrently(tasks, settings.max_concurrency)
         records = {}
-        for (key, name, prompt), outcome in zip(batch, outcomes, strict=True):
+        for (key, prompt), outcome in zip(batch, outcomes, strict=True):
             if isinstance(outcome, Failure):
                 reason = outcome.reason
                 continue
-            missing -= 1
-            answers[key][name] = outcome
             stored[key][_digest(model, prompt)] = outcome.model_dump()
-            records[answers_key(key)] = Document("", metadata={"answers": dict(stored[key])})
+            records[answers_key(key)] = Document("", metadata={"answers": stored[key]})
         if not records:
             break
         with during("writing a model's answers to the docstore"):
             yield from compute_to_the_end(docstore.mset, list(records.items()))
         advance(len(batch))
-    if missing:
+    answers, unanswered = _sort(model, prompts, stored)
+    if unanswered:
         total = sum(map(len, prompts.values()))
         warn(
-            f"{model} gave no usable answer to {missing} of {total} prompts for headers. Headers "
-            f"are made without them; add the documents again to retry. Last failure: {reason}"
+            f"{model} gave no usable answer to {len(unanswered)} of {total} prompts for headers. "
+            "Headers are made without them; add the documents again to retry. Last failure: "
+            f"{reason}"
         )
     return answers
 
@@ -75,9 +64,26 @@ def _read_stored(docstore: DocStore, prompts: Prompts) -> dict[str, dict[str, An
     stored = {}
     for key in prompts:
         metadata = getattr(records[answers_key(key)], "metadata", {})
-        answers = metadata.get("answers")
-        stored[key] = dict(answers) if isinstance(answers, dict) else {}
+        stored[key] = dict(metadata.get("answers", {}))
     return stored
+
+
+def _sort(
+    model: str, prompts: Prompts, stored: Mapping[str, Mapping[str, Any]]
+) -> tuple[Answers, list[tuple[str, Prompt[Any]]]]:
+    """Return the stored answers, and the prompts without a usable one."""
+    answers: Answers = {}
+    unanswered = []
+    for key, prompts_of_document in prompts.items():
+        answers[key] = {}
+        for prompt in prompts_of_document:
+            try:
+                answer = prompt.read(stored[key].get(_digest(model, prompt)))
+            except ValueError:
+                unanswered.append((key, prompt))
+            else:
+                answers[key] |= answer.model_dump()
+    return answers, unanswered
 
 
 def _digest(model: str, prompt: Prompt[Any]) -> str:

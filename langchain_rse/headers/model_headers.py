@@ -11,7 +11,7 @@ from langchain_rse._asking import LanguageModelSettings, Prompt, quote
 from langchain_rse._progress import Advance
 from langchain_rse._sync import Steps, compute
 from langchain_rse.headers.document_headers import DocumentHeaders
-from langchain_rse.headers.model_answers import Answers, collect_answers
+from langchain_rse.headers.model_answers import collect_answers
 from langchain_rse.stores.compare_and_set import DocStore
 from langchain_rse.stores.records import DocumentVersion
 from langchain_rse.text.quoting import as_unicode, one_line
@@ -85,11 +85,10 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
     ) -> Steps[list[DocumentVersion]]:
         prompts = {document.key: self._prompts_about(document) for document in documents}
         answers = yield from collect_answers(self, prompts, docstore, advance)
-        return (yield from compute(self._make_from_answers, documents, answers))
+        return (yield from compute(self._make_all, documents, answers))
 
-    def _prompts_about(self, document: DocumentVersion) -> dict[str, Prompt[Any]]:
-        """Make the prompts about a document, by name."""
-        prompts: dict[str, Prompt[Any]] = {}
+    def _prompts_about(self, document: DocumentVersion) -> list[Prompt[Any]]:
+        prompts: list[Prompt[Any]] = []
         if not document.chunks:
             return prompts
         title = quote("title", self.title_of(document.text, document.metadata))
@@ -97,18 +96,7 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
         request = f"{title}\n\n{beginning}"
         has_title = bool(one_line(document.metadata.get("title")))
         if self.title and "{title}" in self.template and not has_title:
-            prompts["title"] = Prompt(self.title_prompt, request, Title)
+            prompts.append(Prompt(self.title_prompt, request, Title))
         if self.summary and "{summary}" in self.template:
-            prompts["summary"] = Prompt(self.summary_prompt, request, Summary)
+            prompts.append(Prompt(self.summary_prompt, request, Summary))
         return prompts
-
-    def _make_from_answers(
-        self, documents: Sequence[DocumentVersion], answers: Answers
-    ) -> list[DocumentVersion]:
-        documents_with_headers = []
-        for document in documents:
-            values = {"title": self.title_of(document.text, document.metadata)}
-            for name, answer in answers[document.key].items():
-                values[name] = getattr(answer, name)
-            documents_with_headers.append(self._with_headers(document, values))
-        return documents_with_headers
