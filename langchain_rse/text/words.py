@@ -32,9 +32,6 @@ _UNSPACED_RUN = re.compile(f"([{UNSPACED}]+)")
 # Translates ASCII to lower-case words and spaces, much faster than a regular expression.
 _ASCII = bytes(range(128))
 _SPACED_ASCII = bytes.maketrans(_ASCII, re.sub(rb"[\W_]", b" ", _ASCII.lower()))
-_PUNCTUATION = (
-    "\u2018\u2019\u201c\u201d\u2013\u2014\u2026\u00a0"  # frequent in texts otherwise ASCII
-)
 _LAST_OF_MARKS = 0x10000  # marks of higher code points are rare
 # Invisible characters within words: soft hyphens, joiners, variation selectors.
 INVISIBLE = "\u00ad\u200c\u200d\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef"
@@ -73,13 +70,9 @@ def function_words_of(query: str) -> frozenset[str]:
     no list contains any of them.
     """
     words = find_words(query)
-    function_words: frozenset[str] = frozenset()
-    most = 0
-    for listed_words in _function_words():
-        count = sum(word in listed_words for word in words)
-        if count > most:
-            function_words = listed_words
-            most = count
+    function_words = max(
+        _function_words(), key=lambda listed: sum(word in listed for word in words)
+    )
     marked = split_words(" ".join(_QUOTATION.findall(query)))
     if not query.isupper():
         marked += [word for word in split_words(query) if len(word) > 1 and word.isupper()]
@@ -88,8 +81,8 @@ def function_words_of(query: str) -> frozenset[str]:
 
 @cache
 def _function_words() -> Sequence[frozenset[str]]:
-    """Return the lists of all languages, normalized for comparison."""
-    return [frozenset(find_words(words)) for words in FUNCTION_WORDS.values()]
+    """Return the lists of all languages, normalized; the first is empty, for unknown ones."""
+    return [frozenset(find_words(words)) for words in ("", *FUNCTION_WORDS.values())]
 
 
 def find_words(text: str) -> list[str]:
@@ -107,10 +100,8 @@ def split_words(text: str) -> list[str]:
     split: list[str] = []
     for word in words:
         for part in _UNSPACED_RUN.split(word):
-            if has_unspaced(part):
+            if part:
                 split += _pairs(part)
-            elif part:
-                split.append(part)
     return split
 
 
@@ -123,13 +114,14 @@ def without_words(text: str, is_removed: Callable[[str], bool]) -> str:
     """
 
     def remaining_of(word: re.Match[str]) -> str:
-        remaining: list[str] = []
+        remaining = ""
         for part in _UNSPACED_RUN.split(word[0]):
-            if has_unspaced(part):
-                remaining.append(_without_pairs(part, is_removed))
-            elif not is_removed(fold_case(part)):
-                remaining.append(part)
-        return "".join(remaining)
+            kept = list(part)
+            for start, unit in enumerate(_pairs(part)):
+                if is_removed(fold_case(unit)):
+                    kept[start : start + len(unit)] = [""] * len(unit)
+            remaining += "".join(kept)
+        return remaining
 
     return " ".join(_word_pattern().sub(remaining_of, text).split())
 
@@ -188,44 +180,27 @@ class TextWords:
         return counts
 
 
+@lru_cache(maxsize=1_000)  # texts are ranked again when duplicates are left out
 def _spaced_words(text: str) -> bytes:
     """Return the words of a text, in any order, as UTF-8 with spaces between them."""
     if not text.isascii():
-        for sign in _PUNCTUATION:
-            text = text.replace(sign, " ")
         pieces = text.split()
         other_words = find_words(" ".join(itertools.filterfalse(str.isascii, pieces)))
         text = " ".join([*filter(str.isascii, pieces), *other_words])
     return text.encode().translate(_SPACED_ASCII)
 
 
-def _pairs(run: str) -> list[str]:
-    """Return the pairs of neighboring characters of a run; a single character is returned alone."""
-    if len(run) == 1:
-        return [run]
-    return [run[start : start + 2] for start in range(len(run) - 1)]
-
-
-def _without_pairs(run: str, is_removed: Callable[[str], bool]) -> str:
-    """Remove the characters of some pairs from a run."""
-    removed: set[int] = set()
-    for start, pair in enumerate(_pairs(run)):
-        if is_removed(fold_case(pair)):
-            removed.update(range(start, start + len(pair)))
-    return "".join(character for number, character in enumerate(run) if number not in removed)
-
-
-@cache
-def _marks() -> str:
-    """Return all combining marks, such as the vowel signs of Hindi, for a character class."""
-    characters = map(chr, range(_LAST_OF_MARKS))
-    return "".join(
-        character for character in characters if unicodedata.category(character)[0] == "M"
-    )
+def _pairs(part: str) -> list[str]:
+    """Return the pairs of neighboring characters of an unspaced run; other parts whole."""
+    if len(part) == 1 or not has_unspaced(part):
+        return [part]
+    return [part[start : start + 2] for start in range(len(part) - 1)]
 
 
 @cache
 def _word_pattern() -> re.Pattern[str]:
-    """Match letters and digits, with the marks and invisible characters after them."""
-    within_words = f"[{_marks()}{INVISIBLE}]"
+    """Match letters and digits, with the marks (vowel signs of Hindi) and invisible characters."""
+    characters = map(chr, range(_LAST_OF_MARKS))
+    marks = "".join(each for each in characters if unicodedata.category(each)[0] == "M")
+    within_words = f"[{marks}{INVISIBLE}]"
     return re.compile(rf"[^\W_]+(?:{within_words}+[^\W_]*)*")
