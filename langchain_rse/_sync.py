@@ -90,13 +90,20 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
     waits until the function has ended.
     """
     waiter = _Waiter()
+    answer: Future[T] = Future()
+    answer.set_running_or_notify_cancel()  # from here on, the future cannot be cancelled
 
-    def work() -> T:
+    def work() -> None:
         _waiter.set(waiter)  # the thread has a copy of the context
-        return function(*args, **kwargs)
+        try:
+            answer.set_result(function(*args, **kwargs))
+        except BaseException as error:  # noqa: BLE001 - raised to the caller
+            answer.set_exception(error)
 
     # Not in an executor: the steps need its threads, and all of them may be waiting for functions.
-    return await _to_the_end(asyncio.wrap_future(_start(work)), waiter.cancel)
+    # Python does not wait for this thread at exit.
+    Thread(target=copy_context().run, args=(work,), daemon=True).start()
+    return await _to_the_end(asyncio.wrap_future(answer), waiter.cancel)
 
 
 def as_async(
@@ -108,9 +115,8 @@ def as_async(
     async def twin(*args: P.args, **kwargs: P.kwargs) -> T:
         return await in_thread(function, *args, **kwargs)
 
-    prefix = function.__qualname__.removesuffix(function.__name__)
     twin.__name__ = name or f"a{function.__name__}"
-    twin.__qualname__ = f"{prefix}{twin.__name__}"
+    twin.__qualname__ = function.__qualname__.replace(function.__name__, twin.__name__)
     twin.__doc__ = f"Like `{function.__name__}`, async."
     return twin
 
@@ -128,28 +134,12 @@ class AsyncConstructor(classmethod, Generic[P]):  # type: ignore[type-arg]
         return super().__get__(instance, owner)
 
 
-def _start(function: Callable[[], T]) -> Future[T]:
-    """Run a function in a new thread. Python does not wait for this thread at exit."""
-    answer: Future[T] = Future()
-    answer.set_running_or_notify_cancel()  # from here on, the future cannot be cancelled
-
-    def work() -> None:
-        try:
-            answer.set_result(function())
-        except BaseException as error:  # noqa: BLE001 - raised by answer.result()
-            answer.set_exception(error)
-
-    Thread(target=copy_context().run, args=(work,), daemon=True).start()
-    return answer
-
-
-async def _to_the_end(future: asyncio.Future[T], cancel: Callable[[], None] | None = None) -> T:
+async def _to_the_end(future: asyncio.Future[T], cancel: Callable[[], object]) -> T:
     """Await a future; a cancelled caller calls ``cancel``, and waits until the future is done."""
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:
-        if cancel is not None:
-            cancel()
+        cancel()
         while not future.done():
             with suppress(asyncio.CancelledError):  # anyio cancels repeatedly
                 await asyncio.wait([future])
@@ -205,7 +195,8 @@ def call(
     sync: Callable[P, T], asynchronous: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
 ) -> Steps[T]:
     """Make one call in its sync or async form: ``call(store.mget, store.amget, keys)``."""
-    result: T = yield Call(lambda: sync(*args, **kwargs), lambda: asynchronous(*args, **kwargs))
+    bound = partial(sync, *args, **kwargs)
+    result: T = yield Call(bound, partial(asynchronous, *args, **kwargs))
     return result
 
 
@@ -233,10 +224,9 @@ def call_to_the_end(
 
     # A thread cannot be cancelled: it would go on writing after the caller has returned.
     def shielded() -> Awaitable[T]:
-        return _to_the_end(asyncio.ensure_future(asynchronous(*args, **kwargs)))
+        return _to_the_end(asyncio.ensure_future(asynchronous(*args, **kwargs)), lambda: None)
 
-    result: T = yield Call(lambda: sync(*args, **kwargs), shielded)
-    return result
+    return call(partial(sync, *args, **kwargs), shielded)
 
 
 # Steps: several tasks at once
@@ -264,25 +254,26 @@ def _run_all(tasks: Sequence[Steps[T]], limit: int) -> list[T]:
     results: dict[int, T] = {}
     errors: dict[int, BaseException] = {}
 
-    def take() -> Iterator[int]:
+    def work(number: int) -> None:
+        try:
+            results[number] = run(tasks[number])
+        except BaseException as error:  # noqa: BLE001 - raised below
+            errors[number] = error
+            waiting.clear()
+
+    def work_on() -> None:
         with suppress(IndexError):  # no task is waiting
             while True:
-                yield waiting.popleft()
-
-    def work(numbers: Iterable[int]) -> None:
-        for number in numbers:
-            try:
-                results[number] = run(tasks[number])
-            except BaseException as error:  # noqa: BLE001 - raised below
-                errors[number] = error
-                waiting.clear()
+                work(waiting.popleft())
 
     threads = _threads(os.getpid())
     helpers = []
     for _ in range(min(limit, len(tasks)) - 1):
-        helpers.append(threads.submit(copy_context().run, work, take()))
+        helpers.append(threads.submit(copy_context().run, work_on))
     # If all threads are busy, the caller does all the work: tasks that run tasks cannot deadlock.
-    work(itertools.chain(range(len(tasks))[:1], take()))
+    if tasks:
+        work(0)
+    work_on()
     wait([helper for helper in helpers if not helper.cancel()])
     if errors:
         raise errors.pop(min(errors))

@@ -36,7 +36,7 @@ from langchain_rse.fitting import fit_floor
 from langchain_rse.indexer import RSEIndexer, default_text_splitter
 from langchain_rse.ingest.source_documents import HeaderMaker, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
-from langchain_rse.ingest.syncing import SyncResult
+from langchain_rse.ingest.syncing import SyncResult, sync_documents
 from langchain_rse.query.candidates import Sources
 from langchain_rse.query.floor import FittedFloor
 from langchain_rse.query.pipeline import answer
@@ -463,15 +463,13 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 filter cannot be applied to a whole document.
             Exception: All errors of `RSEIndexer.add_documents`. After an error, nothing is deleted.
         """
-        steps = self.indexer.sync_steps(
-            documents,
-            ids=ids,
-            separate=separate,
-            force=force,
-            show_progress=show_progress,
-            may_delete=self.document_access().may_read,
+        adding = self.indexer.adding(separate=separate, force=force)
+        may_delete = self.document_access().may_read
+        return run(
+            sync_documents(
+                adding, documents, ids, may_delete=may_delete, show_progress=show_progress
+            )
         )
-        return run(steps)
 
     # The name ``async`` would be a Python keyword.
     async_sync = as_async(sync, "async_sync")
