@@ -6,7 +6,7 @@ import difflib
 import importlib
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from inspect import Parameter, Signature
 from types import NoneType
@@ -20,14 +20,11 @@ from langchain_rse.text.quoting import first_few, visible
 _LIBRARIES = ("langchain_rse.", "langchain_core.", "pydantic.", "asyncio.", "concurrent.")
 
 
-def problems_of(error: ValidationError, name: Callable[[int | str], str] = repr) -> str:
-    """List the problems that pydantic found, each with the path of its field, without values.
-
-    ``name`` formats a key of a path.
-    """
+def problems_of(error: ValidationError) -> str:
+    """List the problems that pydantic found, each with the path of its field, without values."""
     problems = []
     for problem in error.errors():
-        path = ".".join(name(key) for key in problem["loc"])
+        path = ".".join(map(repr, problem["loc"]))
         problems.append(f"{path}: {problem['msg']}")
     return first_few(problems)
 
@@ -44,8 +41,10 @@ class _Bare(str):
 class Checked(BaseModel):
     """A model whose wrong values are a ValueError of one sentence: name, allowed, given."""
 
-    # What to write instead of an unknown name, and what to do about a wrong value of a field.
+    # What to write instead of an unknown name; for some fields, what is allowed, and what to do
+    # about a wrong value.
     _instead: ClassVar[Mapping[str, str]] = {}
+    _rules: ClassVar[Mapping[str, str]] = {}
     _hints: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, **fields: Any) -> None:  # noqa: ANN401 - of any type
@@ -67,11 +66,11 @@ class Checked(BaseModel):
             default: object = None
             with suppress(ValueError):  # such as a key that is not in the environment
                 default = field.get_default(call_default_factory=True)
-            if value == default or repr(value) == repr(default):
-                continue
+            shown = value
             if not isinstance(value, (*_SHOWN, Checked)):
-                value = _Bare(getattr(value, "__name__", type(value).__name__))
-            yield name, value
+                shown = _Bare(getattr(value, "__name__", type(value).__name__))
+            if repr(value) != repr(default):
+                yield name, shown
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: object) -> None:
@@ -92,10 +91,10 @@ class Checked(BaseModel):
     def _error_of(cls, error: ValidationError) -> ValueError:
         """The error of a check, or pydantic's last problem in a sentence: an unknown name."""
         problem = error.errors()[-1]
-        name = ".".join(map(str, problem["loc"]))
         if problem["type"] == "value_error":
             raised: ValueError = problem["ctx"]["error"]
             return raised
+        name = str(problem["loc"][0])
         if problem["type"] == "extra_forbidden":
             return ValueError(explain_unknown(name, cls.model_fields, cls._instead))
         hint = cls._hints.get(name, "")
@@ -103,19 +102,19 @@ class Checked(BaseModel):
             return ValueError(f"{name} is missing. {hint}".rstrip())
         value = problem["input"]
         given = f"{value!r:.200}" if isinstance(value, _SHOWN) else type_name(value)
-        return ValueError(f"{name} {_allowed(problem['msg'])}; got {given}. {hint}".rstrip(". "))
+        rule = cls._rules.get(name) or _rule(problem["msg"])
+        return ValueError(f"{name} {rule}; got {given}. {hint}".rstrip(". "))
 
 
 # Types whose values are shown in messages; of others, the type is.
 _SHOWN = (str, int, float, list, tuple, set, dict, NoneType)
 
 
-def _allowed(message: str) -> str:
+def _rule(message: str) -> str:
     """Say what pydantic allows, as the end of a sentence that begins with a field."""
     _, should, allowed = message.partition(" should ")
     if not should:
         return f"is refused: {message}"
-    allowed = allowed.partition(" after validation")[0]
     for words, plain in _PLAIN_WORDS.items():
         allowed = allowed.replace(words, plain)
     return f"must {allowed}"
@@ -126,7 +125,6 @@ _PLAIN_WORDS = {
     "less than or equal to": "at most",
     "a valid dictionary or instance": "an instance",
     "a valid integer": "a whole number",
-    "a valid number": "a number",
     "a valid boolean": "True or False",
     "a valid ": "a ",
 }
@@ -137,13 +135,10 @@ def explain_unknown(name: str, allowed: Iterable[str], instead: Mapping[str, str
     names = sorted(allowed)
     near = difflib.get_close_matches(name, names, n=2)
     near = near or [known for known in names if name in known.split("_")]
-    if name in instead:
-        advice = instead[name]
-    elif near:
+    advice = f"allowed: {', '.join(names)}"
+    if near:
         advice = f"did you mean {' or '.join(near)}?"
-    else:
-        advice = f"allowed: {', '.join(names)}"
-    return f"unknown argument {name!r}: {advice}"
+    return f"unknown argument {name!r}: {instead.get(name, advice)}"
 
 
 def type_name(value: object) -> str:

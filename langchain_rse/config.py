@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -37,24 +36,13 @@ LengthFunction = Callable[[str], float]
 Hybrid = float | Literal["auto"]
 """Weight of the full-text index; ``"auto"`` uses ``lexical_weight`` if there is an index."""
 
+_HYBRID_RULE = 'must be a number from 0 to 1, or "auto"'
 
-# Checks before the types of a union: each of them would report an error of its own.
-def _check_hybrid(hybrid: Any) -> Any:  # noqa: ANN401 - anything may be given
-    if hybrid != "auto" and not (_is_number(hybrid) and 0 <= hybrid <= 1):
-        raise ValueError(f'hybrid must be a number from 0 to 1, or "auto"; got {hybrid!r:.200}')
+
+def _check_hybrid(hybrid: Hybrid) -> Hybrid:
+    if hybrid != "auto" and not 0 <= hybrid <= 1:
+        raise ValueError(f"hybrid {_HYBRID_RULE}; got {hybrid}")
     return hybrid
-
-
-def _check_score_floor(floor: Any) -> Any:  # noqa: ANN401 - anything may be given
-    if floor is not None and floor != "fitted" and not _is_number(floor):
-        raise ValueError(f'score_floor must be a number, None, or "fitted"; got {floor!r:.200}')
-    return floor
-
-
-def _is_number(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    return math.isfinite(value)
 
 
 _OTHER_SEARCH = (
@@ -65,13 +53,11 @@ _COUNTS = "use k for the number of passages, fetch_k for the number of candidate
 # Arguments of LangChain's retrievers, with what to write here instead.
 _LANGCHAIN_NAMES = {
     "search_type": _OTHER_SEARCH,
-    "mmr": _OTHER_SEARCH,
     "lambda_mult": _OTHER_SEARCH,
     "score_threshold": "use score_floor, the score that the best candidate must reach; "
     "fit_score_floor() finds one",
     "top_k": _COUNTS,
     "top_n": _COUNTS,
-    "compressor": "pass it as reranker",
     "base_compressor": "pass it as reranker",
 }
 
@@ -84,14 +70,14 @@ def _check_search_kwargs(search_kwargs: dict[str, Any]) -> dict[str, Any]:
     return search_kwargs
 
 
-class _Frozen(Checked):
+class _Strict(Checked):
     model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        strict=True,
-        allow_inf_nan=False,
-        use_attribute_docstrings=True,
+        extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
     )
+
+
+class _Frozen(_Strict):
+    model_config = ConfigDict(frozen=True)
 
 
 class Greedy(_Frozen):
@@ -135,16 +121,11 @@ class BestSegment(_Frozen):
 
 
 def _solver_of(solver: Any) -> Any:  # noqa: ANN401 - anything may be given
-    """Return the solver, made from a dict if it was read from a file."""
-    if solver == "exact" or isinstance(solver, (Greedy, BestSegment)):
-        return solver
+    """Make the solver from a dict if it was read from a file."""
     classes = {"greedy": Greedy, "best_segment": BestSegment}
     if isinstance(solver, dict) and solver.get("name") in classes:
         return classes[solver["name"]](**solver)
-    raise ValueError(
-        'solver must be "exact", or a Greedy(...) or BestSegment(...) from langchain_rse.config; '
-        f"got {solver!r:.200}"
-    )
+    return solver
 
 
 class RSEConfig(_Frozen):
@@ -206,6 +187,10 @@ class RSEConfig(_Frozen):
     """Number of best candidates that select the documents: only documents with one of them are
     considered. None considers the documents of all candidates."""
 
+    _rules: ClassVar[Mapping[str, str]] = {
+        "solver": 'must be "exact", or a Greedy(...) or BestSegment(...) from langchain_rse.config'
+    }
+
     @classmethod
     def of(cls, config: Any) -> RSEConfig:  # noqa: ANN401 - checked here
         """Return the config, or the preset with that name.
@@ -217,10 +202,10 @@ class RSEConfig(_Frozen):
             return config
         if isinstance(config, str) and config in PRESETS:
             return PRESETS[config]
-        near = difflib.get_close_matches(str(config), PRESETS, n=1)
-        allowed = f"did you mean {near[0]!r}?" if near else f"presets: {', '.join(PRESETS)}"
+        near = difflib.get_close_matches(str(config), PRESETS) or PRESETS
         raise ValueError(
-            f"config must be an RSEConfig or the name of a preset; got {config!r:.200}; {allowed}"
+            f"config must be an RSEConfig or the name of a preset; got {config!r:.200}; "
+            f"did you mean {' or '.join(map(repr, near))}?"
         )
 
     @classmethod
@@ -233,10 +218,7 @@ class RSEConfig(_Frozen):
         fields = read_settings(path)
         hybrid = fields["hybrid"]
         if hybrid != "auto":
-            warn(
-                f"{path} also sets {hybrid=}, a field of the retriever: pass it to "
-                f"RSERetriever(..., {hybrid=})"
-            )
+            warn(f"{path} also sets a field of the retriever: pass {hybrid=} to RSERetriever")
         return cls.of(fields["config"])
 
     def to_file(self, path: str | os.PathLike[str], *, hybrid: Hybrid = "auto") -> None:
@@ -248,7 +230,7 @@ class RSEConfig(_Frozen):
         fields = self.model_dump()
         if hybrid != "auto":
             fields["hybrid"] = hybrid
-        Path(path).write_text(f"{json.dumps(fields, indent=2)}\n", encoding="utf-8")
+        Path(path).write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")
 
     def replace(self, **changes: Any) -> Self:  # noqa: ANN401 - any field
         """Return a copy with some fields changed, validated like a new config."""
@@ -309,10 +291,6 @@ PRESETS: Mapping[str, RSEConfig] = MappingProxyType(
 )
 """The presets by name; ``balanced`` is the default."""
 
-# Names of arguments in a call, where ``config`` is LangChain's RunnableConfig.
-_CONFIG, _FILTER, _PENALTY = "rse_config", "filter", "irrelevant_chunk_penalty"
-
-
 _INSTEAD = dict(_LANGCHAIN_NAMES)
 for _name in RSEConfig.model_fields:
     _INSTEAD[_name] = f"pass RSEConfig({_name}=...) as config, or as rse_config in a call"
@@ -323,25 +301,21 @@ HINTS = {
 }
 
 
-class QuerySettings(Checked):
+class QuerySettings(_Strict, arbitrary_types_allowed=True):
     """The settings of a query: fields of the retriever that each call can override.
 
     In a call, ``config`` is LangChain's, so pass ``rse_config`` instead. ``filter=x`` is short for
     ``search_kwargs={"filter": x}``.
     """
 
-    model_config = ConfigDict(
-        arbitrary_types_allowed=True, extra="forbid", use_attribute_docstrings=True
-    )
-
-    k: int | None = Field(default=None, ge=1, strict=True)
+    k: int | None = Field(default=None, ge=1)
     """Maximum number of passages. The passage with the best candidate and the most valuable others
     are kept. Value grows with length, so for short documents limit ``max_context_length`` instead.
     None for no limit."""
-    max_context_length: float | None = Field(default=16_000, ge=1, strict=True, allow_inf_nan=False)
+    max_context_length: float | None = Field(default=16_000, ge=1)
     """Budget: maximum length of all passages together, in units of ``length_function``. None for no
     limit."""
-    irrelevant_chunk_penalty: float | None = Field(default=None, ge=0, le=1, strict=True)
+    irrelevant_chunk_penalty: float | None = Field(default=None, ge=0, le=1)
     """Minimum relevance of returned text, from 0 to 1. Lower values return more text. None uses the
     value of ``config``: 0.35 by default."""
     reranker: BaseDocumentCompressor | None = None
@@ -354,24 +328,22 @@ class QuerySettings(Checked):
     """Extra arguments of the vector store's search, such as ``{"filter": ...}``; a wrapped
     retriever takes none. If a filter is a dict of fields and values, the results are checked
     against it."""
-    fetch_k: int = Field(default=200, ge=1, strict=True)
+    fetch_k: int = Field(default=200, ge=1)
     """Number of candidate chunks to fetch."""
     length_function: LengthFunction = len
     """Measures text for ``max_context_length``. The default counts characters; pass a token counter
     to limit tokens."""
-    include_header: bool = Field(default=False, strict=True)
+    include_header: bool = False
     """True to put the document's header and an empty line above each passage. A passage that begins
     inside a table also gets the header row that the default splitter found.
     ``max_context_length`` counts both; ``start_index`` and ``end_index`` do not."""
-    hybrid: Annotated[float | Literal["auto"], BeforeValidator(_check_hybrid)] = "auto"
+    hybrid: Annotated[Hybrid, AfterValidator(_check_hybrid)] = "auto"
     """Weight of full-text search, from 0 to 1: the relevance of the chunk that the docstore's
     full-text index ranks first. The index adds up to ``fetch_k`` candidates. ``"auto"`` uses
     `RSEConfig.lexical_weight` if the docstore has an index (`SQLDocStore`) that can apply
     ``search_kwargs``: a ``filter`` must be a dict of fields and values. Otherwise only the words of
     the candidates count. 0 disables the index."""
-    score_floor: Annotated[
-        float | Literal["fitted"] | None, BeforeValidator(_check_score_floor)
-    ] = "fitted"
+    score_floor: float | Literal["fitted"] | None = "fitted"
     """Score that the best candidate of a query must reach. If it does not, the query returns
     nothing, and a log line gives both numbers. ``"fitted"`` uses the floor that
     `RSERetriever.fit_score_floor` found for this vector store, model and reranker; before that,
@@ -395,7 +367,7 @@ class QuerySettings(Checked):
     150 characters, not counting white space) occurs word for word in candidates of a better
     document. It stays if the query names its document but not the better one. ``"keep"`` keeps all
     candidates."""
-    candidates_only: bool | None = Field(default=None, strict=True)
+    candidates_only: bool | None = None
     """True to return only chunks that the search found, False to fill the gaps between them with
     other chunks. None fills gaps, except if chunks in a gap might not pass a filter: with a filter
     that is not a dict of fields and values, or a ``base_retriever`` of an unknown class, it acts
@@ -405,21 +377,25 @@ class QuerySettings(Checked):
 
     _instead: ClassVar[Mapping[str, str]] = _INSTEAD
     _hints: ClassVar[Mapping[str, str]] = HINTS
+    _rules: ClassVar[Mapping[str, str]] = {
+        "hybrid": _HYBRID_RULE,
+        "score_floor": 'must be a number, None, or "fitted"',
+        "queries": "must be a list of one or more strings",
+    }
 
     @model_validator(mode="before")
     @classmethod
     def _expand(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        """Expand ``rse_config`` and ``filter``."""
+        """Put ``filter`` into ``search_kwargs``."""
+        if "filter" not in fields:
+            return fields
         expanded = dict(fields)
-        if _CONFIG in expanded:
-            if "config" in expanded:
-                raise ValueError("rse_config is another name for config: pass only one of them")
-            expanded["config"] = expanded.pop(_CONFIG)
-        if _FILTER in expanded:
-            search_kwargs = expanded.get("search_kwargs", {})
-            if not isinstance(search_kwargs, Mapping):
-                raise ValueError(f"search_kwargs must be a dict; got {search_kwargs!r:.200}")
-            expanded["search_kwargs"] = {**search_kwargs, _FILTER: expanded.pop(_FILTER)}
+        search_kwargs = expanded.get("search_kwargs", {})
+        if not isinstance(search_kwargs, Mapping):
+            raise ValueError(  # noqa: TRY004 - as for every wrong setting
+                f"search_kwargs must be a dict; got {search_kwargs!r:.200}"
+            )
+        expanded["search_kwargs"] = {**search_kwargs, "filter": expanded.pop("filter")}
         return expanded
 
     @property
@@ -430,7 +406,7 @@ class QuerySettings(Checked):
         return self.irrelevant_chunk_penalty
 
 
-_CALL_ARGUMENTS = frozenset(QuerySettings.model_fields) - {"config"} | {_CONFIG, _FILTER}
+_CALL_ARGUMENTS = {*QuerySettings.model_fields, "rse_config", "filter"} - {"config"}
 
 
 def settings_of_call(settings: QuerySettings, arguments: Mapping[str, Any]) -> QuerySettings:
@@ -447,18 +423,20 @@ def settings_of_call(settings: QuerySettings, arguments: Mapping[str, Any]) -> Q
         if name not in _CALL_ARGUMENTS:
             raise TypeError(explain_unknown(name, _CALL_ARGUMENTS, _INSTEAD))
     values = {name: getattr(settings, name) for name in QuerySettings.model_fields}
-    if _CONFIG in arguments:
-        del values["config"], values[_PENALTY]
-    return QuerySettings(**{**values, **arguments})
+    values.update(arguments)
+    if "rse_config" in arguments:
+        values["config"] = values.pop("rse_config")
+        values["irrelevant_chunk_penalty"] = arguments.get("irrelevant_chunk_penalty")
+    return QuerySettings(**values)
 
 
 def read_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read ``config`` and ``hybrid`` from a file written by `RSEConfig.to_file`."""
     content = Path(path).read_bytes()
     try:
-        saved = dict(json.loads(content).items())
-        hybrid = saved.pop("hybrid", "auto")
+        saved = {"hybrid": "auto", **json.loads(content)}
+        hybrid = saved.pop("hybrid")
         settings = QuerySettings(config=RSEConfig(**saved), hybrid=hybrid)
-    except (AttributeError, RecursionError, TypeError, ValueError) as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"{os.fspath(path)} is not a JSON object of settings: {error}") from error
     return {"config": settings.config, "hybrid": settings.hybrid}
