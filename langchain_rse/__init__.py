@@ -11,40 +11,56 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from langchain_rse.adopting import ExistingIndex as ExistingIndex
-    from langchain_rse.config import PRESETS as PRESETS
-    from langchain_rse.config import RSEConfig as RSEConfig
-    from langchain_rse.errors import RSEError as RSEError
-    from langchain_rse.evaluation import evaluate as evaluate
-    from langchain_rse.explaining import RSETrace as RSETrace
-    from langchain_rse.explaining import TraceCollector as TraceCollector
-    from langchain_rse.headers import DocumentHeaders as DocumentHeaders
-    from langchain_rse.headers import LMBasedHeaders as LMBasedHeaders
-    from langchain_rse.indexer import RSEIndexer as RSEIndexer
-    from langchain_rse.questions import Question as Question
-    from langchain_rse.retriever import RSERetriever as RSERetriever
-    from langchain_rse.stores.redis import RedisDocStore as RedisDocStore
-    from langchain_rse.stores.sql import SQLDocStore as SQLDocStore
-    from langchain_rse.tools import create_rse_tool as create_rse_tool
-    from langchain_rse.tools import verify_quotes as verify_quotes
+    from langchain_rse.adopting import ExistingIndex
+    from langchain_rse.config import PRESETS, RSEConfig
+    from langchain_rse.errors import RSEError
+    from langchain_rse.evaluation import evaluate
+    from langchain_rse.explaining import RSETrace, TraceCollector
+    from langchain_rse.headers import DocumentHeaders, LMBasedHeaders
+    from langchain_rse.indexer import RSEIndexer
+    from langchain_rse.questions import Question
+    from langchain_rse.retriever import RSERetriever
+    from langchain_rse.stores.redis import RedisDocStore
+    from langchain_rse.stores.sql import SQLDocStore
+    from langchain_rse.tools import create_rse_tool, verify_quotes
 
-_MODULES = {
-    "adopting": ("ExistingIndex",),
-    "config": ("PRESETS", "RSEConfig"),
-    "errors": ("RSEError",),
-    "evaluation": ("evaluate",),
-    "explaining": ("RSETrace", "TraceCollector"),
-    "headers": ("DocumentHeaders", "LMBasedHeaders"),
-    "indexer": ("RSEIndexer",),
-    "questions": ("Question",),
-    "retriever": ("RSERetriever",),
-    "stores.redis": ("RedisDocStore",),
-    "stores.sql": ("SQLDocStore",),
-    "tools": ("create_rse_tool", "verify_quotes"),
+__all__ = [
+    "PRESETS",
+    "DocumentHeaders",
+    "ExistingIndex",
+    "LMBasedHeaders",
+    "Question",
+    "RSEConfig",
+    "RSEError",
+    "RSEIndexer",
+    "RSERetriever",
+    "RSETrace",
+    "RedisDocStore",
+    "SQLDocStore",
+    "TraceCollector",
+    "create_rse_tool",
+    "evaluate",
+    "verify_quotes",
+]
+
+_MODULE_OF = {
+    "PRESETS": "config",
+    "DocumentHeaders": "headers",
+    "ExistingIndex": "adopting",
+    "LMBasedHeaders": "headers",
+    "Question": "questions",
+    "RSEConfig": "config",
+    "RSEError": "errors",
+    "RSEIndexer": "indexer",
+    "RSERetriever": "retriever",
+    "RSETrace": "explaining",
+    "RedisDocStore": "stores.redis",
+    "SQLDocStore": "stores.sql",
+    "TraceCollector": "explaining",
+    "create_rse_tool": "tools",
+    "evaluate": "evaluation",
+    "verify_quotes": "tools",
 }
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
-
-__all__ = sorted(_MODULE_OF)  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name

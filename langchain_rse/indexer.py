@@ -17,7 +17,7 @@ from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._messages import type_name
-from langchain_rse._sync import Steps, as_async, in_thread, run
+from langchain_rse._sync import as_async, in_thread, run
 from langchain_rse.adopting import Adoption, ExistingIndex, adopt
 from langchain_rse.ingest.adding import AddOperation
 from langchain_rse.ingest.checking import CheckReport, check_stores
@@ -32,7 +32,7 @@ from langchain_rse.stores.compare_and_set import DocStore
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.layouts import every_chunk
 from langchain_rse.stores.namespaces import in_namespace
-from langchain_rse.stores.records import Manifest, Rule
+from langchain_rse.stores.records import Rule
 
 __all__ = ["RSEIndexer", "default_text_splitter"]
 
@@ -162,7 +162,7 @@ class RSEIndexer:
                 It is raised at the end, after all other documents were added.
             CorruptRecordError: If the docstore's record of a document is corrupt.
         """
-        adding = self._adding(separate=separate, append=append, force=force)
+        adding = self.adding(separate=separate, append=append, force=force)
         return run(adding.add(documents, ids, show_progress=show_progress))
 
     aadd_documents = as_async(add_documents)
@@ -176,7 +176,8 @@ class RSEIndexer:
             DocStoreWriter(self.docstore, self.batch_size),
         )
 
-    def _adding(self, *, separate: bool | None, append: bool, force: bool) -> AddOperation:
+    def adding(self, *, separate: bool | None, append: bool = False, force: bool) -> AddOperation:
+        """The call that adds documents, for modules of this package."""
         return AddOperation(
             writer=self._writer(),
             splitter=self.text_splitter,
@@ -216,29 +217,11 @@ class RSEIndexer:
                 may have looked in the wrong place.
             Exception: All errors of `add_documents`. After an error, nothing is deleted.
         """
-        steps = self.sync_steps(
-            documents, ids=ids, separate=separate, force=force, show_progress=show_progress
-        )
-        return run(steps)
+        adding = self.adding(separate=separate, force=force)
+        return run(sync_documents(adding, documents, ids, show_progress=show_progress))
 
     # The name ``async`` would be a Python keyword.
     async_sync = as_async(sync, "async_sync")
-
-    def sync_steps(
-        self,
-        documents: Iterable[Document] | AsyncIterable[Document],
-        *,
-        ids: Iterable[str] | None,
-        separate: bool | None,
-        force: bool,
-        show_progress: bool,
-        may_delete: Callable[[Manifest], bool] = lambda _: True,
-    ) -> Steps[SyncResult]:
-        """Return the steps of `sync`; ``may_delete`` returns True for documents it may delete."""
-        adding = self._adding(separate=separate, append=False, force=force)
-        return sync_documents(
-            adding, documents, ids, may_delete=may_delete, show_progress=show_progress
-        )
 
     def delete(self, ids: Sequence[str]) -> list[str]:
         """Delete documents from both stores, the vectors first.

@@ -36,7 +36,7 @@ from langchain_rse.fitting import fit_floor
 from langchain_rse.indexer import RSEIndexer, default_text_splitter
 from langchain_rse.ingest.source_documents import HeaderMaker, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
-from langchain_rse.ingest.syncing import SyncResult
+from langchain_rse.ingest.syncing import SyncResult, sync_documents
 from langchain_rse.query.candidates import Sources
 from langchain_rse.query.floor import FittedFloor
 from langchain_rse.query.pipeline import answer
@@ -150,10 +150,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
             raise ValueError(f"pass exactly one of vectorstore and base_retriever; got {given}")
         docstore = in_namespace(self.docstore, self.namespace, self.vectorstore)
         self.__dict__["docstore"] = docstore  # bypasses validation
-        sources = Sources.of(self.vectorstore, self.base_retriever, docstore)
-        check_search(sources, self)
-        self._sources = sources
-        self._indexer = None
+        self._indexer = self._sources = None
+        check_search(self.sources, self)
         return self
 
     # Reading
@@ -218,7 +216,9 @@ class RSERetriever(QuerySettings, BaseRetriever):
         `TraceCollector` in ``config={"callbacks": [...]}``.
         """
         collector = TraceCollector()
-        self.invoke(query, _collecting(collector, config), **kwargs)
+        # Never None: that would drop the callbacks of a chain around this call.
+        given = _check_run_config(config) or {}
+        self.invoke(query, merge_configs(given, {"callbacks": [collector]}), **kwargs)
         return collector.traces[-1]
 
     aexplain = as_async(explain)
@@ -243,24 +243,15 @@ class RSERetriever(QuerySettings, BaseRetriever):
             Both answers, with the text marked that only one of them contains. In print, ``+``
             marks lines that only the passages contain. ``to_html`` writes a page.
         """
-        return run(self._compare(query, other, config, kwargs))
-
-    acompare = as_async(compare)
-
-    def _compare(
-        self,
-        query: str,
-        other: RetrieverLike | None,
-        config: RunnableConfig | None,
-        arguments: Mapping[str, Any],
-    ) -> Steps[SideBySide]:
         if other is not None and not isinstance(other, Runnable):
             raise TypeError(
                 f"other must be a retriever or another Runnable; got {type_name(other)}"
             )
         callbacks = (_check_run_config(config) or {}).get("callbacks")
-        settings = settings_of_call(self, arguments)
-        return compare_answers(self.sources, query, settings, other, callbacks)
+        settings = settings_of_call(self, kwargs)
+        return run(compare_answers(self.sources, query, settings, other, callbacks))
+
+    acompare = as_async(compare)
 
     def fit_score_floor(self, *, seed: int = 0, show_progress: bool = False) -> FittedFloor:
         """Find the score below (distance: above) which a query is unanswerable, and store it.
@@ -343,12 +334,9 @@ class RSERetriever(QuerySettings, BaseRetriever):
         params = super()._get_ls_params(**kwargs)
         if self.vectorstore is not None:
             params["ls_vector_store_provider"] = type(self.vectorstore).__name__
-            embeddings = self.vectorstore.embeddings
-            if embeddings is not None:
+            if embeddings := self.vectorstore.embeddings:
                 params["ls_embedding_provider"] = type(embeddings).__name__
-                model = getattr(embeddings, "model", None) or getattr(
-                    embeddings, "model_name", None
-                )
+                model = getattr(embeddings, "model", getattr(embeddings, "model_name", None))
                 if isinstance(model, str):
                     params["ls_embedding_model"] = model
         return params
@@ -463,15 +451,13 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 filter cannot be applied to a whole document.
             Exception: All errors of `RSEIndexer.add_documents`. After an error, nothing is deleted.
         """
-        steps = self.indexer.sync_steps(
-            documents,
-            ids=ids,
-            separate=separate,
-            force=force,
-            show_progress=show_progress,
-            may_delete=self.document_access().may_read,
+        adding = self.indexer.adding(separate=separate, force=force)
+        may_delete = self.document_access().may_read
+        return run(
+            sync_documents(
+                adding, documents, ids, may_delete=may_delete, show_progress=show_progress
+            )
         )
-        return run(steps)
 
     # The name ``async`` would be a Python keyword.
     async_sync = as_async(sync, "async_sync")
@@ -597,19 +583,17 @@ class RSERetriever(QuerySettings, BaseRetriever):
         if isinstance(texts, str):
             raise TypeError("texts must be a list of texts; got one text: give [text]")
         listed = list(texts)
-        for text in listed:
-            if not isinstance(text, str):
-                raise TypeError(f"texts must be strings; got {type_name(text)}")
         metadata_of_texts = [{} for _ in listed] if metadatas is None else list(metadatas)
         if len(metadata_of_texts) != len(listed):
             raise ValueError(
                 f"metadatas must have one dict for each text; got {len(metadata_of_texts)} for "
                 f"{len(listed)} texts"
             )
-        documents = [
-            Document(text, metadata=metadata)
-            for text, metadata in zip(listed, metadata_of_texts, strict=True)
-        ]
+        documents = []
+        for text, metadata in zip(listed, metadata_of_texts, strict=True):
+            if not isinstance(text, str):
+                raise TypeError(f"texts must be strings; got {type_name(text)}")
+            documents.append(Document(text, metadata=metadata))
         return cls.from_documents(
             documents,
             embedding,
@@ -668,11 +652,6 @@ class RSERetriever(QuerySettings, BaseRetriever):
         return retriever
 
     afrom_existing_index = AsyncConstructor(from_existing_index)
-
-
-def _collecting(collector: TraceCollector, config: RunnableConfig | None) -> RunnableConfig:
-    # Never None: that would drop the callbacks of a chain around this call.
-    return merge_configs(_check_run_config(config) or {}, {"callbacks": [collector]})
 
 
 def _check_run_config(config: RunnableConfig | None) -> RunnableConfig | None:
