@@ -105,10 +105,9 @@ class DocumentAccess:
 
     def documents(self) -> list[StoredDocument]:
         """List the documents that may be read, ordered by id."""
-        manifests = self.manifests()
         return [
             StoredDocument(manifest.doc_id, manifest.length, dict(manifest.metadata))
-            for manifest in manifests
+            for manifest in self.manifests()
         ]
 
     def text(self, doc_id: str) -> str:

@@ -151,10 +151,10 @@ class KnowledgeBase:
         is False.
         """
         from langchain_rse.errors import ScoreFloorError
-        from langchain_rse.query.floor import floor_name, read_floors, stored_floor, write_floor
+        from langchain_rse.query.floor import read_floors, stored_floor, write_floor
 
         searcher = type(self.vectorstore).__name__
-        floor = stored_floor(read_floors(self.docstore), searcher, None)
+        floor = stored_floor(read_floors(self.docstore), searcher)
         is_void = floor is not None and self.chunks < floor.chunks / 2
         if not fit and not is_void:
             return
@@ -173,7 +173,7 @@ class KnowledgeBase:
                     "questions now return nothing"
                 )
                 return
-        write_floor(self.docstore, floor_name(searcher, None), None)
+        write_floor(self.docstore, searcher, None)
         print_text(f"No score floor, so off-topic questions return passages too: {reason}")
 
 

@@ -117,6 +117,7 @@ def _document_as_values(trace: RSETrace, document: DocumentTrace) -> dict[str, A
 def _check_as_values(check: FloorCheck) -> dict[str, Any]:
     values = check._asdict()
     best = values.pop("best")
+    del values["note"]
     hit = None if best is None else best.hit
     return {
         **values,

@@ -48,7 +48,7 @@ class Reason(Enum):
     BELOW_THE_PENALTY = "relevance {relevances} is below irrelevant_chunk_penalty={penalty}"
     NOT_CONSIDERED = "its document has none of the {top_k} candidates with the highest relevance"
     BELOW_THE_FLOOR = (
-        "no candidate reaches the score floor: best {best:.3g}, floor {floor:.3g}{distances}"
+        "no candidate reaches the score floor: best {reach:.3g}, floor {floor:.3g}{note}"
     )
     DROPPED = "the reranker dropped {dropped}"
     DUPLICATE = "{duplicate_of!r} has the same text"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from langchain_core.documents import BaseDocumentCompressor, Document
@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass
 from langchain_rse._messages import warn
 from langchain_rse.config import QuerySettings
 from langchain_rse.engine import word_shares
-from langchain_rse.query.candidates import FULL_TEXT, Candidate, Candidates, Sources
+from langchain_rse.query.candidates import FULL_TEXT, RERANKER, Candidate, Candidates, Sources
 from langchain_rse.stores.compare_and_set import DocStore, Record, change, read_records
 from langchain_rse.stores.pairing import Model
 from langchain_rse.stores.records import FLOORS
@@ -57,7 +57,7 @@ class FittedFloor:
     higher_is_better: bool
     questions: int
     sentences: int
-    chunks: int
+    chunks: int = 0
     store: str = ""
     model: str = ""
     rejected_questions: float = 0.0
@@ -67,10 +67,6 @@ class FittedFloor:
         """Add the bonus for a share of words to a score (subtract it from a distance)."""
         bonus = self.word_bonus * word_share
         return score + bonus if self.higher_is_better else score - bonus
-
-    def rejects(self, reach: float) -> bool:
-        """True if a query with this reach is rejected."""
-        return reach < self.floor if self.higher_is_better else reach > self.floor
 
     def __repr__(self) -> str:
         return f"<FittedFloor {self.floor:.3g}: rejects {self._shares}>"
@@ -101,16 +97,10 @@ class FloorCheck(NamedTuple):
     query: str
     best: Candidate | None  # the candidate with the best score
     word_share: float = 0.0  # share of the query's words found in one candidate
-    reach: float | None = None  # best score with the bonus for words; None without scores
+    reach: float | None = None  # best score with the bonus for words; None if not compared
     floor: float | None = None
-    is_refused: bool = False
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """The facts of `Reason.BELOW_THE_FLOOR`."""
-        is_above = self.reach is not None and self.floor is not None and self.reach > self.floor
-        distances = " (distances: lower is better)" if is_above else ""
-        return {"best": self.reach, "floor": self.floor, "distances": distances}
+    is_rejected: bool = False
+    note: str = ""  # about the scores, for the sentence of `Reason.BELOW_THE_FLOOR`
 
 
 # Checking
@@ -128,104 +118,96 @@ def check_floor(
         model: The embedding model and the name of the vector store.
         record: The docstore's record of score floors.
     """
+    fitted = None
+    number = settings.score_floor
+    if number == "fitted":
+        fitted = stored_floor(record, floor_name(sources.name, settings.reranker))
+        number = None if fitted is None else fitted.floor
+    if number is None:
+        return []
+    if fitted and (_differ(fitted.store, model.store) or _differ(fitted.model, model.id)):
+        warn(
+            "the score floor is ignored because it was fitted for another vector store or "
+            "embedding model. Call fit_score_floor() again, or set score_floor=None"
+        )
+        return []
     checks = []
-    if settings.score_floor == "fitted":
-        fitted = stored_floor(record, sources.name, settings.reranker)
-        if fitted is not None and _is_for(fitted, model):
-            for query, found in candidates.items():
-                checks.append(_check_fitted(query, found, settings, fitted))
-    elif settings.score_floor is not None:
-        for query, found in candidates.items():
-            checks.append(_check_number(query, found, settings, settings.score_floor))
+    for query, found in candidates.items():
+        checks.append(_check_query(query, found, number, fitted))
     return checks
 
 
-def _is_for(floor: FittedFloor, model: Model) -> bool:
-    """True if a floor was not fitted for another vector store or embedding model."""
-    for fitted_for, current in ((floor.store, model.store), (floor.model, model.id)):
-        if fitted_for and current and fitted_for != current:
-            warn(
-                "the score floor is ignored because it was fitted for another vector store or "
-                "embedding model. Call fit_score_floor() again, or set score_floor=None"
-            )
-            return False
-    return True
+def _differ(name: str, other: str) -> bool:
+    """True if both names are known, and different."""
+    return bool(name and other) and name != other
 
 
-def _check_fitted(
-    query: str, candidates: Sequence[Candidate], settings: QuerySettings, floor: FittedFloor
+def _check_query(
+    query: str, candidates: Sequence[Candidate], floor: float, fitted: FittedFloor | None
 ) -> FloorCheck:
-    by_rank, score, higher_is_better = rank_by_search(candidates)
-    best = by_rank[0] if by_rank else None
-    if score is None:
-        return FloorCheck(query, best)
-    word_share = share_of_words(query, by_rank)
-    if higher_is_better not in {None, floor.higher_is_better}:
-        warn(
-            "the score floor is ignored because scores now sort the other way (similarities "
-            "instead of distances, or vice versa). Call fit_score_floor() again"
-        )
-        return FloorCheck(query, best, word_share)
-    reach = floor.reach(score, word_share)
-    is_rejected = floor.rejects(reach)
-    if is_rejected and settings.reranker is None:
-        # Vectors represent rare terms such as error codes poorly; the full-text index finds them.
-        best_hits = []
-        for candidate in candidates:
-            hit = candidate.hits.get(FULL_TEXT)
-            if hit is not None and hit.rank < _BEST_WITH_WORDS:
-                best_hits.append(candidate)
-        is_rejected = share_of_words(query, best_hits) < _ALL_WORDS
-    return FloorCheck(query, best, word_share, reach, floor.floor, is_rejected)
-
-
-def _check_number(
-    query: str, candidates: Sequence[Candidate], settings: QuerySettings, number: float
-) -> FloorCheck:
-    by_rank, score, higher_is_better = rank_by_search(candidates)
+    """Compare a query with the floor; accept it with a warning if its scores are unusable."""
+    by_rank, score, direction = rank_by_search(candidates)
     if not by_rank:
         return FloorCheck(query, None)
-    if score is None:
-        warn(f"score_floor={number:g} has no effect: the candidates have no scores")
-        return FloorCheck(query, by_rank[0])
-    if settings.reranker is not None:
-        higher_is_better = True
-    if higher_is_better is None:
+    best = by_rank[0]
+    fitted_direction = direction
+    if fitted:
+        fitted_direction = 1 if fitted.higher_is_better else -1
+        direction = direction or fitted_direction
+    if score is None or not direction or direction != fitted_direction:
         warn(
-            f"score_floor={number:g} has no effect: all candidates have the same score, so it is "
-            "unknown whether higher or lower scores are better"
+            f"score_floor={floor:g} has no effect: the candidates have no scores, or it is "
+            "unknown whether higher or lower scores are better. If the floor was fitted, call "
+            "fit_score_floor() again"
         )
-        return FloorCheck(query, by_rank[0])
-    is_rejected = score < number if higher_is_better else score > number
-    return FloorCheck(query, by_rank[0], 0.0, score, number, is_rejected)
+        return FloorCheck(query, best)
+    word_share = 0.0
+    reach = score
+    if fitted:
+        word_share = share_of_words(query, by_rank)
+        reach = fitted.reach(score, word_share)
+    is_rejected = direction * reach < direction * floor
+    if is_rejected and fitted and RERANKER not in best.hits:
+        # Vectors represent rare terms such as error codes poorly; the full-text index finds them.
+        by_index = []
+        for candidate in candidates:
+            if FULL_TEXT in candidate.hits and candidate.hits[FULL_TEXT].rank < _BEST_WITH_WORDS:
+                by_index.append(candidate)
+        is_rejected = share_of_words(query, by_index) < _ALL_WORDS
+    note = "" if direction > 0 else " (distances: lower is better)"
+    return FloorCheck(query, best, word_share, reach, floor, is_rejected, note)
 
 
-class Ranking(NamedTuple):
-    """The candidates of a query, as the search or the reranker ranked them."""
+def rank_by_search(
+    candidates: Iterable[Candidate],
+) -> tuple[Sequence[Candidate], float | None, int]:
+    """Sort candidates by their rank in the search, or by the reranker's if there is one.
 
-    by_rank: Sequence[Candidate]  # best first, without those that only the full-text index found
-    best_score: float | None
-    higher_is_better: bool | None  # False for distances; None if unknown
-
-
-def rank_by_search(candidates: Iterable[Candidate]) -> Ranking:
-    """Sort candidates by their rank in the search, or by the reranker's if there is one."""
-    hits = [(candidate.hit, candidate) for candidate in candidates if candidate.hit is not None]
-    hits.sort(key=lambda pair: pair[0].rank)
-    by_rank = [candidate for _, candidate in hits]
-    if not hits or hits[0][0].score is None:
-        return Ranking(by_rank, None, None)
-    scores = [hit.score for hit, _ in hits if hit.score is not None]
-    higher_is_better = None if scores[0] == scores[-1] else scores[0] > scores[-1]
-    return Ranking(by_rank, scores[0], higher_is_better)
+    Returns:
+        The candidates, best first, without those that only the full-text index found; the best
+        score, None without scores; and 1 if higher scores are better, -1 for distances, 0 if
+        unknown.
+    """
+    ranked = [(candidate.hit, candidate) for candidate in candidates if candidate.hit is not None]
+    ranked.sort(key=lambda pair: pair[0].rank)
+    by_rank = [candidate for _, candidate in ranked]
+    scores = [hit.score for hit, _ in ranked if hit.score is not None]
+    if not scores:
+        return by_rank, None, 0
+    direction = 0
+    if RERANKER in by_rank[0].hits or scores[0] > scores[-1]:
+        direction = 1
+    elif scores[0] < scores[-1]:
+        direction = -1
+    return by_rank, scores[0], direction
 
 
 def share_of_words(query: str, ranked: Sequence[Candidate]) -> float:
     """Return the largest share of the query's content words found in one of the best candidates."""
     words = content_words(beginning_of(query))
     best = ranked[:_BEST_WITH_WORDS]
-    by_text = {candidate.document.page_content: candidate.found_words for candidate in best}
-    rows = [[word in found_words for word in words] for found_words in by_text.values()]
+    found_in = {each.document.page_content: each.found_words for each in best}
+    rows = [[word in found_words for word in words] for found_words in found_in.values()]
     return float(word_shares(np.array(rows)).max(initial=0.0))
 
 
@@ -241,41 +223,41 @@ def reranker_name(reranker: BaseDocumentCompressor | None) -> str:
     """Return the class name of a reranker and its model, if known; empty without a reranker."""
     if reranker is None:
         return ""
-    models = [getattr(reranker, field, None) for field in _MODEL_FIELDS]
-    names = [type(reranker).__name__, *(model for model in models if isinstance(model, str))]
+    names = [type(reranker).__name__]
+    for field in _MODEL_FIELDS:
+        model = getattr(reranker, field, None)
+        if isinstance(model, str):
+            names.append(model)
     return " ".join(names)
 
 
-def stored_floor(
-    record: Record, searcher: str, reranker: BaseDocumentCompressor | None
-) -> FittedFloor | None:
+def stored_floor(record: Record, name: str) -> FittedFloor | None:
     """Return the floor in the docstore's record of floors; None if missing or corrupt."""
     if not isinstance(record, Document):
         return None
     try:
-        return _FLOOR.validate_python(record.metadata.get(floor_name(searcher, reranker)))
+        return _FLOOR.validate_python(record.metadata.get(name))
     except ValidationError:
         return None
 
 
 def read_floors(docstore: DocStore) -> Record:
     """Read the docstore's record of score floors."""
-    records = read_records(docstore, [FLOORS])
-    return records[FLOORS]
+    return read_records(docstore, [FLOORS])[FLOORS]
 
 
 def write_floor(docstore: DocStore, name: str, floor: FittedFloor | None) -> None:
     """Write or remove the floor with this name; keep all other floors."""
-    is_written = False
-    while not is_written:
+    while True:
         record = read_floors(docstore)
         stored = record if isinstance(record, Document) else None  # replaces a corrupt record
         floors = {} if stored is None else dict(stored.metadata)
         floors.pop(name, None)
         if floor is not None:
             floors[name] = _FLOOR.dump_python(floor, mode="json")
-        elif stored is None:
+        if not (stored or floors):
             return
         [is_written] = change(docstore, [(FLOORS, stored, Document("", metadata=floors))])
-        if not is_written:
-            time.sleep(0.01)  # another call changed the record: try again
+        if is_written:
+            return
+        time.sleep(0.01)  # another call changed the record: try again

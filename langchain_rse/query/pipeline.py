@@ -167,9 +167,9 @@ def _without_refused(trace: Trace, looked_up: LookedUp, sources: Sources, model:
         return looked_up
     checks = check_floor(looked_up.candidates, sources, trace.settings, model, looked_up.floors)
     trace.floor_checks = checks
-    accepted = looked_up.without({check.query for check in checks if check.is_refused})
+    accepted = looked_up.without({check.query for check in checks if check.is_rejected})
     if not accepted.candidates:
-        _give_reason(trace, Reason.BELOW_THE_FLOOR, checks[0].facts)
+        _give_reason(trace, Reason.BELOW_THE_FLOOR, checks[0]._asdict())
     return accepted
 
 

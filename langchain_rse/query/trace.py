@@ -93,11 +93,11 @@ class Trace:
     def exclusions(self) -> dict[ChunkKey, Exclusion]:
         """The candidates that did not reach the solver, with the reason, best first."""
         exclusions: dict[ChunkKey, Exclusion] = {}
-        refused = {check.query for check in self.floor_checks if check.is_refused}
+        rejected = {check.query for check in self.floor_checks if check.is_rejected}
         looked_up = {} if self.looked_up is None else self.looked_up.exclusions
         for candidate in best_of_queries(self.candidates):
-            is_refused = candidate.query in refused
-            reason = Reason.BELOW_THE_FLOOR if is_refused else Reason.NOT_CONSIDERED
+            is_rejected = candidate.query in rejected
+            reason = Reason.BELOW_THE_FLOOR if is_rejected else Reason.NOT_CONSIDERED
             exclusions[candidate.chunk_key] = Exclusion(candidate, reason)
         exclusions |= looked_up
         for candidate in all_candidates(self.searched):
@@ -181,7 +181,7 @@ class Trace:
         }
         for check in self.floor_checks:
             if chunk.candidate is not None and check.query == chunk.candidate.query:
-                facts |= check.facts
+                facts |= check._asdict()
         return sentence(chunk.outcome, self.settings, facts)
 
 

@@ -336,7 +336,7 @@ def _explain_nothing(query: str, conditions: Mapping[str, Any], note: str, trace
         return f"Nothing was found for {searched}. {advice}"
     reason = (trace.reason or "").partition(". ")[0]
     nothing = f"Nothing was found for {searched}: {reason}."
-    refused = [check.best for check in trace.floor_checks if check.is_refused]
+    refused = [check.best for check in trace.floor_checks if check.is_rejected]
     nearest = refused[0] if refused else None
     if nearest is None or trace.passages:
         return f"{nothing} {advice}"

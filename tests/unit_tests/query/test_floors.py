@@ -114,7 +114,7 @@ def test_words_in_one_candidate_bring_the_score_nearer() -> None:
     [reached] = retriever.explain(QUERY).floor_checks
     assert 0.25 < reached.word_share < 0.5
     assert reached.reach == pytest.approx(0.5 + 0.4 * reached.word_share)
-    assert not reached.is_refused
+    assert not reached.is_rejected
 
 
 def test_each_of_several_queries_has_its_own() -> None:
@@ -122,7 +122,7 @@ def test_each_of_several_queries_has_its_own() -> None:
     keep(retriever, floor_of(0.9))
     queries = ["query 60", "query 110"]
     trace = retriever.explain("x", queries=queries, duplicates="keep")
-    assert [reached.is_refused for reached in trace.floor_checks] == [False, True]
+    assert [reached.is_rejected for reached in trace.floor_checks] == [False, True]
     assert fakes.ranges(retriever.invoke("x", queries=queries)) == [("a", 0, 1)]
     assert retriever.invoke("x", queries=["query 110", "query 115"]) == []
 

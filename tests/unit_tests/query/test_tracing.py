@@ -201,7 +201,7 @@ def test_a_query_that_the_floor_refuses_beside_one_that_it_does_not() -> None:
     # The best score, a cosine, is 1 for the first query and -0.5 for the second.
     retriever = make_retriever({"a": lines(0), "b": lines(-60, name="d")})
     trace = retriever.explain(QUERY, queries=[QUERY, "other 120"], score_floor=0.8)
-    assert [check.is_refused for check in trace.floor_checks] == [False, True]
+    assert [check.is_rejected for check in trace.floor_checks] == [False, True]
     assert trace.returned
     refused = trace.floor_checks[1]
     assert f"best {refused.reach:.3g}, floor 0.8" in str(trace)
