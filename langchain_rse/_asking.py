@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from langchain_core.callbacks import Callbacks
@@ -30,8 +30,7 @@ class Failure(NamedTuple):
     reason: str  # of the last attempt
 
 
-@dataclass(frozen=True)
-class Prompt(Generic[M]):
+class Prompt(NamedTuple, Generic[M]):
     """A prompt for a language model, and the class of its answer.
 
     Attributes:
@@ -75,8 +74,12 @@ def ask(
     settings: LanguageModelSettings, prompt: Prompt[M], callbacks: Callbacks | None = None
 ) -> Steps[M | Failure]:
     """Ask the model, with retries; return a usable answer or a Failure."""
-    instructions = f"{prompt.instructions}\n\n{_MATERIAL}".strip()
-    model = _with_structured_output(settings, prompt.form)
+    instructions = f"{prompt.instructions}\n\n{_MATERIAL}"
+    model: Runnable[Any, Any] | None = None
+    # Structured output of a binding or a sequence would lose the bound arguments.
+    if settings.structured_output and isinstance(settings.llm, BaseLanguageModel):
+        with suppress(NotImplementedError):
+            model = settings.llm.with_structured_output(prompt.form)
     if model is None:
         parser = PydanticOutputParser(pydantic_object=prompt.form)
         instructions += f"\n\n{parser.get_format_instructions()}"
@@ -91,19 +94,6 @@ def ask(
     except Exception as error:  # noqa: BLE001 - models and parsers raise anything
         # Parsing errors quote the whole answer.
         return Failure(visible(one_line(f"{type(error).__name__}: {error}", _LONGEST_REASON)))
-
-
-def _with_structured_output(
-    settings: LanguageModelSettings, form: type[BaseModel]
-) -> Runnable[Any, Any] | None:
-    """Return the model with structured output; None if disabled or not supported."""
-    # Structured output of a binding or a sequence would lose the bound arguments.
-    if not settings.structured_output or not isinstance(settings.llm, BaseLanguageModel):
-        return None
-    try:
-        return settings.llm.with_structured_output(form)
-    except NotImplementedError:
-        return None
 
 
 def quote(tag: str, text: str, number: int | None = None) -> str:

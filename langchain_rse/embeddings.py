@@ -1,8 +1,6 @@
 """A small embedding model that needs no download, for the command line and for demos."""
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,19 +10,6 @@ from langchain_core.embeddings import Embeddings
 from langchain_rse._messages import load
 
 __all__ = ["WordLlamaEmbeddings"]
-
-
-@contextmanager
-def _root_logger_kept() -> Iterator[None]:
-    """Restore the level and handlers of the root logger; importing wordllama changes them."""
-    root = logging.getLogger()
-    level = root.level
-    handlers = list(root.handlers)
-    try:
-        yield
-    finally:
-        root.setLevel(level)
-        root.handlers[:] = handlers
 
 
 class WordLlamaEmbeddings(Embeddings):
@@ -64,8 +49,14 @@ class WordLlamaEmbeddings(Embeddings):
 
     @cached_property
     def _model(self) -> Any:  # noqa: ANN401 - wordllama has no types
-        with _root_logger_kept():
+        root = logging.getLogger()
+        level = root.level
+        handlers = list(root.handlers)
+        try:
             wordllama = load("wordllama", "cli", "WordLlamaEmbeddings")
+        finally:  # importing wordllama changes the root logger
+            root.setLevel(level)
+            root.handlers[:] = handlers
         # By default, wordllama looks for the weights in a cache and then on the network.
         return wordllama.WordLlama.load(
             cache_dir=Path(wordllama.__file__).parent, disable_download=True

@@ -6,9 +6,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, NonNegativeInt, StringConstraints, model_validator
+from pydantic import NonNegativeInt, StringConstraints, WrapValidator, model_validator
 from pydantic.dataclasses import dataclass
-from pydantic_core import ArgsKwargs
 
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.text.quoting import first_few
@@ -16,8 +15,6 @@ from langchain_rse.text.quoting import first_few
 __all__ = ["Evidence", "Question"]
 
 NotBlank = Annotated[str, StringConstraints(pattern=r"\S")]
-
-_FIELDS = ("question", "evidence", "answer")  # fields of `Question`, in order
 
 
 @dataclass(frozen=True)
@@ -55,6 +52,15 @@ class Evidence:
         return not self.end and bool(self.text.strip())
 
 
+_UNKNOWN: Any = None
+
+# Missing evidence differs from an empty list; only the first needs an answer.
+_Parts = Annotated[
+    Sequence[Evidence],
+    WrapValidator(lambda parts, check: _UNKNOWN if parts is None else tuple(check(parts))),
+]
+
+
 @dataclass(frozen=True)
 class Question:
     """A question with evidence, a reference answer, or both.
@@ -73,24 +79,19 @@ class Question:
     """
 
     question: NotBlank
-    evidence: Annotated[Sequence[Evidence], AfterValidator(tuple)] = ()
+    evidence: _Parts = _UNKNOWN
     answer: str = ""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _check_use(cls, given: Any) -> Any:  # noqa: ANN401 - anything may be given
-        """Distinguish missing evidence from an empty list."""
-        fields = given
-        if isinstance(given, ArgsKwargs):  # the arguments of a call
-            fields = {**dict(zip(_FIELDS, given.args, strict=False)), **(given.kwargs or {})}
-        if not isinstance(fields, Mapping) or fields.get("evidence") is not None:
-            return given
-        if not str(fields.get("answer") or "").strip():
-            raise ValueError(
-                "pass evidence, answer, or both; or evidence=[] if the documents do not answer the "
-                "question"
-            )
-        return {name: value for name, value in fields.items() if name != "evidence"}
+    @model_validator(mode="after")
+    def _check_use(self) -> Self:
+        if self.evidence is _UNKNOWN:
+            if not self.answer.strip():
+                raise ValueError(
+                    "pass evidence, answer, or both; or evidence=[] if the documents do not answer "
+                    "the question"
+                )
+            object.__setattr__(self, "evidence", ())
+        return self
 
     @property
     def is_unanswerable(self) -> bool:
@@ -100,7 +101,7 @@ class Question:
 
 def check_questions(questions: Iterable[Any]) -> list[Question]:
     """List the questions; raise a TypeError if one is not a `Question`."""
-    listed: list[Any] = [questions] if isinstance(questions, str) else list(questions)
+    listed = list(questions)
     for question in listed:
         if not isinstance(question, Question):
             raise TypeError(

@@ -2,9 +2,8 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
@@ -44,11 +43,6 @@ class Judgments(BaseModel):
     """The model's judgments of a batch of chunks."""
 
     judgments: list[Judgment] = Field(description="One for each chunk, in their order.")
-
-    def check(self, chunks: int) -> None:
-        """Raise a ValueError unless there is one judgment for each chunk."""
-        if len(self.judgments) != chunks:
-            raise ValueError(f"expected {chunks} judgments; got {len(self.judgments)}")
 
 
 class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
@@ -107,28 +101,35 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
         answer = yield from ask(self, self._prompt(batch, query), callbacks)
         if isinstance(answer, Failure):
             return self._after_failure(batch, answer.reason)
-        return [
-            _with_judgment(document, judgment.explanation, is_relevant=True)
-            for document, judgment in zip(batch, answer.judgments, strict=True)
-            if judgment.is_relevant
-        ]
+        kept = []
+        for document, judgment in zip(batch, answer.judgments, strict=True):
+            if judgment.is_relevant:
+                added = {IS_RELEVANT: True, RELEVANCE_EXPLANATION: judgment.explanation}
+                kept.append(_with_judgment(document, added))
+        return kept
 
     def _prompt(self, batch: Sequence[Document], query: str) -> Prompt[Judgments]:
         request = [quote("query", query)]
         for number, document in enumerate(batch, 1):
             request.append(quote("chunk", self._text_of(document), number))
         request.append(f"Judgments to give: {len(batch)}.")
-        check = partial(Judgments.check, chunks=len(batch))
+
+        def check(answer: Judgments) -> None:
+            given = len(answer.judgments)
+            if given != len(batch):
+                raise ValueError(f"expected {len(batch)} judgments; got {given}")
+
         return Prompt(_INSTRUCTIONS, "\n\n".join(request), Judgments, check)
 
     def _text_of(self, document: Document) -> str:
         """Format a document for the model."""
         if callable(self.chunk_format):
             return self.chunk_format(document)
-        values = defaultdict(str, page_content=document.page_content)
+        values: defaultdict[str, Any] = defaultdict(str)
         for field, value in document.metadata.items():
             if value is not None:
-                values.setdefault(field, value)
+                values[field] = value
+        values["page_content"] = document.page_content
         return self.chunk_format.format_map(values).strip()
 
     def _after_failure(self, batch: Sequence[Document], reason: str) -> list[Document]:
@@ -138,19 +139,13 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
         logger.warning("a batch of %s could not be judged and was %s: %s", size, action, reason)
         if not self.on_failure_keep_all:
             return []
-        kept = [_with_judgment(document, None, is_relevant=None) for document in batch]
-        for document in kept:
-            document.metadata[RELEVANCE_FAILURE] = reason
-        return kept
+        added = {IS_RELEVANT: None, RELEVANCE_EXPLANATION: None, RELEVANCE_FAILURE: reason}
+        return [_with_judgment(document, added) for document in batch]
 
 
-def _with_judgment(
-    document: Document, explanation: str | None, *, is_relevant: bool | None
-) -> Document:
-    """Copy a document and add a judgment to its metadata; None means no judgment."""
-    judged = with_metadata(
-        document,
-        {IS_RELEVANT: is_relevant, RELEVANCE_EXPLANATION: explanation, RELEVANCE_SCORE: 1.0},
-    )
+def _with_judgment(document: Document, judgment: Mapping[str, object]) -> Document:
+    """Copy a document and add a judgment to its metadata."""
+    judged = with_metadata(document, {RELEVANCE_SCORE: 1.0})
     judged.metadata.pop(RELEVANCE_FAILURE, None)  # from an earlier filter
+    judged.metadata.update(judgment)
     return judged

@@ -49,31 +49,25 @@ class CohereReranker(Compressor):
     def _compress(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None
     ) -> Steps[list[Document]]:
-        scores: list[float] = []
+        scores = []
+        options = {"max_retries": self.max_retries, "timeout_in_seconds": self.timeout}
         for batch in batches(documents, _MOST_DOCUMENTS):
-            scores += yield from self._score(batch, query)
-        return best_first(documents, scores)[: self.top_n]
-
-    def _score(self, documents: Sequence[Document], query: str) -> Steps[list[float]]:
-        """Request the scores of documents; their number must not exceed the limit of a request."""
-        answer = yield from call(
-            self._rerank,
-            self._arerank,
-            model=self.model,
-            query=query,
-            documents=[document.page_content for document in documents],
-            request_options={
-                "max_retries": self.max_retries,
-                "timeout_in_seconds": self.timeout,
-            },
-        )
-        scores = {result.index: result.relevance_score for result in answer.results}
-        if len(scores) != len(documents):
-            raise ValueError(
-                f"Cohere must score each of {len(documents)} documents once; got {len(scores)} "
-                "scores"
+            answer = yield from call(
+                self._rerank,
+                self._arerank,
+                model=self.model,
+                query=query,
+                documents=[document.page_content for document in batch],
+                request_options=options,
             )
-        return [scores[index] for index in range(len(documents))]
+            score_of = {result.index: result.relevance_score for result in answer.results}
+            if len(score_of) != len(batch):
+                raise ValueError(
+                    f"Cohere must score each of {len(batch)} documents once; got {len(score_of)} "
+                    "scores"
+                )
+            scores += [score_of[index] for index in range(len(batch))]
+        return best_first(documents, scores)[: self.top_n]
 
     def _rerank(self, **request: Any) -> Any:  # noqa: ANN401 - the package is optional
         return self._sync_client.rerank(**request)

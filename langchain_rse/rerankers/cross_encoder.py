@@ -48,9 +48,5 @@ class CrossEncoderReranker(Compressor):
 
 def best_first(documents: Sequence[Document], scores: Sequence[float]) -> list[Document]:
     """Copy documents, add their scores to the metadata, and sort them, best first (stable)."""
-    scored = [
-        with_metadata(document, {RELEVANCE_SCORE: score})
-        for document, score in zip(documents, scores, strict=True)
-    ]
-    scored.sort(key=lambda document: document.metadata[RELEVANCE_SCORE], reverse=True)
-    return scored
+    order = sorted(range(len(documents)), key=scores.__getitem__, reverse=True)
+    return [with_metadata(documents[index], {RELEVANCE_SCORE: scores[index]}) for index in order]
