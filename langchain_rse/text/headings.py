@@ -21,7 +21,7 @@ _ATX = re.compile(
 )
 # The line under a title, in reStructuredText also above it.
 _UNDERLINE = re.compile(
-    r"""^(?P<mark>[-=~^"*+\#'`:])(?P=mark){2,300}[ \t]{0,9}\r?$""", re.MULTILINE
+    r"""(?<=\n)(?P<mark>[-=~^"*+\#'`:])(?P=mark){2,300}[ \t]{0,9}\r?$""", re.MULTILINE
 )
 # Lines that are not titles, even above an underline: items, quotations, rows of tables.
 _NO_TITLE = re.compile(r"[-*+>|] |\||.*\|[ \t]*\Z")
@@ -119,30 +119,27 @@ def _outside_fences(
     text: str, candidates: Sequence[Heading], fences: Sequence[Fence]
 ) -> list[Heading]:
     """Keep headings outside of fenced blocks and front matter; drop overlapping ones."""
-    first = end_of_front_matter(text)
     headings: list[Heading] = []
+    end = end_of_front_matter(text)
     for heading in sorted(candidates):
-        is_new = not headings or heading.start >= headings[-1].end
-        if is_new and heading.start >= first and inside_fence(fences, heading.start) is None:
+        if heading.start >= end and inside_fence(fences, heading.start) is None:
             headings.append(heading)
+            end = heading.end
     return headings
 
 
-def _atx_headings(text: str) -> Iterator[Heading]:
-    """Yield headings like "## Title"; consecutive lines of one level are a comment of a script."""
-    last_end, last_level = -2, 0
-    lines: list[tuple[Heading, bool]] = []
+def _atx_headings(text: str) -> list[Heading]:
+    """Find headings like "## Title"; consecutive lines of one level are a comment of a script."""
+    headings: list[Heading] = []
+    comments: set[Heading] = set()
     for match in _ATX.finditer(text):
-        level = len(match["marks"])
-        continues = match.start() == last_end + 1 and level == last_level
-        if continues:
-            lines[-1] = (lines[-1][0], True)
+        heading = Heading(match.start(), match.end(), len(match["marks"]))
+        last = headings[-1:]
+        if last and last[0][1:] == (heading.start - 1, heading.level):
+            comments.update([*last, heading])
         if _WORD.search(match["title"]):
-            lines.append((Heading(match.start(), match.end(), level), continues))
-            last_end, last_level = match.end(), level
-    for heading, is_comment in lines:
-        if not is_comment:
-            yield heading
+            headings.append(heading)
+    return [heading for heading in headings if heading not in comments]
 
 
 def _html_headings(text: str) -> Iterator[Heading]:
@@ -162,15 +159,16 @@ def _underlined_headings(text: str) -> Iterator[Heading]:
     last_end = -1
     for match in _UNDERLINE.finditer(text):
         title_end = match.start() - 1
-        title_start = _line_start(text, title_end)
-        if title_end <= 0 or title_start is None or title_start <= last_end:
+        earliest = max(title_end - _LONGEST_TITLE, 0)
+        title_start = text.rfind("\n", earliest, title_end) + 1
+        if title_start < earliest or title_start <= last_end:
             continue
         title = text[title_start:title_end].strip(" \t\r\ufeff")
         underline = match[0].rstrip()
         if not _WORD.search(title) or _NO_TITLE.match(title):
             continue
         line_before = _line_before(text, title_start)
-        is_overlined = line_before is not None and line_before == underline
+        is_overlined = line_before == underline
         if not is_overlined and line_before and title_start - 1 != last_end:
             continue
         if len(underline) < len(title):
@@ -179,7 +177,7 @@ def _underlined_headings(text: str) -> Iterator[Heading]:
                 continue
         start = title_start
         if is_overlined:
-            start = _line_start(text, title_start - 1) or 0
+            start = text.rfind("\n", 0, title_start - 1) + 1
         level = levels.setdefault((underline[0], is_overlined), len(levels) + 1)
         last_end = match.end()
         yield Heading(start, last_end, min(level, 6))
@@ -193,7 +191,8 @@ def _numbered_headings(text: str) -> Iterator[Heading]:
             continue
         depth = match["number"].count(".") + 1
         if depth == 1:
-            below = _line_after(text, match.end())
+            next_line = match.end() + 1
+            below = text[next_line : next_line + _LONGEST_TITLE].partition("\n")[0].strip()
             is_long = len(title) > _LONGEST_OF_CHAPTER
             if below or is_long or match["stop"] != "." or _is_in_list(text, match):
                 continue
@@ -206,11 +205,8 @@ def _named_headings(text: str) -> Iterator[Heading]:
         title = match["title"].strip(" \t\r\xa0.:)-\u2013\u2014")
         if title and not _is_title(title):
             continue
-        if not match["name"][0].isupper() and match["name"] != "§":
-            continue
-        if not match["number"][0].isupper() and not match["number"][0].isdigit():
-            continue
-        if _line_before(text, match.start()):
+        is_small = match["name"][0].islower() or match["number"][0].islower()
+        if is_small or _line_before(text, match.start()):
             continue
         level = match["number"].count(".") + _LEVELS_OF_NAMES.get(match["name"].lower(), 1)
         yield Heading(match.start(), match.end(), min(level, 6))
@@ -226,32 +222,15 @@ def _is_title(title: str) -> bool:
 def _is_in_list(text: str, match: re.Match[str]) -> bool:
     """True if a numbered line between empty lines is a list item."""
     start = match.start()
-    before = text[max(start - 400, 0) : start].rstrip()
-    last_line = before[before.rfind("\n") + 1 :]
+    last_line = text[max(start - 400, 0) : start].rstrip().rpartition("\n")[2]
     after = text[match.end() : match.end() + 400].lstrip("\r\n")
     return bool(
         _LIST_ITEM.match(last_line) or _LIST_ITEM.match(after) or after.startswith(("  ", "\t"))
     )
 
 
-def _line_start(text: str, line_end: int) -> int | None:
-    """Return the start of the line that ends at a position; None if it is too long for a title."""
-    earliest = max(line_end - _LONGEST_TITLE, 0)
-    before = text.rfind("\n", earliest, max(line_end, 0))
-    if before < 0 and earliest > 0:
-        return None
-    return before + 1
-
-
-def _line_before(text: str, start: int) -> str | None:
-    """Return the line before a line start (the end of a long one); None if there is none."""
-    if start == 0:
-        return None
-    line_start = text.rfind("\n", max(start - 1 - _LONGEST_TITLE, 0), start - 1) + 1
-    return text[max(line_start, start - 1 - _LONGEST_TITLE) : start - 1].strip(" \t\r\xa0\ufeff")
-
-
-def _line_after(text: str, end: int) -> str:
-    """Return the line after a line end (the beginning of a long one)."""
-    line = text[end + 1 : end + 1 + _LONGEST_TITLE]
-    return line.split("\n", 1)[0].strip()
+def _line_before(text: str, start: int) -> str:
+    """Return the line before a line start (the end of a long one); "" if there is none."""
+    end = max(start - 1, 0)
+    before = text[max(end - _LONGEST_TITLE, 0) : end]
+    return before.rpartition("\n")[2].strip(" \t\r\xa0\ufeff")
