@@ -3,7 +3,7 @@
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Self
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
@@ -85,9 +85,9 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
     def _compress(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None
     ) -> Steps[list[Document]]:
-        tasks = [
-            self._judge(batch, query, callbacks) for batch in batches(documents, self.batch_size)
-        ]
+        tasks = []
+        for batch in batches(documents, self.batch_size):
+            tasks.append(self._judge(batch, query, callbacks))
         kept_by_batch = yield from concurrently(tasks, self.max_concurrency)
         kept = []
         for documents_of_batch in kept_by_batch:
@@ -100,7 +100,19 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
         """Let the model judge a batch; return copies of the documents to keep."""
         answer = yield from ask(self, self._prompt(batch, query), callbacks)
         if isinstance(answer, Failure):
-            return self._after_failure(batch, answer.reason)
+            action = "kept" if self.on_failure_keep_all else "dropped"
+            size = counted(len(batch), "document")
+            reason = answer.reason
+            logger.warning("a batch of %s could not be judged and was %s: %s", size, action, reason)
+            if not self.on_failure_keep_all:
+                return []
+            added: dict[str, object] = {
+                IS_RELEVANT: None,
+                RELEVANCE_EXPLANATION: None,
+                RELEVANCE_FAILURE: reason,
+            }
+            return [_with_judgment(document, added) for document in batch]
+
         kept = []
         for document, judgment in zip(batch, answer.judgments, strict=True):
             if judgment.is_relevant:
@@ -125,22 +137,11 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
         """Format a document for the model."""
         if callable(self.chunk_format):
             return self.chunk_format(document)
-        values: defaultdict[str, Any] = defaultdict(str)
+        values = {"page_content": document.page_content}
         for field, value in document.metadata.items():
             if value is not None:
-                values[field] = value
-        values["page_content"] = document.page_content
-        return self.chunk_format.format_map(values).strip()
-
-    def _after_failure(self, batch: Sequence[Document], reason: str) -> list[Document]:
-        """Log the failure of a batch; return copies of its documents, or an empty list."""
-        action = "kept" if self.on_failure_keep_all else "dropped"
-        size = counted(len(batch), "document")
-        logger.warning("a batch of %s could not be judged and was %s: %s", size, action, reason)
-        if not self.on_failure_keep_all:
-            return []
-        added = {IS_RELEVANT: None, RELEVANCE_EXPLANATION: None, RELEVANCE_FAILURE: reason}
-        return [_with_judgment(document, added) for document in batch]
+                values.setdefault(field, value)
+        return self.chunk_format.format_map(defaultdict(str, values)).strip()
 
 
 def _with_judgment(document: Document, judgment: Mapping[str, object]) -> Document:
