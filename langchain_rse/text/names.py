@@ -77,8 +77,7 @@ def named_documents(
     nothing_named = Named(np.zeros(len(owners)), query)
     if len(names) <= 1:
         return nothing_named
-    may_name = _words_that_may_name(query)
-    words = sorted(may_name & _words("\n".join(names)))
+    words = sorted(_words_that_may_name(query) & _words("\n".join(names)))
     if not words:  # true for most queries
         return nothing_named
     words_of_names = [_words(name) for name in names]
@@ -88,8 +87,7 @@ def named_documents(
     if scores.max() < 1:
         return nothing_named
     gaps = _gaps(in_name, scores)
-    is_naming = weights[gaps == 0].any(axis=0)
-    naming_words = set(itertools.compress(words, is_naming))
+    naming_words = set(itertools.compress(words, weights[gaps == 0].any(axis=0)))
     rest_of_query = without_words(query, lambda word: _words(word) <= naming_words)
     asks_for_more = not function_words_of(query).issuperset(find_words(rest_of_query))
     return Named(gaps[list(owners)], rest_of_query if asks_for_more else query)
@@ -117,12 +115,9 @@ def _weights(
     Documents named only by numbers are ignored.
     """
     has_word = texts.counts(words) > 0
-    own_with_word = np.zeros(in_name.shape)  # of each document's candidates
-    np.add.at(own_with_word, list(owners), has_word)
-    own_count = np.bincount(owners, minlength=len(in_name))
-    others_with_word = has_word.sum(axis=0) - own_with_word
-    others_count = len(owners) - own_count
-    shares = (others_with_word + 0.5) / (others_count[:, None] + 1)
+    is_other = np.arange(len(in_name))[:, None] != np.array(owners)  # candidates of others
+    others = is_other.astype(np.float64)
+    shares = (others @ has_word + 0.5) / (others.sum(axis=1, keepdims=True) + 1)
     shared = (in_name.sum(axis=0) - 1) / (len(in_name) - 1)  # by other names
     weights = -np.log(shares) * (1 - shared)
     has_letters = np.array([any(map(str.isalpha, word)) for word in words])
@@ -139,8 +134,7 @@ def _gaps(in_name: NDArray[np.bool_], scores: NDArray[np.float64]) -> NDArray[np
     """
     words_beside = in_name.astype(np.float64) @ ~in_name.T  # words that the other's name lacks
     competes = (words_beside == 0) | (scores < _NAMED_WEIGHT)[:, None]
-    distances = scores - scores[:, None]
-    gaps: NDArray[np.float64] = np.where(competes, distances, 0.0).max(axis=1)
+    gaps: NDArray[np.float64] = np.where(competes, scores - scores[:, None], 0.0).max(axis=1)
     return gaps
 
 

@@ -25,7 +25,7 @@ def pages_of(metadata: Mapping[str, Any]) -> str | None:
         return f"page {first}" if first == last else f"pages {first}\u2013{last}"
     if all(type(page) is int for page in pages):
         numbers = pages[0] + 1, pages[1] + 1
-    elif not all(type(number) is int for number in numbers):
+    if not all(type(number) is int for number in numbers):
         return None
     noun = "page" if numbers[0] == numbers[1] else "pages"
     return f"{noun} {format_range(*numbers)}"
