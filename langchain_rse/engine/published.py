@@ -5,6 +5,7 @@ maximum subarray problem (Kadane, in Bentley, "Programming Pearls", 1984).
 """
 
 import itertools
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
@@ -12,14 +13,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from langchain_rse.engine.problem import (
+from langchain_rse.engine.checks import (
     Floats,
     Indices,
     Segment,
     check_array,
     check_boundaries,
-    check_count,
+    check_number,
 )
+
+# A minimum value that excludes only segments of value 0.
+_LEAST_VALUE = float(np.nextafter(0, 1))
 
 
 def solve_greedy(
@@ -52,11 +56,13 @@ def solve_greedy(
         ValueError: If an argument is out of range, or a value is not finite.
     """
     rows = np.atleast_2d(check_array("values", values, dimensions=(1, 2)))
-    max_length = check_count("max_length", max_length, least=1)
-    room = check_count("overall_max_length", overall_max_length, least=0)
+    check_number("max_length", max_length, least=1, whole=True)
+    check_number("overall_max_length", overall_max_length, whole=True)
+    check_boundaries(boundaries, rows.shape[1])
     if np.isnan(minimum_value):
         raise ValueError("minimum_value must be a number, such as 0.5; got nan")
-    limits = check_boundaries(boundaries, rows.shape[1])
+    limits = np.unique([*boundaries, rows.shape[1]])
+    room = overall_max_length
     longest = min(max_length, room)
     queries = deque(_tabulate(row, limits, longest) for row in rows)
     chosen: list[Segment] = []
@@ -91,29 +97,15 @@ def best_segment(values: ArrayLike, *, max_length: int | None = None) -> Segment
         >>> best_segment([-0.2, -0.2, 0.4, 0.8, -0.1])
         Segment(start=2, end=4, value=1.2000000000000002)
     """
-    array = check_array("values", values)
-    if max_length is not None:
-        smallest = float(np.nextafter(0, 1))
-        segments = solve_greedy(
-            array,
-            max_length=max_length,
-            overall_max_length=max_length,
-            minimum_value=smallest,
-        )
-        return segments[0] if segments else None
-    best: Segment | None = None
-    best_value = 0.0
-    start = 0
-    running = 0.0  # the value of the best segment that ends with the previous chunk
-    for index, value in enumerate(array.tolist()):
-        if running < 0:
-            start = index
-            running = 0.0
-        running += value
-        if running > best_value:
-            best_value = running
-            best = Segment(start, index + 1, running)
-    return best
+    if max_length is None:
+        max_length = max(np.size(values), 1)
+    segments = solve_greedy(
+        values,
+        max_length=max_length,
+        overall_max_length=max_length,
+        minimum_value=_LEAST_VALUE,
+    )
+    return segments[0] if segments else None
 
 
 def best_of_documents(
@@ -136,18 +128,20 @@ def best_of_documents(
     Returns:
         The segments in the order in which they were taken; they do not overlap.
     """
-    rows = np.atleast_2d(check_array("values", values, dimensions=(1, 2)))
-    limits = [*boundaries, rows.shape[1]]
     segments_of_rows: list[list[Segment]] = []
-    for row in rows:
+    for row in np.atleast_2d(values):
+        segments = solve_greedy(
+            row,
+            max_length=max_length,
+            overall_max_length=row.size,
+            minimum_value=max(minimum_value, _LEAST_VALUE),
+            boundaries=boundaries,
+        )
         best: dict[Hashable, Segment] = {}
-        for document, (start, end) in zip(documents, itertools.pairwise(limits), strict=True):
-            segment = best_segment(row[start:end], max_length=max_length)
-            if segment is None or segment.value < minimum_value:
-                continue
-            if document not in best or segment.value > best[document].value:
-                best[document] = Segment(segment.start + start, segment.end + start, segment.value)
-        segments_of_rows.append(sorted(best.values(), key=lambda segment: -segment.value))
+        for segment in segments:  # best first
+            part = bisect_right(boundaries, segment.start) - 1
+            best.setdefault(documents[part], segment)
+        segments_of_rows.append(list(best.values()))
     taken: set[int] = set()
     chosen: list[Segment] = []
     for turn in itertools.zip_longest(*segments_of_rows):

@@ -67,9 +67,9 @@ def select(scored: ScoredChunks, settings: QuerySettings, budget: float) -> Sele
         boundaries=scored.window_starts.tolist(),
         document_lengths=scored.document_lengths,
     )
-    values = ranking.problem.values
+    values = ranking.values
     first = _best_of_each_query(scored, values, settings.penalty, budget)
-    return Selection(values, ranking.problem.weights, ranking.steps(first), ranking)
+    return Selection(values, ranking.weights, ranking.steps(first), ranking)
 
 
 def _best_of_each_query(

@@ -15,9 +15,10 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSEIndexer, RSERetriever
 from langchain_rse.config import PRESETS, BestSegment, Greedy, RSEConfig
-from langchain_rse.engine import NEIGHBOR_RADIUS, neighbor_credit, solve_exact
+from langchain_rse.engine import NEIGHBOR_RADIUS, neighbor_credit
 from tests.unit_tests import fakes
 from tests.unit_tests.engine.oracles import best_by_brute_force, greedy_by_brute_force
+from tests.unit_tests.engine.problems import solve_exact
 
 way = fakes.way
 
@@ -204,7 +205,7 @@ def test_exact_equals_solving_whole_documents(documents: list[Dense], config: RS
     for start, end, value in solve_exact(
         credited,
         penalty=config.irrelevant_chunk_penalty,
-        weights=lengths / lengths[credited > 0].mean(),
+        weights=(lengths / lengths[credited > 0].mean()).tolist(),
         segment_cost=cost,
         boundaries=starts.tolist(),
     ):
