@@ -5,8 +5,8 @@ only numpy.
 """
 
 from langchain_rse.engine.checks import Bounds, Floats, Segment
-from langchain_rse.engine.exact import Ranking, rank_chunks, solve_budget
-from langchain_rse.engine.published import best_of_documents, best_segment, solve_greedy
+from langchain_rse.engine.exact import Ranking, rank_chunks
+from langchain_rse.engine.published import best_segments, solve_greedy
 from langchain_rse.engine.relevance import (
     NEIGHBOR_RADIUS,
     RANK_RELEVANCE,
@@ -27,15 +27,13 @@ __all__ = [
     "Floats",
     "Ranking",
     "Segment",
-    "best_of_documents",
-    "best_segment",
+    "best_segments",
     "bm25_scores",
     "calibrate",
     "fuse_with_rank",
     "minmax",
     "neighbor_credit",
     "rank_chunks",
-    "solve_budget",
     "solve_greedy",
     "word_shares",
 ]

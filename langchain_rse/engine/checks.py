@@ -42,11 +42,12 @@ def check_array(name: str, values: ArrayLike, dimensions: Sequence[int] = (1,)) 
     return array
 
 
-def check_lengths(name: str, values: ArrayLike, size: int) -> None:
-    """Check that there is one finite number above 0 for each chunk."""
+def check_lengths(name: str, values: ArrayLike, size: int) -> Floats:
+    """Return the values as an array; check that each chunk has a finite number above 0."""
     array = check_array(name, values)
     if array.size != size or array.min(initial=np.inf) <= 0:
         raise ValueError(f"{name} must have a number above 0 for each of the {size} chunks")
+    return array
 
 
 def check_boundaries(boundaries: Sequence[int], size: int) -> None:

@@ -26,6 +26,8 @@ knots. Between two knots, all chunks have the same threshold: what the string ri
 right.
 """
 
+from __future__ import annotations
+
 import heapq
 import itertools
 from collections import deque
@@ -60,31 +62,24 @@ Point = tuple[complex, int, int]
 """Position (to the right, and up as the imaginary part), number of chunks before it, and side."""
 
 
-def solve_budget(
+def rank_chunks(
     relevance: ArrayLike,
     lengths: ArrayLike,
     *,
-    budget: float,
+    unit: float | None = None,
     penalty: float = 0.0,
     segment_cost: float = 0.25,
     boundaries: Sequence[int] = (),
     document_lengths: ArrayLike | None = None,
-) -> list[Segment]:
-    """Choose the best segments that fit a budget of text.
-
-    If the solution for the given penalty fits the budget, this is the result. If not, it is the
-    solution for the smallest penalty at which it fits, plus chunks that the next smaller penalty
-    adds, up to the first that does not fit. A larger budget only adds chunks. Ties are broken in
-    favor of less text and fewer segments.
+) -> Ranking:
+    """Order chunks as a growing budget adds them.
 
     Args:
         relevance: Shape ``(chunks,)``, at least 0.
-        lengths: Shape ``(chunks,)``, positive: the length of each chunk, in the unit of the budget.
-            The weight of a chunk is its length divided by the mean length of the chunks with
-            positive relevance.
-        budget: Maximum length of all segments together, at least 0.
-        penalty: Minimum penalty: the cost of a chunk of weight 1, at least 0. 0 fills the budget as
-            long as anything is relevant.
+        lengths: Shape ``(chunks,)``, positive: the length of each chunk, in the unit of budgets.
+        unit: The length of a chunk of weight 1. None: the mean length of the chunks with positive
+            relevance.
+        penalty: Minimum penalty: the cost of a chunk of weight 1, at least 0.
         segment_cost: Additional cost of each segment, in chunks of weight 1; at least 0. In a
             document whose weight is below 1, it is multiplied by that weight.
         boundaries: Indices at which a document, or a part of one, starts. No segment crosses one.
@@ -92,37 +87,52 @@ def solve_budget(
             if the arrays contain all chunks of each document.
 
     Returns:
-        The segments, best first; ties by position.
+        The order. Ties are broken in favor of less text and fewer segments.
 
     Raises:
         ValueError: If an argument is out of range or not finite.
 
     Example:
-        >>> [s[:2] for s in solve_budget([0, 0.6, 0.5, 0, 0.9], [100] * 5, budget=250)]
+        >>> ranking = rank_chunks([0, 0.6, 0.5, 0, 0.9], [100] * 5)
+        >>> [segment[:2] for segment in ranking.within(250)]
         [(4, 5), (1, 2)]
     """
-    check_number("budget", budget)
-    check_number("penalty", penalty)
-    check_number("segment_cost", segment_cost)
     relevance = check_array("relevance", relevance)
     if relevance.min(initial=0) < 0:
         raise ValueError(f"relevance must be at least 0; got {relevance.min()}")
-    check_lengths("lengths", lengths, relevance.size)
-    check_boundaries(boundaries, relevance.size)
-    if document_lengths is not None:
-        check_lengths("document_lengths", document_lengths, relevance.size)
-    ranking = rank_chunks(
-        relevance,
-        lengths,
-        penalty=penalty,
-        segment_cost=segment_cost,
-        boundaries=boundaries,
-        document_lengths=document_lengths,
-    )
-    chunks = list(ranking.thresholds)
-    totals = np.cumsum(np.asarray(lengths)[chunks])
-    fitting = int(np.searchsorted(totals, budget, side="right"))
-    return ranking.segments(chunks[:fitting])
+    lengths = check_lengths("lengths", lengths, relevance.size)
+    check_number("penalty", penalty)
+    check_number("segment_cost", segment_cost)
+    check_boundaries(boundaries, lengths.size)
+    limits = np.unique([0, *boundaries, lengths.size])
+    starts = limits[:-1]
+    if document_lengths is None:
+        sums = np.add.reduceat(lengths, starts)
+        document_lengths = np.repeat(sums, np.diff(limits))
+    document_lengths = check_lengths("document_lengths", document_lengths, lengths.size)
+    if unit is None:
+        relevant_lengths = lengths[relevance > 0]
+        unit = float(relevant_lengths.mean()) if relevant_lengths.size else 1.0
+    weights = lengths / unit
+    segment_costs = segment_cost * np.minimum(document_lengths / unit, 1.0)
+    penalty = max(penalty, _LEAST_PENALTY)
+    values = weights * (relevance - penalty)
+    costs = penalty * segment_costs
+
+    borders = frozenset(starts.tolist())
+
+    gains = weights * relevance
+    least = penalty * (1 + _TOLERANCE)
+    thresholds: dict[int, float] = {}
+    for start, end in _find_runs(values, costs, starts):
+        thresholds_of_run = _thresholds_of_run(
+            weights[start:end].tolist(), gains[start:end].tolist(), segment_costs.item(start)
+        )
+        for chunk, threshold in enumerate(thresholds_of_run, start):
+            if threshold > least:
+                thresholds[chunk] = threshold
+    ordered = _order_chunks(thresholds, weights, gains, segment_costs, borders)
+    return Ranking(ordered, lengths, weights, values, costs, borders)
 
 
 class Ranking(NamedTuple):
@@ -133,6 +143,7 @@ class Ranking(NamedTuple):
     Attributes:
         thresholds: The threshold penalty of each chunk that reaches the penalty, by index, in the
             order in which the chunks are added.
+        lengths: Length of each chunk, in the unit of budgets.
         weights: Length of each chunk, divided by the length of a chunk of weight 1.
         values: The contribution of each chunk to the value of a segment.
         costs: What a segment in the document of each chunk costs beside its chunks.
@@ -140,10 +151,23 @@ class Ranking(NamedTuple):
     """
 
     thresholds: Mapping[int, float]
+    lengths: Floats
     weights: Floats
     values: Floats
     costs: Floats
     borders: frozenset[int]
+
+    def within(self, budget: float) -> list[Segment]:
+        """Return the best segments that fit a budget, best first; ties by position.
+
+        If the solution for the penalty fits the budget, this is the result. If not, it is the
+        solution for the smallest penalty at which it fits, plus chunks that the next smaller
+        penalty adds, up to the first that does not fit. A larger budget only adds chunks.
+        """
+        chunks = list(self.thresholds)
+        totals = np.cumsum(self.lengths[chunks])
+        fitting = int(np.searchsorted(totals, budget, side="right"))
+        return self.segments(chunks[:fitting])
 
     def steps(self, first: Sequence[int] = ()) -> list[Bounds]:
         """Divide the order into steps after which no segment has a negative value.
@@ -198,53 +222,6 @@ class Ranking(NamedTuple):
             value = float(self.values[start:end].sum()) - self.costs.item(start)
             segments.append(Segment(start, end, value))
         return sorted(segments, key=lambda segment: (-segment.value, segment.start))
-
-
-def rank_chunks(
-    relevance: ArrayLike,
-    lengths: ArrayLike,
-    *,
-    unit: float | None = None,
-    penalty: float = 0.0,
-    segment_cost: float = 0.25,
-    boundaries: Sequence[int] = (),
-    document_lengths: ArrayLike | None = None,
-) -> Ranking:
-    """Order chunks as `solve_budget`, with the same arguments, adds them when the budget grows.
-
-    Arguments are not validated. ``unit`` is the length of a chunk of weight 1; None: the mean
-    length of the chunks with positive relevance.
-    """
-    relevance = np.asarray(relevance, dtype=np.float64)
-    lengths = np.asarray(lengths, dtype=np.float64)
-    limits = np.unique([0, *boundaries, lengths.size])
-    starts = limits[:-1]
-    if document_lengths is None:
-        sums = np.add.reduceat(lengths, starts)
-        document_lengths = np.repeat(sums, np.diff(limits))
-    if unit is None:
-        relevant_lengths = lengths[relevance > 0]
-        unit = float(relevant_lengths.mean()) if relevant_lengths.size else 1.0
-    weights = lengths / unit
-    segment_costs = segment_cost * np.minimum(np.asarray(document_lengths) / unit, 1.0)
-    penalty = max(float(penalty), _LEAST_PENALTY)
-    values = weights * (relevance - penalty)
-    costs = penalty * segment_costs
-
-    borders = frozenset(starts.tolist())
-
-    gains = weights * relevance
-    least = penalty * (1 + _TOLERANCE)
-    thresholds: dict[int, float] = {}
-    for start, end in _find_runs(values, costs, starts):
-        thresholds_of_run = _thresholds_of_run(
-            weights[start:end].tolist(), gains[start:end].tolist(), segment_costs.item(start)
-        )
-        for chunk, threshold in enumerate(thresholds_of_run, start):
-            if threshold > least:
-                thresholds[chunk] = threshold
-    ordered = _order_chunks(thresholds, weights, gains, segment_costs, borders)
-    return Ranking(ordered, weights, values, costs, borders)
 
 
 def _find_runs(values: Floats, costs: Floats, starts: Indices) -> list[Bounds]:

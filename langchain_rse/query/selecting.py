@@ -18,7 +18,7 @@ from langchain_rse.engine import (
     Floats,
     Ranking,
     Segment,
-    best_of_documents,
+    best_segments,
     rank_chunks,
     solve_greedy,
 )
@@ -104,7 +104,7 @@ def _select_as_published(
     starts = scored.window_starts.tolist()
     if isinstance(solver, BestSegment):
         layouts = [scored.chunks[start][0] for start in starts]
-        segments = best_of_documents(
+        segments = best_segments(
             value_rows,
             max_length=solver.max_length,
             minimum_value=solver.minimum_value,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike
 
 from langchain_rse.engine import Segment, rank_chunks
 from tests.unit_tests.engine.oracles import segment_costs
@@ -37,18 +38,18 @@ def total_length(segments: Sequence[Segment], lengths: Sequence[float]) -> float
 
 
 def solve_exact(
-    relevance: Sequence[float],
+    relevance: ArrayLike,
     *,
     penalty: float,
-    weights: Sequence[float] | None = None,
+    weights: ArrayLike | None = None,
     segment_cost: float = 0.25,
     boundaries: Sequence[int] = (),
-    document_weights: Sequence[float] | None = None,
+    document_weights: ArrayLike | None = None,
 ) -> list[Segment]:
     """The solution for one penalty, of chunks with weights, without a budget."""
     ranking = rank_chunks(
         relevance,
-        np.ones(len(relevance)) if weights is None else weights,
+        np.ones(np.shape(relevance)) if weights is None else weights,
         unit=1.0,
         penalty=penalty,
         segment_cost=segment_cost,
@@ -56,6 +57,12 @@ def solve_exact(
         document_lengths=document_weights,
     )
     return ranking.segments(ranking.thresholds)
+
+
+def solve_budget(
+    relevance: ArrayLike, lengths: ArrayLike, *, budget: float, **settings: Any
+) -> list[Segment]:
+    return rank_chunks(relevance, lengths, **settings).within(budget)
 
 
 def size_of(segments: Sequence[Segment], problem: dict[str, Any]) -> float:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from langchain_rse.engine import Segment, exact, rank_chunks, solve_budget
+from langchain_rse.engine import Segment, exact, rank_chunks
 from tests.unit_tests.engine.oracles import (
     budget_by_brute_force,
     exact_by_brute_force,
@@ -32,6 +32,7 @@ from tests.unit_tests.engine.problems import (
     exact_problem,
     exact_problems,
     size_of,
+    solve_budget,
     solve_exact,
     solve_without_budget,
     total_length,
@@ -259,7 +260,7 @@ def test_errors_name_what_is_wrong(argument: str, value: Any) -> None:
     arguments[argument] = value
 
     with pytest.raises(ValueError, match=rf"^{argument} must "):
-        solve_budget(**arguments, budget=2)
+        rank_chunks(**arguments)
 
 
 @example(budget_problem([0.9, 0.0, 0.5], [10, 1, 10]), 11)

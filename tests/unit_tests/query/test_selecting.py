@@ -205,7 +205,7 @@ def test_exact_equals_solving_whole_documents(documents: list[Dense], config: RS
     for start, end, value in solve_exact(
         credited,
         penalty=config.irrelevant_chunk_penalty,
-        weights=(lengths / lengths[credited > 0].mean()).tolist(),
+        weights=lengths / lengths[credited > 0].mean(),
         segment_cost=cost,
         boundaries=starts.tolist(),
     ):
