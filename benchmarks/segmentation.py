@@ -22,7 +22,7 @@ from timing import COMPARED_HEADER, OTHER, ROOT, THIS, checkouts, compared, in_t
 
 from langchain_rse import PRESETS, RSEConfig
 from langchain_rse.config import Greedy
-from langchain_rse.engine import neighbor_credit, solve_budget, solve_greedy
+from langchain_rse.engine import Segment, neighbor_credit, rank_chunks, solve_greedy
 
 try:
     from dsrag.rse import get_best_segments
@@ -171,15 +171,16 @@ def greedy(case: Case) -> Solver:
 
 
 def exact(case: Case) -> Solver:
-    """`solve_budget` on the array of all chunks."""
+    """`rank_chunks` on the array of all chunks, and what fits the budget."""
     lengths = np.full(case.relevance.size, float(CHUNK))
-    return lambda: solve_budget(
-        case.relevance,
-        lengths,
-        budget=BUDGET,
-        segment_cost=SEGMENT_COST,
-        boundaries=case.starts,
-    )
+
+    def run() -> list[Segment]:
+        ranking = rank_chunks(
+            case.relevance, lengths, segment_cost=SEGMENT_COST, boundaries=case.starts
+        )
+        return ranking.within(BUDGET)
+
+    return run
 
 
 def oracle(case: Case) -> Solver | None:
@@ -257,7 +258,7 @@ def compare(rounds: int, seed: int) -> bool:
     print(
         f"{'preset':15} {'documents x chunks':>18} {'solve_greedy':>12} "
         f"{'dsRAG':>12} {'x dsRAG':>9} {'segments':>8}  same "
-        f"{'solve_budget':>12} {'/ greedy':>8}"
+        f"{'rank_chunks':>12} {'/ greedy':>8}"
     )
     agree = True
     worst = slowest = 0.0
@@ -284,11 +285,11 @@ def compare(rounds: int, seed: int) -> bool:
                 flush=True,
             )
     print(
-        f"solve_budget: the exact solver with a budget of {BUDGET:,} characters and chunks of "
+        f"rank_chunks: the exact solver with a budget of {BUDGET:,} characters and chunks of "
         f"{CHUNK},\nin turns with solve_greedy only."
     )
     if worst:
-        print(f"dsRAG's longest time is {worst / slowest:,.0f} times that of solve_budget.")
+        print(f"dsRAG's longest time is {worst / slowest:,.0f} times that of rank_chunks.")
     return agree
 
 

@@ -92,7 +92,7 @@ class Greedy(_PublishedSolver):
     """The solver of dsRAG: repeatedly takes the most valuable passage.
 
     Passages begin and end with chunks whose relevance is at least the penalty. Several queries take
-    turns. The default is the exact solver, `langchain_rse.engine.solve_exact`.
+    turns. The default is the exact solver, `langchain_rse.engine.rank_chunks`.
     """
 
     name: Literal["greedy"] = "greedy"

@@ -45,7 +45,7 @@ REFERENCE = {
     ],
     "For agents": ["tools."],
     "Ray": ["ray."],
-    "Engine": ["engine.", "engine.problem.Problem", "engine.problem.RelevantChunks"],
+    "Engine": ["engine."],
     "Errors": ["errors."],
 }
 

@@ -4,20 +4,17 @@ Arrays have one number per chunk: document by document, in the order of the text
 only numpy.
 """
 
-from langchain_rse.engine.calibration import (
-    RANK_RELEVANCE,
-    Calibration,
-    calibrate,
-    minmax,
-)
-from langchain_rse.engine.exact import Ranking, rank_chunks, solve_budget, solve_exact
-from langchain_rse.engine.problem import Bounds, Floats, Segment
-from langchain_rse.engine.published import best_of_documents, best_segment, solve_greedy
+from langchain_rse.engine.checks import Bounds, Floats, Segment
+from langchain_rse.engine.exact import Ranking, rank_chunks
+from langchain_rse.engine.published import best_segments, solve_greedy
 from langchain_rse.engine.relevance import (
     NEIGHBOR_RADIUS,
+    RANK_RELEVANCE,
+    Calibration,
     bm25_scores,
-    fuse_decay,
-    fuse_mean,
+    calibrate,
+    fuse_with_rank,
+    minmax,
     neighbor_credit,
     word_shares,
 )
@@ -30,17 +27,13 @@ __all__ = [
     "Floats",
     "Ranking",
     "Segment",
-    "best_of_documents",
-    "best_segment",
+    "best_segments",
     "bm25_scores",
     "calibrate",
-    "fuse_decay",
-    "fuse_mean",
+    "fuse_with_rank",
     "minmax",
     "neighbor_credit",
     "rank_chunks",
-    "solve_budget",
-    "solve_exact",
     "solve_greedy",
     "word_shares",
 ]

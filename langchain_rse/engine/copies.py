@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 
 # The length of the shortest text that counts as a copy, without white space: about 30 words.
@@ -49,27 +48,26 @@ def find_copied(
     places = _possible_copies(documents)
     if not places:  # true for most queries
         return {}
-    begins: list[int] = []  # where each document begins in the joined text
-    joined = ""
+    comparable_documents: list[str] = []
     for texts in documents:
-        begins.append(len(joined))
-        joined += _join_neighbors({index: comparable(text) for index, text in texts.items()})
+        comparable_texts = {index: comparable(text) for index, text in texts.items()}
+        comparable_documents.append(_join_neighbors(comparable_texts))
     copied: dict[ChunkPlace, int] = {}
     for number, index in places:
         text = comparable(documents[number][index])
         if len(text) < _SHORTEST_COPY:
             continue
-        position = joined.find(text, 0, begins[number])
-        original = bisect_right(begins, position) - 1
-        if position >= 0 and may_drop((number, index), original):
-            copied[number, index] = original
+        for original, better in enumerate(comparable_documents[:number]):
+            if text in better:
+                if may_drop((number, index), original):
+                    copied[number, index] = original
+                break
     return copied
 
 
 def comparable(text: str) -> str:
     """Return a text without white space and underlines, which vary with the layout."""
-    without_rules = _RULE.sub("", text)
-    return "".join(without_rules.replace(" ", "").split())  # fewer words are split faster
+    return "".join(_RULE.sub("", text).split())
 
 
 def _possible_copies(documents: Sequence[Mapping[int, str]]) -> list[ChunkPlace]:

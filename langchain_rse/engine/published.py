@@ -5,6 +5,7 @@ maximum subarray problem (Kadane, in Bentley, "Programming Pearls", 1984).
 """
 
 import itertools
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
@@ -12,14 +13,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from langchain_rse.engine.problem import (
+from langchain_rse.engine.checks import (
     Floats,
     Indices,
     Segment,
     check_array,
     check_boundaries,
-    check_count,
+    check_number,
 )
+
+# A minimum value that excludes segments of value 0.
+_LEAST_VALUE = float(np.nextafter(0, 1))
 
 
 def solve_greedy(
@@ -52,18 +56,22 @@ def solve_greedy(
         ValueError: If an argument is out of range, or a value is not finite.
     """
     rows = np.atleast_2d(check_array("values", values, dimensions=(1, 2)))
-    max_length = check_count("max_length", max_length, least=1)
-    room = check_count("overall_max_length", overall_max_length, least=0)
+    check_number("max_length", max_length, least=1, whole=True)
+    check_number("overall_max_length", overall_max_length, whole=True)
+    check_boundaries(boundaries, rows.shape[1])
     if np.isnan(minimum_value):
         raise ValueError("minimum_value must be a number, such as 0.5; got nan")
-    limits = check_boundaries(boundaries, rows.shape[1])
-    longest = min(max_length, room)
-    queries = deque(_tabulate(row, limits, longest) for row in rows)
+    limits = np.unique([*boundaries, rows.shape[1]])
+    room = overall_max_length
+    queries: deque[_SegmentTable] = deque()
+    for row in rows:
+        if (row >= 0).any():
+            queries.append(_tabulate(row, limits, min(max_length, room)))
     chosen: list[Segment] = []
     while queries and room > 0:
         table = queries.popleft()
         segment = table.best(room)
-        if segment is None or segment.value < max(minimum_value, 0.0):
+        if segment.value < max(minimum_value, 0.0):
             # This query is done: the room only shrinks, so later turns cannot take more.
             continue
         chosen.append(segment)
@@ -74,80 +82,47 @@ def solve_greedy(
     return chosen
 
 
-def best_segment(values: ArrayLike, *, max_length: int | None = None) -> Segment | None:
-    """Find the segment with the highest sum in one document; of ties, the first.
-
-    Args:
-        values: The values of the document's chunks, finite, shape ``(chunks,)``.
-        max_length: Maximum number of chunks in the segment, at least 1; None for no limit.
-
-    Returns:
-        The segment; None if no segment has a value above 0.
-
-    Raises:
-        ValueError: If an argument is out of range or not finite.
-
-    Example:
-        >>> best_segment([-0.2, -0.2, 0.4, 0.8, -0.1])
-        Segment(start=2, end=4, value=1.2000000000000002)
-    """
-    array = check_array("values", values)
-    if max_length is not None:
-        smallest = float(np.nextafter(0, 1))
-        segments = solve_greedy(
-            array,
-            max_length=max_length,
-            overall_max_length=max_length,
-            minimum_value=smallest,
-        )
-        return segments[0] if segments else None
-    best: Segment | None = None
-    best_value = 0.0
-    start = 0
-    running = 0.0  # the value of the best segment that ends with the previous chunk
-    for index, value in enumerate(array.tolist()):
-        if running < 0:
-            start = index
-            running = 0.0
-        running += value
-        if running > best_value:
-            best_value = running
-            best = Segment(start, index + 1, running)
-    return best
-
-
-def best_of_documents(
+def best_segments(
     values: ArrayLike,
     *,
     max_length: int,
-    minimum_value: float,
-    boundaries: Sequence[int],
-    documents: Sequence[Hashable],
+    minimum_value: float = 0.0,
+    boundaries: Sequence[int] = (0,),
+    documents: Sequence[Hashable] = (0,),
 ) -> list[Segment]:
-    """Find the best segment of each document, best first.
+    """Find the segment with the highest sum in each document, best first; of ties, the first.
 
     Args:
         values: As in `solve_greedy`: with several rows, the queries take turns.
-        max_length: Maximum number of chunks in a segment.
-        minimum_value: Minimum value of a segment.
+        max_length: Maximum number of chunks in a segment, at least 1.
+        minimum_value: Minimum value of a segment. Values of 0 and less never count.
         boundaries: Indices at which a document, or a part of one, starts; the first is 0.
         documents: The document of each of these parts.
 
     Returns:
         The segments in the order in which they were taken; they do not overlap.
+
+    Raises:
+        ValueError: If an argument is out of range, or a value is not finite.
+
+    Example:
+        >>> best_segments([-0.2, -0.2, 0.4, 0.8, -0.1], max_length=15)
+        [Segment(start=2, end=4, value=1.2000000000000002)]
     """
-    rows = np.atleast_2d(check_array("values", values, dimensions=(1, 2)))
-    limits = [*boundaries, rows.shape[1]]
     segments_of_rows: list[list[Segment]] = []
-    for row in rows:
+    for row in np.atleast_2d(values):
+        segments = solve_greedy(
+            row,
+            max_length=max_length,
+            overall_max_length=row.size,
+            minimum_value=max(minimum_value, _LEAST_VALUE),
+            boundaries=boundaries,
+        )
         best: dict[Hashable, Segment] = {}
-        for document, (start, end) in zip(documents, itertools.pairwise(limits), strict=True):
-            segment = best_segment(row[start:end], max_length=max_length)
-            if segment is None or segment.value < minimum_value:
-                continue
-            if document not in best or segment.value > best[document].value:
-                best[document] = Segment(segment.start + start, segment.end + start, segment.value)
-        segments_of_rows.append(sorted(best.values(), key=lambda segment: -segment.value))
+        for segment in segments:  # best first
+            part = bisect_right(boundaries, segment.start) - 1
+            best.setdefault(documents[part], segment)
+        segments_of_rows.append(list(best.values()))
     taken: set[int] = set()
     chosen: list[Segment] = []
     for turn in itertools.zip_longest(*segments_of_rows):
@@ -168,11 +143,9 @@ class _SegmentTable(NamedTuple):
     ends: Indices
     sums: Floats  # -inf for ranges that are not allowed
 
-    def best(self, max_length: int) -> Segment | None:
+    def best(self, max_length: int) -> Segment:
         """Find the segment with the highest sum within a length; its value may be -inf."""
         sums = self.sums[:, :max_length]
-        if not sums.size:
-            return None
         row, column = np.unravel_index(sums.argmax(), sums.shape)  # of ties, the first
         start = self.starts[row, 0]
         end = self.ends[row, column]
@@ -189,10 +162,8 @@ def _tabulate(values: Floats, limits: Indices, max_length: int) -> _SegmentTable
     starts = np.flatnonzero(values >= 0)
     # The end of each start's document: the first limit after it.
     document_ends = limits[np.searchsorted(limits, starts, side="right")]
-    longest = 0
-    if starts.size:
-        # No segment extends beyond the last chunk that can end one.
-        longest = min(max_length, int(starts[-1] - starts[0]) + 1)
+    # No segment extends beyond the last chunk that can end one.
+    longest = min(max_length, int(np.ptp(starts)) + 1)
     ends = starts[:, None] + np.arange(1, longest + 1)
     # Ranges beyond the last chunk are excluded below.
     last_values = values[np.minimum(ends, values.size) - 1]

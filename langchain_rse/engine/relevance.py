@@ -1,30 +1,138 @@
-"""Computes the relevance of chunks from calibrated scores, ranks, words and neighbors.
+"""Computes the relevance of chunks from scores, ranks, words and neighbors.
 
 All relevances are arrays of numbers in [0, 1].
 """
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+import math
+from collections.abc import Sequence
+from typing import Literal
 
-from langchain_rse.engine.problem import Floats
+import numpy as np
+from numpy.typing import NDArray
+
+from langchain_rse.engine.checks import Floats
+
+Calibration = Literal["identity", "minmax", "rank", "cohere", "voyage"]
+"""The name of a method of `calibrate`."""
+
+RANK_RELEVANCE = 0.8
+"""Relevance of every candidate if only ranks can be trusted (dsRAG's constant)."""
 
 NEIGHBOR_RADIUS = 2
 """Distance of the farthest neighbor that gets credit from a chunk, in chunks."""
 
+# Approximate indexes return scores out of order within single precision: up to this share of the
+# largest score.
+_NOISE = 2e-6
+# In single precision, the distance of equal vectors may fall this far below 0.
+_ROUNDING = 1e-4
+# The parameters of the beta function for the scores of rerankers, from dsRAG.
+_BETA_PARAMETERS = {"cohere": (0.4, 0.4), "voyage": (0.5, 1.8)}
+# Terms of the series of the beta function: enough for double precision.
+_TERMS = 100
+# BM25: saturation of term frequency, and length normalization from 0 (none) to 1 (full).
+_K1 = 1.2
+_B = 0.75
 
-def fuse_decay(relevance: Floats, ranks: ArrayLike, *, decay_rate: float) -> Floats:
-    """Decay relevance with rank: ``exp(-rank / decay_rate) * relevance``, ranks from 0 (dsRAG)."""
-    faded = np.exp(-np.asarray(ranks, dtype=np.float64) / decay_rate)
-    return np.asarray(faded * relevance)
+
+def calibrate(scores: Sequence[float | None] | Floats, method: Calibration) -> Floats:
+    """Map the scores of candidates, best candidate first, to relevances in [0, 1].
+
+    The order of the candidates is authoritative. Scores that fall from first to last are
+    similarities; scores that rise are distances and are negated. If scores do neither, or if a
+    score is missing or not finite, every candidate gets `RANK_RELEVANCE`.
+
+    Args:
+        scores: One score per candidate, best candidate first.
+        method: The calibration:
+
+            - ``"identity"``: the score, clipped to [0, 1]; 1 - d for a distance d; the similarity
+              for a negated similarity (scores that rise from below 0)
+            - ``"minmax"``: 0 for the worst candidate, 1 for the best; see `minmax`
+            - ``"cohere"``, ``"voyage"``: the regularized incomplete beta function with the
+              parameters (0.4, 0.4) and (0.5, 1.8), from dsRAG; see `beta_cdf`
+            - ``"rank"``: the constant `RANK_RELEVANCE`
+
+    Returns:
+        Shape ``(candidates,)``, each in [0, 1].
+    """
+    values = np.asarray(scores, dtype=np.float64)  # None becomes NaN
+    without_scores = np.full(values.size, RANK_RELEVANCE)
+    if method == "rank" or not values.size or not np.isfinite(values).all():
+        return without_scores
+    steps = np.diff(values)
+    noise = _NOISE * np.abs(values).max()
+    is_falling = (steps <= noise).all()
+    if not is_falling and (steps < -noise).any():
+        return without_scores
+    oriented = values if is_falling else -values  # higher is better
+    if method == "minmax":
+        return minmax(oriented)
+    # The other methods need similarities. Scores that rise from below 0 are negated similarities,
+    # because distances are never negative.
+    if not is_falling and values[0] >= -_ROUNDING:
+        oriented = 1.0 + oriented
+    similarity = oriented.clip(0.0, 1.0)
+    if method in _BETA_PARAMETERS:
+        return beta_cdf(similarity, *_BETA_PARAMETERS[method])
+    return similarity
 
 
-def fuse_mean(relevance: Floats, ranks: ArrayLike, *, count: int) -> Floats:
-    """Average relevance with rank: ``(relevance + 1 - rank / count) / 2``, ranks from 0."""
-    share = np.asarray(ranks, dtype=np.float64) / max(count, 1)
-    return np.asarray((relevance + 1.0 - share) / 2.0)
+def minmax(scores: Floats) -> Floats:
+    """Scale scores linearly to [0, 1], lowest to highest. If all are equal, all become 1."""
+    spread = np.ptp(scores)
+    if spread == 0:
+        return np.ones_like(scores)
+    return np.asarray((scores - scores.min()) / spread)
 
 
-def bm25_scores(counts: Floats, sizes: Floats, *, k1: float = 1.2, b: float = 0.75) -> Floats:
+def beta_cdf(x: Floats, a: float, b: float) -> Floats:
+    """Return the regularized incomplete beta function I_x(a, b), for a and b from 0.1 to 3.
+
+    Scores of rerankers crowd near 0 and 1; this function spreads them evenly (dsRAG). ``x`` is in
+    [0, 1]. Computed with the series DLMF 8.17.8, whose terms are all positive; agrees with
+    ``scipy.special.betainc`` to 1e-12.
+    """
+    # The series converges fast below the mean of the distribution. Above the mean, use the
+    # symmetry I_x(a, b) = 1 - I_{1-x}(b, a), DLMF 8.17.4.
+    above = x > (a + 1.0) / (a + b + 2.0)
+    result = np.empty_like(x)
+    result[~above] = _beta_below_mean(x[~above], a, b)
+    result[above] = 1.0 - _beta_below_mean(1.0 - x[above], b, a)
+    return result.clip(0.0, 1.0)
+
+
+def _beta_below_mean(x: Floats, a: float, b: float) -> Floats:
+    term = np.ones_like(x)
+    total = np.ones_like(x)
+    for n in range(1, _TERMS):
+        term *= x * ((a + b + n - 1) / (a + n))
+        total += term
+    log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+    with np.errstate(divide="ignore"):
+        log_factor = a * np.log(x) + b * np.log1p(-x) - log_beta
+    return np.asarray(np.exp(log_factor) * total / a)
+
+
+def fuse_with_rank(
+    relevance: Floats, method: Literal["decay", "mean"], *, decay_rate: float
+) -> Floats:
+    """Lower relevance with rank, from 0 for the highest; ties rank by position.
+
+    Args:
+        relevance: Relevance of the candidates of a search.
+        method: ``"decay"`` computes ``exp(-rank / decay_rate) * relevance`` (dsRAG), ``"mean"``
+            computes ``(relevance + 1 - rank / candidates) / 2``.
+        decay_rate: Number of ranks in which relevance falls to 37 percent.
+    """
+    best_first = np.argsort(-relevance, kind="stable")
+    ranks = np.argsort(best_first)
+    if method == "mean":
+        return (relevance + 1.0 - ranks / max(ranks.size, 1)) / 2.0
+    return np.asarray(np.exp(-ranks / decay_rate) * relevance)
+
+
+def bm25_scores(counts: Floats, sizes: Floats) -> Floats:
     """Score how well texts match the words of a query, with BM25 statistics of these texts.
 
     Words that occur in the same texts, such as the words of a long name, together count little more
@@ -35,8 +143,6 @@ def bm25_scores(counts: Floats, sizes: Floats, *, k1: float = 1.2, b: float = 0.
     Args:
         counts: How often each text contains each word of the query, shape ``(texts, words)``.
         sizes: The number of words in each text.
-        k1: Saturation of term frequency: lower values count repetitions of a word less.
-        b: Length normalization, from 0 (none) to 1 (full).
 
     Returns:
         Scores of at least 0, shape ``(texts,)``. Formula: Robertson and Zaragoza, "The
@@ -46,9 +152,9 @@ def bm25_scores(counts: Floats, sizes: Floats, *, k1: float = 1.2, b: float = 0.
     is_in = counts > 0
     if not is_in.any():
         return np.zeros(len(counts))
-    length_factors = k1 * (1 - b + b * sizes / sizes.mean())
+    length_factors = _K1 * (1 - _B + _B * sizes / sizes.mean())
     denominators = np.where(is_in, counts + length_factors[:, None], 1.0)
-    saturated = counts * (k1 + 1) / denominators
+    saturated = counts * (_K1 + 1) / denominators
 
     has_word = is_in.astype(np.float64)
     with_word = has_word.sum(axis=0)
@@ -102,8 +208,7 @@ def neighbor_credit(relevance: Floats, *, credit: float, radius: int) -> Floats:
         Relevance with neighbor credit, same shape, nowhere lower.
     """
     not_credited = np.ones_like(relevance)
-    most_distant = min(radius, relevance.shape[-1] - 1)
-    for distance in range(1, most_distant + 1):
+    for distance in range(1, radius + 1):
         shared = credit**distance * relevance
         not_credited[..., distance:] *= 1.0 - shared[..., :-distance]
         not_credited[..., :-distance] *= 1.0 - shared[..., distance:]

@@ -18,7 +18,7 @@ from langchain_rse.engine import (
     Floats,
     Ranking,
     Segment,
-    best_of_documents,
+    best_segments,
     rank_chunks,
     solve_greedy,
 )
@@ -67,9 +67,9 @@ def select(scored: ScoredChunks, settings: QuerySettings, budget: float) -> Sele
         boundaries=scored.window_starts.tolist(),
         document_lengths=scored.document_lengths,
     )
-    values = ranking.problem.values
+    values = ranking.values
     first = _best_of_each_query(scored, values, settings.penalty, budget)
-    return Selection(values, ranking.problem.weights, ranking.steps(first), ranking)
+    return Selection(values, ranking.weights, ranking.steps(first), ranking)
 
 
 def _best_of_each_query(
@@ -104,7 +104,7 @@ def _select_as_published(
     starts = scored.window_starts.tolist()
     if isinstance(solver, BestSegment):
         layouts = [scored.chunks[start][0] for start in starts]
-        segments = best_of_documents(
+        segments = best_segments(
             value_rows,
             max_length=solver.max_length,
             minimum_value=solver.minimum_value,

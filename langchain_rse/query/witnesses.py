@@ -21,8 +21,7 @@ from langchain_rse.engine import (
     Floats,
     bm25_scores,
     calibrate,
-    fuse_decay,
-    fuse_mean,
+    fuse_with_rank,
     minmax,
 )
 from langchain_rse.query.candidates import FULL_TEXT, RERANKER, VECTORS, Candidate, Candidates
@@ -213,14 +212,10 @@ def _by_hits(query: _Query, search: str, calibration: Calibration) -> Floats:
 def _fuse(query: _Query, numbers: Sequence[int], calibrated: Floats) -> Floats:
     """Fuse the relevance of some candidates with rank; see `RSEConfig.rank_fusion`."""
     config = query.settings.config
-    ranks = np.empty(len(numbers))
-    ranks[_best_first(calibrated)] = np.arange(len(numbers))
-    if config.rank_fusion == "mean":
-        fused = fuse_mean(calibrated, ranks, count=len(numbers))
-    else:
-        fused = fuse_decay(calibrated, ranks, decay_rate=config.decay_rate)
     relevance = np.zeros(len(query.candidates))
-    relevance[numbers] = fused
+    relevance[numbers] = fuse_with_rank(
+        calibrated, config.rank_fusion, decay_rate=config.decay_rate
+    )
     return relevance
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike
 
-from langchain_rse.engine import Segment, solve_exact
+from langchain_rse.engine import Segment, rank_chunks
 from tests.unit_tests.engine.oracles import segment_costs
 
 # Eighths add up and multiply exactly, so ties are ties; tenths make ties but for rounding.
@@ -34,6 +35,34 @@ def chunks_of(segments: Sequence[Segment]) -> set[int]:
 
 def total_length(segments: Sequence[Segment], lengths: Sequence[float]) -> float:
     return sum(lengths[index] for index in chunks_of(segments))
+
+
+def solve_exact(
+    relevance: ArrayLike,
+    *,
+    penalty: float,
+    weights: ArrayLike | None = None,
+    segment_cost: float = 0.25,
+    boundaries: Sequence[int] = (),
+    document_weights: ArrayLike | None = None,
+) -> list[Segment]:
+    """The solution for one penalty, of chunks with weights, without a budget."""
+    ranking = rank_chunks(
+        relevance,
+        np.ones(np.shape(relevance)) if weights is None else weights,
+        unit=1.0,
+        penalty=penalty,
+        segment_cost=segment_cost,
+        boundaries=boundaries,
+        document_lengths=document_weights,
+    )
+    return ranking.segments(ranking.thresholds)
+
+
+def solve_budget(
+    relevance: ArrayLike, lengths: ArrayLike, *, budget: float, **settings: Any
+) -> list[Segment]:
+    return rank_chunks(relevance, lengths, **settings).within(budget)
 
 
 def size_of(segments: Sequence[Segment], problem: dict[str, Any]) -> float:

@@ -14,7 +14,7 @@ from langchain_rse.engine import (
     calibrate,
     minmax,
 )
-from langchain_rse.engine.calibration import beta_cdf
+from langchain_rse.engine.relevance import beta_cdf
 
 METHODS: list[Calibration] = [
     "identity",

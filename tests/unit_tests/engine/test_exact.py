@@ -1,8 +1,7 @@
-"""The exact solvers: solve_exact, then solve_budget and the order in which it takes chunks."""
+"""The exact solver: one penalty, then budgets and the order in which they take chunks."""
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Callable
@@ -13,7 +12,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from langchain_rse.engine import Segment, rank_chunks, solve_budget, solve_exact, thresholds
+from langchain_rse.engine import Segment, exact, rank_chunks
 from tests.unit_tests.engine.oracles import (
     budget_by_brute_force,
     exact_by_brute_force,
@@ -33,6 +32,8 @@ from tests.unit_tests.engine.problems import (
     exact_problem,
     exact_problems,
     size_of,
+    solve_budget,
+    solve_exact,
     solve_without_budget,
     total_length,
     weights_of,
@@ -230,7 +231,6 @@ def test_an_island_in_a_long_input_gives_what_it_gives_alone() -> None:
         assert segments == moved(expected)
 
 
-@pytest.mark.parametrize("solver", ["exact", "budget"])
 @pytest.mark.parametrize(
     ("argument", "value"),
     [
@@ -248,24 +248,19 @@ def test_an_island_in_a_long_input_gives_what_it_gives_alone() -> None:
         ("relevance", [0.5, -0.1]),
         ("relevance", [[0.1, 0.1]]),
         ("relevance", 0.5),
-        ("weights", [1.0]),
-        ("weights", [[1.0, 1.0]]),
-        ("weights", [1.0, 0.0]),
-        ("weights", [1.0, -1.0]),
-        ("weights", [1.0, math.inf]),
+        ("lengths", [1.0]),
+        ("lengths", [[1.0, 1.0]]),
+        ("lengths", [1.0, 0.0]),
+        ("lengths", [1.0, -1.0]),
+        ("lengths", [1.0, math.inf]),
     ],
 )
-def test_errors_name_what_is_wrong(solver: str, argument: str, value: Any) -> None:
-    arguments: dict[str, Any] = {"relevance": [0.5, 0.5], "penalty": 0.2, "weights": [1, 1]}
+def test_errors_name_what_is_wrong(argument: str, value: Any) -> None:
+    arguments: dict[str, Any] = {"relevance": [0.5, 0.5], "penalty": 0.2, "lengths": [1, 1]}
     arguments[argument] = value
-    solve: Callable[..., Any] = solve_exact
-    if solver == "budget":
-        arguments["lengths"] = arguments.pop("weights")
-        argument = argument.replace("weights", "lengths")
-        solve = functools.partial(solve_budget, budget=2)
 
     with pytest.raises(ValueError, match=rf"^{argument} must "):
-        solve(**arguments)
+        rank_chunks(**arguments)
 
 
 @example(budget_problem([0.9, 0.0, 0.5], [10, 1, 10]), 11)
@@ -310,15 +305,14 @@ def test_a_budget_takes_the_first_chunks_of_one_order(
 ) -> None:
     lengths = problem["lengths"]
     budget = share * sum(lengths)
-    ranking = rank_chunks(**problem)
+    order = list(rank_chunks(**problem).thresholds)
 
-    fitting = ranking.within(budget)
+    fitting = chunks_of(solve_budget(**problem, budget=budget))
 
-    assert fitting == ranking.chunks[: len(fitting)]
+    assert fitting == set(order[: len(fitting)])
     assert sum(lengths[chunk] for chunk in fitting) <= budget
-    if fitting != ranking.chunks:
-        assert sum(lengths[chunk] for chunk in ranking.chunks[: len(fitting) + 1]) > budget
-    assert chunks_of(solve_budget(**problem, budget=budget)) == set(fitting)
+    if len(fitting) < len(order):
+        assert sum(lengths[chunk] for chunk in order[: len(fitting) + 1]) > budget
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
@@ -333,7 +327,8 @@ def test_the_units_of_lengths_and_relevance_do_not_matter(
     problem["penalty"] *= scale
     by_both = rank_chunks(**problem)
 
-    assert by_lengths.chunks == by_both.chunks == expected.chunks
+    order = list(expected.thresholds)
+    assert list(by_lengths.thresholds) == list(by_both.thresholds) == order
     assert by_lengths.steps() == by_both.steps() == expected.steps()
     thresholds = [threshold * scale for threshold in expected.thresholds.values()]
     assert list(by_both.thresholds.values()) == pytest.approx(thresholds, rel=1e-9)
@@ -347,7 +342,7 @@ def test_chunks_of_equal_threshold_are_taken_from_the_start(segment_cost: float)
     ranking = rank_chunks(
         relevance, [300] * 40, segment_cost=segment_cost, boundaries=range(0, 40, 2)
     )
-    assert ranking.chunks == list(range(40))
+    assert list(ranking.thresholds) == list(range(40))
     ranking = rank_chunks(relevance, lengths, segment_cost=segment_cost, boundaries=range(0, 40, 2))
     assert len(set(ranking.thresholds.values())) == 1
 
@@ -356,11 +351,11 @@ def test_chunks_of_little_relevance_are_relevant() -> None:
     relevance = [1.0, 1e-18, 0.0, 1e-90, 1e-60]
 
     ranking = rank_chunks(relevance, [10] * 5, segment_cost=0.0)
-    assert ranking.chunks == [0, 1, 4, 3]
+    assert list(ranking.thresholds) == [0, 1, 4, 3]
     assert list(ranking.thresholds.values()) == pytest.approx([1.0, 1e-18, 1e-60, 1e-90])
     ranking = rank_chunks(relevance, [10] * 5, segment_cost=2.0)
-    assert ranking.chunks[0] == 0
-    assert sorted(ranking.chunks) == [0, 1, 2, 3, 4]
+    assert next(iter(ranking.thresholds)) == 0
+    assert sorted(ranking.thresholds) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("segment_cost", [0.15, 4.0, 1000.0])
@@ -386,13 +381,13 @@ def test_time_is_in_proportion_to_the_number_of_chunks(
         calls.append(is_inside(*arguments))
         return calls[-1]
 
-    is_inside = thresholds._is_inside
-    monkeypatch.setattr(thresholds, "_is_inside", counted)
+    is_inside = exact._is_inside
+    monkeypatch.setattr(exact, "_is_inside", counted)
     relevance = shape(np.linspace(0, 1, count))
 
     ranking = rank_chunks(relevance, [10] * count, penalty=0.01, segment_cost=segment_cost)
 
-    assert ranking.chunks
+    assert ranking.thresholds
     assert len(calls) < 10 * count
 
 
@@ -521,7 +516,7 @@ def test_a_chunk_is_delayed_until_its_segment_is_worth_enough() -> None:
     # Each of the two chunks is worth less than a segment costs.
     ranking = rank_chunks([0.5, 0.5, 0.25], [2, 2, 4], penalty=0.25, segment_cost=1.0)
 
-    assert ranking.chunks == [0, 1]
+    assert list(ranking.thresholds) == [0, 1]
     assert ranking.steps() == [(0, 2)]
     assert ranking.steps(first=[1]) == [(1, 2), (0, 1)]
 
@@ -536,10 +531,10 @@ def test_no_number_of_steps_makes_a_segment_worth_less_than_nothing(
     for count in range(len(steps) + 1):
         chunks = [chunk for step in steps[:count] for chunk in range(*step)]
         segments = ranking.segments(chunks)
-        assert chunks_of(segments) == set(chunks) <= set(ranking.chunks)
+        assert chunks_of(segments) == set(chunks) <= set(ranking.thresholds)
         assert all(segment.value >= -1e-9 for segment in segments)
     # In the end, nothing is left out that is worth enough.
-    for segment in ranking.segments(ranking.chunks):
+    for segment in ranking.segments(ranking.thresholds):
         if segment.value >= 0:
             assert any(segment.start <= start and end <= segment.end for start, end in steps)
 
@@ -555,4 +550,4 @@ def test_first_chunks_are_the_first_steps(problem: dict[str, Any], data: st.Data
     assert steps[: len(first)] == [(chunk, chunk + 1) for chunk in first]
     taken = [chunk for step in steps for chunk in range(*step)]
     assert len(taken) == len(set(taken))
-    assert set(taken) <= {*first, *ranking.chunks}
+    assert set(taken) <= {*first, *ranking.thresholds}

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_rse.engine import Segment, best_of_documents, best_segment, solve_greedy
+from langchain_rse.engine import Segment, best_segments, solve_greedy
 from tests.unit_tests.engine.oracles import best_by_brute_force, greedy_by_brute_force
 
 # Tenths make ties and sums that depend on the order of adding; eighths add up exactly.
@@ -20,6 +20,12 @@ EIGHTHS = st.integers(-8, 8).map(lambda n: n / 8)
 EXTREMES = st.sampled_from([0.0, -0.0, 1e-300, -1e-300, 5e-324, 1e300, -1e300, 1.0, -1.0])
 FLOATS = st.floats(-2, 2, allow_nan=False)
 VALUES = st.sampled_from([TENTHS, EIGHTHS, EXTREMES, FLOATS])
+
+
+def best_segment(values: list[float], max_length: int | None = None) -> Segment | None:
+    segments = best_segments(values, max_length=max_length or len(values) + 1)
+    assert len(segments) <= 1
+    return segments[0] if segments else None
 
 
 def _close_to(start: int, end: int, value: float) -> Any:
@@ -147,14 +153,14 @@ def test_the_best_segment_of_each_document() -> None:
         "documents": ["one", "one", "two"],
     }
 
-    assert best_of_documents(first, **limits) == [Segment(3, 5, 1.0)]
+    assert best_segments(first, **limits) == [Segment(3, 5, 1.0)]
     # Queries take turns; a segment that overlaps one taken before is passed over.
-    assert best_of_documents([first, second], **limits) == [
+    assert best_segments([first, second], **limits) == [
         Segment(3, 5, 1.0),
         Segment(5, 7, 1.0),
         Segment(1, 2, 0.75),
     ]
-    assert best_of_documents([first, first], **limits) == [Segment(3, 5, 1.0)]
+    assert best_segments([first, first], **limits) == [Segment(3, 5, 1.0)]
 
 
 def test_queries_take_turns_and_share_the_room() -> None:

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from langchain_rse import engine
 from langchain_rse.engine import (
-    fuse_decay,
-    fuse_mean,
+    fuse_with_rank,
     neighbor_credit,
 )
 from langchain_rse.text.words import TextWords, content_words, find_words
@@ -35,30 +34,31 @@ def word_shares(query: str, texts: Sequence[str]) -> Any:
     return engine.word_shares(TextWords(texts).counts(find_words(query)) > 0)
 
 
-def test_fuse_decay_by_hand() -> None:
-    fused = fuse_decay(np.array([1.0, 1.0, 0.5]), [0, 30, 60], decay_rate=30)
+def test_fusion_by_decay_by_hand() -> None:
+    fused = fuse_with_rank(np.array([0.5, 1.0, 1.0]), "decay", decay_rate=2)
 
-    assert fused == pytest.approx([1.0, math.exp(-1), 0.5 * math.exp(-2)])
-
-
-def test_fuse_mean_by_hand() -> None:
-    assert fuse_mean(np.array([1.0, 0.5, 0.25, 0.0]), range(4), count=4) == pytest.approx(
-        [1.0, 0.625, 0.375, 0.125]
-    )
-    assert fuse_mean(np.array([]), [], count=0).shape == (0,)
+    # The highest has rank 0; of ties, the first.
+    assert fused == pytest.approx([0.5 * math.exp(-1), 1.0, math.exp(-0.5)])
 
 
+def test_fusion_by_mean_by_hand() -> None:
+    fused = fuse_with_rank(np.array([1.0, 0.5, 0.25, 0.0]), "mean", decay_rate=2)
+
+    assert fused == pytest.approx([1.0, 0.625, 0.375, 0.125])
+
+
+@pytest.mark.parametrize("method", ["decay", "mean"])
 @given(arrays(np.float64, st.integers(0, 9), elements=SHARES))
-def test_fusion_keeps_the_order_of_ranks_and_the_range(relevance: NDArray[np.float64]) -> None:
+def test_fusion_keeps_the_order_and_the_range(
+    method: Literal["decay", "mean"], relevance: NDArray[np.float64]
+) -> None:
     ranked = -np.sort(-relevance)
-    ranks = range(ranked.size)
 
-    for fused in (
-        fuse_decay(ranked, ranks, decay_rate=20),
-        fuse_mean(ranked, ranks, count=ranked.size),
-    ):
-        assert ((fused >= 0) & (fused <= 1)).all()
-        assert (np.diff(fused) <= 0).all()
+    fused = fuse_with_rank(ranked, method, decay_rate=20)
+
+    assert fused.shape == ranked.shape
+    assert ((fused >= 0) & (fused <= 1)).all()
+    assert (np.diff(fused) <= 0).all()
 
 
 def test_bm25_scores_by_hand() -> None:

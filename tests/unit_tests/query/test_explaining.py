@@ -140,7 +140,7 @@ def test_minimum_value(why: Any, solver: Any) -> None:
 def test_the_score_floor(why: Any) -> None:
     level, reason = why(make_retriever({"a": lines(60, 70)}), score_floor=0.8)
     assert level == "INFO"
-    assert reason == Reason.BELOW_THE_FLOOR.value.format(best=0.5, floor=0.8, distances="")
+    assert reason == Reason.BELOW_THE_FLOOR.value.format(reach=0.5, floor=0.8, note="")
 
 
 def test_nothing_fits(why: Any) -> None:

@@ -15,9 +15,10 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSEIndexer, RSERetriever
 from langchain_rse.config import PRESETS, BestSegment, Greedy, RSEConfig
-from langchain_rse.engine import NEIGHBOR_RADIUS, neighbor_credit, solve_exact
+from langchain_rse.engine import NEIGHBOR_RADIUS, neighbor_credit
 from tests.unit_tests import fakes
 from tests.unit_tests.engine.oracles import best_by_brute_force, greedy_by_brute_force
+from tests.unit_tests.engine.problems import solve_exact
 
 way = fakes.way
 
