@@ -199,7 +199,7 @@ def test_each_reason_has_a_sentence_for_each_chunk() -> None:
     [chunk] = trace.chunks
     for reason in Reason:
         chunk = replace(chunk, outcome=reason, candidate=None)
-        if not {"{best", "{searcher", "{documents"} & set(re.findall(r"\{\w+", reason.value)):
+        if not {"{reach", "{searcher", "{documents"} & set(re.findall(r"\{\w+", reason.value)):
             assert "{" not in trace.why(chunk)
 
 
