@@ -14,7 +14,7 @@ from langchain_core.stores import BaseStore
 
 from langchain_rse._sync import run
 from langchain_rse.config import QuerySettings
-from langchain_rse.errors import MissingRecordError
+from langchain_rse.errors import CorruptRecordError, MissingRecordError
 from langchain_rse.query.candidates import Reason, Sources
 from langchain_rse.query.filters import filters_of
 from langchain_rse.query.reading import Passage, without_changed
@@ -87,14 +87,12 @@ class DocumentAccess:
             MissingRecordError: If the document does not exist or a filter excludes it. The message
                 does not reveal which.
         """
-        layouts = read_layouts(self.docstore, {(document_key(doc_id), ""): []})
-        layout = layouts[document_key(doc_id)]
-        if isinstance(layout, Layout):
-            manifest = layout.manifest
-            if self._is_there(manifest):
-                return manifest
-        elif layout is not None and not self.filters:  # a filter might exclude the document
-            raise layout
+        key = document_key(doc_id)
+        layout = read_layouts(self.docstore, {(key, ""): []})[key]
+        if isinstance(layout, Layout) and self._is_there(layout.manifest):
+            return layout.manifest
+        if isinstance(layout, CorruptRecordError) and not self.filters:
+            raise layout  # with filters, one of them might exclude the document
         raise MissingRecordError(f"there is no document {doc_id!r}, or the filter excludes it")
 
     def manifests_of(self, doc_ids: Iterable[str]) -> dict[str, Manifest]:
@@ -113,17 +111,16 @@ class DocumentAccess:
     def text(self, doc_id: str) -> str:
         """Read the whole text of a document."""
         manifest = self.manifest(doc_id)
-        if manifest.current is not None and not manifest.current.chunks:
-            key = description_key(manifest.key, manifest.current.name)
-            records = read_records(self.docstore, [key])
-            return read_blank(records[key], key, manifest)
+        if not manifest.chunk_count:
+            key = description_key(manifest.key, manifest.version)
+            return read_blank(read_records(self.docstore, [key])[key], key, manifest)
         return self.passage(manifest, 0, manifest.length).page_content
 
     def parts(self, manifest: Manifest) -> Sequence[Part]:
         """Read where the parts of a document lie, such as pages; empty if it has one part."""
         if manifest.current is None or manifest.current.adopted:
             return ()
-        key = description_key(manifest.key, manifest.current.name)
+        key = description_key(manifest.key, manifest.version)
         return read_parts(read_records(self.docstore, [key])[key], key, manifest)
 
     def around(self, passage: Document, length: int) -> Document:
@@ -136,7 +133,8 @@ class DocumentAccess:
         if length < 0:
             raise ValueError(f"length must be at least 0; got {length!r}")
         manifest = self.manifest(metadata[DOC_ID])
-        if not _has_content_of(manifest, metadata[PASSAGE]["version"]):
+        # A later write may have stored the same content again, as another version.
+        if content_name(manifest.version) != metadata[PASSAGE]["version"]:
             raise MissingRecordError(
                 f"cannot read around the passage of {manifest.doc_id!r}: the document was "
                 "replaced. Search again"
@@ -146,13 +144,13 @@ class DocumentAccess:
 
     def passage(self, manifest: Manifest, start: int, end: int) -> Document:
         """Read the characters from ``start`` to ``end`` (exclusive) of a document, as a passage."""
-        if manifest.current is None or not manifest.current.chunks:
+        if not manifest.chunk_count:
             raise MissingRecordError(
                 f"document {manifest.doc_id!r} has no text, only {manifest.length} characters of "
                 "white space. A scanned PDF needs OCR first"
             )
         characters = range(max(start, 0), min(end, manifest.length))
-        passage = self._read(manifest, range(manifest.current.chunks), characters)
+        passage = self._read(manifest, range(manifest.chunk_count), characters)
         if passage is None:
             raise MissingRecordError(
                 f"cannot read characters {format_range(start, end)} of {manifest.doc_id!r}, which "
@@ -169,7 +167,7 @@ class DocumentAccess:
         version.
         """
         manifest = self.manifests_of([doc_id]).get(doc_id)
-        if manifest is None or not _has_content_of(manifest, version):
+        if manifest is None or content_name(manifest.version) != content_name(version):
             return None
         return self._read(manifest, chunks, range(manifest.length))
 
@@ -179,8 +177,8 @@ class DocumentAccess:
         Returns None if text is missing, if the document was replaced, or if it was adopted and the
         vector store (if known) no longer has all chunks.
         """
-        version = manifest.current.name if manifest.current else ""
-        layout = read_layouts(self.docstore, {(manifest.key, version): [chunks]})[manifest.key]
+        windows = {(manifest.key, manifest.version): [chunks]}
+        layout = read_layouts(self.docstore, windows)[manifest.key]
         if not isinstance(layout, Layout) or not characters:
             return None
         indexes = []
@@ -192,25 +190,16 @@ class DocumentAccess:
             return None
         keys = [(manifest.key, index) for index in indexes]
         records = read_chunks(self.docstore, {manifest.key: layout}, keys).records
-        passage_chunks = []
-        for key in keys:
-            record = readable(records[key])
-            if record is None:
-                return None
-            passage_chunks.append(Chunk(layout, key[1], record=record))
-        start, _ = layout.span_of(indexes[0])
-        _, end = layout.span_of(indexes[-1])
-        passage = Passage(
-            layout,
-            passage_chunks,
-            value=0.0,
-            skipped=max(characters.start - start, 0),
-            dropped=max(end - characters.stop, 0),
-        )
-        [checked] = run(without_changed(self.adapter, [passage]))
-        if checked.outcome is Reason.CHANGED:
+        found = [Chunk(layout, key[1], record=readable(records[key])) for key in keys]
+        if any(chunk.record is None for chunk in found):
             return None
-        return render(passage, QuerySettings())
+        whole = Passage(layout, found, value=0.0)
+        start, end = whole.span
+        skipped = max(characters.start - start, 0)
+        dropped = max(end - characters.stop, 0)
+        passage = whole._replace(skipped=skipped, dropped=dropped)
+        [checked] = run(without_changed(self.adapter, [passage]))
+        return None if checked.outcome is Reason.CHANGED else render(passage, QuerySettings())
 
     def _is_there(self, manifest: Manifest) -> bool:
         """True if a document was added completely and passes all filters."""
@@ -220,12 +209,6 @@ class DocumentAccess:
         """True if a document passes all filters."""
         metadata = {**manifest.metadata, DOC_ID: manifest.doc_id}
         return all(matches(condition, metadata) for condition in self.filters)
-
-
-def _has_content_of(manifest: Manifest, version: str) -> bool:
-    """True if the current version has this content; a later write may have stored it again."""
-    current = manifest.current
-    return current is not None and content_name(current.name) == content_name(version)
 
 
 def document_access(sources: Sources, settings: QuerySettings) -> DocumentAccess:

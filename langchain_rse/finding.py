@@ -179,9 +179,10 @@ def _join(records: Iterable[Record]) -> Sequence[_Run]:
     parts: list[str] = []
     last_end = -1
     for record in records:
-        fields = record.metadata if isinstance(record, Document) else {}
-        start, end = fields.get(START_INDEX), fields.get(END_INDEX)
-        if not isinstance(record, Document) or not isinstance(start, int) or start < last_end:
+        if not isinstance(record, Document):
+            continue
+        start, end = record.metadata.get(START_INDEX), record.metadata.get(END_INDEX)
+        if not isinstance(start, int) or start < last_end:
             continue
         if end != start + len(record.page_content):
             continue

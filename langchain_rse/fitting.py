@@ -113,7 +113,7 @@ def fit_floor(
     except ScoreFloorError:
         write_floor(sources.docstore, name, None)
         raise
-    chunks = sum(map(_chunk_count, manifests))
+    chunks = sum(manifest.chunk_count for manifest in manifests)
     floor = replace(fitted, chunks=chunks, store=model.store, model=model.id)
     write_floor(sources.docstore, name, floor)
     if floor.rejected_questions < _FEWEST_REJECTED:
@@ -173,10 +173,6 @@ def _fit(
     )
 
 
-def _chunk_count(manifest: Manifest) -> int:
-    return manifest.current.chunks if manifest.current else 0
-
-
 # Asking
 
 
@@ -225,14 +221,15 @@ def _draw_sentences(
     docstore: DocStore, manifests: Sequence[Manifest], most: int, rng: np.random.Generator
 ) -> list[tuple[str, str]]:
     """Draw random sentences, at most one per chunk, each with the key of its chunk's record."""
-    starts = list(accumulate(map(_chunk_count, manifests), initial=0))
+    counts = [manifest.chunk_count for manifest in manifests]
+    starts = list(accumulate(counts, initial=0))
     total = starts[-1]
     keys = []
     for number in rng.permutation(total)[: _DRAWN_CHUNKS * most].tolist():
         position = bisect_right(starts, number) - 1
         manifest = manifests[position]
-        version = manifest.current.name if manifest.current else ""
-        keys.append(chunk_key(manifest.key, version, number - starts[position]))
+        index = number - starts[position]
+        keys.append(chunk_key(manifest.key, manifest.version, index))
     sentences: list[tuple[str, str]] = []
     for key, record in read_records(docstore, keys).items():
         chunk = readable(record)

@@ -124,7 +124,7 @@ class KnowledgeBase:
     @property
     def chunks(self) -> int:
         """The number of chunks in all documents."""
-        return sum(each.current.chunks for each in self.manifests.values() if each.current)
+        return sum(each.chunk_count for each in self.manifests.values())
 
     def find(self, name: str) -> str:
         """Find a document's id by its name, path or id; a ValueError if none matches."""

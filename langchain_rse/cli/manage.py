@@ -25,7 +25,7 @@ def list_documents(kb: Folder, *, as_json: AsJson = False) -> None:
                 "name": opened.names[doc_id],
                 "doc_id": doc_id,
                 "characters": manifest.length,
-                "chunks": manifest.current.chunks if manifest.current else 0,
+                "chunks": manifest.chunk_count,
                 "unfinished": not manifest.is_finished,
             }
         )

@@ -72,10 +72,8 @@ class Filters(NamedTuple):
 
     def hold_for(self, shared_fields: Collection[str]) -> bool:
         """True if the filters use only fields that are the same throughout a document."""
-        for condition in self.conditions:
-            if not (fields_of(condition) or set()) <= set(shared_fields):
-                return False
-        return True
+        fields = [fields_of(condition) or set() for condition in self.conditions]
+        return set().union(*fields) <= set(shared_fields)
 
 
 def filters_of(search_kwargs: Mapping[str, Any], base_retriever: object) -> Filters:

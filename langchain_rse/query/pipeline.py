@@ -268,7 +268,7 @@ def _has_text(sources: Sources) -> Steps[bool]:
         manifests = yield from compute(read_manifests, sources.docstore, _MOST_READ)
     except CorruptRecordError:
         return True
-    return any(manifest.current is not None and manifest.current.chunks for manifest in manifests)
+    return any(manifest.chunk_count for manifest in manifests)
 
 
 # Warnings

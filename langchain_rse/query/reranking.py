@@ -79,9 +79,10 @@ def rerank(
     """
     if settings.reranker is None:
         return candidates
-    tasks = []
-    for query, found in candidates.items():
-        tasks.append(_rerank_query(query, found, settings, settings.reranker, callbacks))
+    tasks = [
+        _rerank_query(query, found, settings, settings.reranker, callbacks)
+        for query, found in candidates.items()
+    ]
     reranked = yield from concurrently(tasks, AT_ONCE)
     return dict(zip(candidates, reranked, strict=True))
 
@@ -155,27 +156,23 @@ def _matched(
     """Yield pairs of a candidate and the Document that the reranker returned for it."""
     candidates_of: defaultdict[object, list[Candidate]] = defaultdict(list)
     for candidate in candidates:
-        document = candidate.document
-        for identity in (_chunk_of(document), document.page_content):
-            candidates_of[identity].append(candidate)
+        candidates_of[candidate.chunk_key].append(candidate)
+        candidates_of[candidate.document.page_content].append(candidate)
     used: set[ChunkKey] = set()
     for document in returned:
-        # If the metadata is lost, chunks with equal text are interchangeable.
-        identity = _chunk_of(document) or document.page_content
-        if identity not in candidates_of:
+        identity = tuple(document.metadata.get(field) for field in (DOC_ID, VERSION, CHUNK_INDEX))
+        if None in identity:  # the metadata is lost: chunks with equal text are interchangeable
+            matches = candidates_of.get(document.page_content)
+        else:
+            matches = candidates_of.get(identity)
+        if matches is None:
             raise CandidateError(
                 f"{name} returned a Document that is not one of its inputs: id {document.id!r}, "
                 f"text {document.page_content[:40]!r}. A reranker must return its input Documents, "
                 "with their metadata or text"
             )
-        for candidate in candidates_of[identity]:
+        for candidate in matches:
             if candidate.chunk_key not in used:
                 used.add(candidate.chunk_key)
                 yield candidate, document
                 break
-
-
-def _chunk_of(document: Document) -> tuple[object, ...] | None:
-    """Return the metadata that identifies a Document's chunk; None if any is missing."""
-    values = tuple(document.metadata.get(name) for name in (DOC_ID, VERSION, CHUNK_INDEX))
-    return None if None in values else values

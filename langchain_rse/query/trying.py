@@ -45,8 +45,8 @@ class _CachedDocStore(InMemoryBaseStore[Any]):
         self._docstore = docstore
 
     def mget(self, keys: Sequence[str]) -> list[Document | None]:
-        missing_keys = [key for key in dict.fromkeys(keys) if key not in self.store]
+        missing_keys = [key for key in keys if key not in self.store]
         if missing_keys:
             records = self._docstore.mget(missing_keys)
             self.store.update(zip(missing_keys, records, strict=True))
-        return [self.store[key] for key in keys]
+        return super().mget(keys)

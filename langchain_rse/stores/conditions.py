@@ -63,7 +63,7 @@ def matches(condition: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
 
     A list in the metadata equals or contains a value if one of its items equals the value.
     """
-    return _passes(condition, metadata, lambda comparison: False)  # noqa: ARG005
+    return _passes(condition, metadata, without_value=False)
 
 
 def contradicts(condition: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
@@ -71,19 +71,19 @@ def contradicts(condition: Mapping[str, Any], metadata: Mapping[str, Any]) -> bo
 
     A missing field fails an equality in all stores; other comparisons it passes in some.
     """
-    return not _passes(condition, metadata, lambda comparison: not _is_equality(comparison))
+    return not _passes(condition, metadata, without_value=True)
 
 
 def _passes(
-    condition: Mapping[str, Any],
-    metadata: Mapping[str, Any],
-    passes_without_value: Callable[[object], bool],
+    condition: Mapping[str, Any], metadata: Mapping[str, Any], *, without_value: bool
 ) -> bool:
+    """True if metadata passes a filter; ``without_value`` lets missing fields pass inequalities."""
     for name, value in condition.items():
         if name in _JOINS:
-            passes = _JOINS[name](_passes(part, metadata, passes_without_value) for part in value)
+            parts = [_passes(part, metadata, without_value=without_value) for part in value]
+            passes = _JOINS[name](parts)
         elif metadata.get(name) is None:
-            passes = passes_without_value(value)
+            passes = without_value and not _is_equality(value)
         else:
             passes = _compares(metadata[name], value)
         if not passes:

@@ -310,9 +310,7 @@ class _MatchReader:
             )
         document, version, _ = parts
         manifest = self._manifests[document]
-        if record is None or manifest is None or manifest.current is None:
-            return None
-        if manifest.current.name != version:
+        if record is None or manifest is None or manifest.version != version:
             return None
         chunk = chunk_document(decode_document(record, key), key, manifest)
         return chunk if matches(self._condition, chunk.metadata) else None

@@ -58,8 +58,7 @@ class Layout:
     @property
     def version(self) -> str:
         """Name of the current version; empty without one."""
-        current = self.manifest.current
-        return current.name if current else ""
+        return self.manifest.version
 
     @property
     def chunk_count(self) -> int:
@@ -179,8 +178,7 @@ def read_spans(
 ) -> tuple[NDArray[np.int64], list[int]]:
     """Read a page of spans: the cuts between chunks, and the numbers of gaps."""
     first = page * SPANS_PER_PAGE
-    chunks = manifest.current.chunks if manifest.current else 0
-    expected = min(SPANS_PER_PAGE, chunks - first) + 1
+    expected = min(SPANS_PER_PAGE, manifest.chunk_count - first) + 1
     with _reading(record, key, manifest) as fields:
         cuts = np.asarray(fields["cuts"], dtype=np.int64)
         gaps = [first + int(number) for number in fields.get("gaps", ())]
@@ -209,8 +207,7 @@ def read_blank(record: Record, key: str, manifest: Manifest) -> str:
     """Read the text of a document of white space; empty for any other document."""
     with _reading(record, key, manifest) as fields:
         blank = str(fields["blank"])
-        has_chunks = manifest.current is not None and manifest.current.chunks > 0
-        if len(blank) != (0 if has_chunks else manifest.length):
+        if len(blank) != (0 if manifest.chunk_count else manifest.length):
             raise ValueError("it does not contain the text")
     return blank
 
@@ -385,6 +382,5 @@ def every_chunk(
 def chunk_keys(manifests: Iterable[Manifest]) -> Iterator[tuple[str, Manifest]]:
     """Yield the keys of all chunks of current versions, with their documents' manifests."""
     for manifest in manifests:
-        if manifest.current is not None:
-            for index in range(manifest.current.chunks):
-                yield chunk_key(manifest.key, manifest.current.name, index), manifest
+        for index in range(manifest.chunk_count):
+            yield chunk_key(manifest.key, manifest.version, index), manifest

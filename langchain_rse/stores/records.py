@@ -376,6 +376,16 @@ class Manifest:
         return document_key(self.doc_id)
 
     @property
+    def version(self) -> str:
+        """Name of the current version; empty without one."""
+        return self.current.name if self.current else ""
+
+    @property
+    def chunk_count(self) -> int:
+        """Number of chunks of the current version; 0 without one."""
+        return self.current.chunks if self.current else 0
+
+    @property
     def versions(self) -> list[Version]:
         """All versions that may have records or vectors in the stores."""
         announced = [announcement.version for announcement in self.announced]
@@ -658,6 +668,6 @@ def chunk_document(record: Document, key: str, manifest: Manifest) -> Document:
             f"the docstore's chunk {key!r} does not belong to document {manifest.doc_id!r}"
         )
     location = {name: fields[name] for name in LOCATION_FIELDS if name in fields}
-    version = manifest.current.name if manifest.current else ""
+    version = manifest.version
     text = with_headers(fields.get(HEADER, ""), record, record.page_content.strip())
     return vector_store_document(text, {**manifest.metadata, **first_metadata}, location, version)
