@@ -180,7 +180,6 @@ class TextWords:
         return counts
 
 
-@lru_cache(maxsize=1_000)  # texts are ranked again when duplicates are left out
 def _spaced_words(text: str) -> bytes:
     """Return the words of a text, in any order, as UTF-8 with spaces between them."""
     if not text.isascii():
