@@ -162,7 +162,7 @@ class RSEIndexer:
                 It is raised at the end, after all other documents were added.
             CorruptRecordError: If the docstore's record of a document is corrupt.
         """
-        adding = self.adding(separate=separate, append=append, force=force)
+        adding = self._adding(separate=separate, append=append, force=force)
         return run(adding.add(documents, ids, show_progress=show_progress))
 
     aadd_documents = as_async(add_documents)
@@ -176,8 +176,8 @@ class RSEIndexer:
             DocStoreWriter(self.docstore, self.batch_size),
         )
 
-    def adding(self, *, separate: bool | None, append: bool = False, force: bool) -> AddOperation:
-        """The call that adds documents, for modules of this package."""
+    def _adding(self, *, separate: bool | None, append: bool = False, force: bool) -> AddOperation:
+        """The call that adds documents; `RSERetriever.sync` uses it too."""
         return AddOperation(
             writer=self._writer(),
             splitter=self.text_splitter,
@@ -217,7 +217,7 @@ class RSEIndexer:
                 may have looked in the wrong place.
             Exception: All errors of `add_documents`. After an error, nothing is deleted.
         """
-        adding = self.adding(separate=separate, force=force)
+        adding = self._adding(separate=separate, force=force)
         return run(sync_documents(adding, documents, ids, show_progress=show_progress))
 
     # The name ``async`` would be a Python keyword.

@@ -440,7 +440,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 filter cannot be applied to a whole document.
             Exception: All errors of `RSEIndexer.add_documents`. After an error, nothing is deleted.
         """
-        adding = self.indexer.adding(separate=separate, force=force)
+        adding = self.indexer._adding(separate=separate, force=force)  # noqa: SLF001
         may_delete = self.document_access().may_read
         return run(
             sync_documents(

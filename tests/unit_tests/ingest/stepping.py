@@ -134,7 +134,7 @@ class World:
         """A call that has not begun."""
         if operation == "delete":
             return self.indexer._writer().delete([DOC_ID])
-        adding = self.indexer.adding(
+        adding = self.indexer._adding(
             separate=None, append=operation == "append", force=operation == "force"
         )
         texts = {"v1": V1, "v2": V2, "v3": V3, "force": V2, "append": END}
