@@ -187,8 +187,7 @@ def call(
     sync: Callable[P, T], asynchronous: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
 ) -> Steps[T]:
     """Make one call in its sync or async form: ``call(store.mget, store.amget, keys)``."""
-    bound = partial(sync, *args, **kwargs)
-    result: T = yield Call(bound, partial(asynchronous, *args, **kwargs))
+    result: T = yield Call(lambda: sync(*args, **kwargs), lambda: asynchronous(*args, **kwargs))
     return result
 
 
@@ -200,8 +199,7 @@ def compute(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Step
 
 def compute_to_the_end(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
     """Like `compute`, for functions that write: a cancelled caller waits until it has finished."""
-    bound = partial(function, *args, **kwargs)
-    return call_to_the_end(bound, partial(run_in_executor, None, bound))
+    return to_the_end(compute(function, *args, **kwargs))
 
 
 def pause(seconds: float) -> Steps[None]:
@@ -209,16 +207,15 @@ def pause(seconds: float) -> Steps[None]:
     return call(partial(time.sleep, seconds), partial(asyncio.sleep, seconds))
 
 
-def call_to_the_end(
-    sync: Callable[P, T], asynchronous: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
-) -> Steps[T]:
-    """Like `call`, for calls that write: a cancelled caller waits until the call has finished."""
+def to_the_end(steps: Steps[T]) -> Steps[T]:
+    """Run steps that write: a cancelled caller waits until they have finished."""
 
     # A thread cannot be cancelled: it would go on writing after the caller has returned.
     def shielded() -> Awaitable[T]:
-        return _to_the_end(asyncio.ensure_future(asynchronous(*args, **kwargs)), lambda: None)
+        return _to_the_end(asyncio.ensure_future(arun(steps)), lambda: None)
 
-    return call(partial(sync, *args, **kwargs), shielded)
+    result: T = yield Call(lambda: run(steps), shielded)
+    return result
 
 
 # Steps: several tasks at once

@@ -423,10 +423,10 @@ def settings_of_call(settings: QuerySettings, arguments: Mapping[str, Any]) -> Q
         if name not in _CALL_ARGUMENTS:
             raise TypeError(explain_unknown(name, _CALL_ARGUMENTS, _INSTEAD))
     values = {name: getattr(settings, name) for name in QuerySettings.model_fields}
-    values.update(arguments)
     if "rse_config" in arguments:
-        values["config"] = values.pop("rse_config")
-        values["irrelevant_chunk_penalty"] = arguments.get("irrelevant_chunk_penalty")
+        values["irrelevant_chunk_penalty"] = None
+    values.update(arguments)
+    values["config"] = values.pop("rse_config", settings.config)
     return QuerySettings(**values)
 
 

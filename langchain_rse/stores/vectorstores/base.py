@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from langchain_core.documents import Document
 
-from langchain_rse._sync import Steps, call, call_to_the_end, compute, compute_to_the_end
+from langchain_rse._sync import Steps, call, compute, compute_to_the_end, to_the_end
 from langchain_rse.stores.records import NAMESPACE
 
 PAGE_SIZE = 250
@@ -169,7 +169,7 @@ class VectorStoreAdapter:
     def _change(self, method: str, *args: Any, **kwargs: Any) -> Steps[Any]:  # noqa: ANN401
         """Like `_call`, for a writing method; it completes even if the caller is cancelled."""
         sync, asynchronous = getattr(self.store, method), getattr(self.store, f"a{method}")
-        return call_to_the_end(sync, asynchronous, *args, **kwargs)
+        return to_the_end(call(sync, asynchronous, *args, **kwargs))
 
 
 def vector_id_of(document: Document) -> str | None:
