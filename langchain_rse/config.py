@@ -219,7 +219,7 @@ class RSEConfig(_Frozen):
         fields = self.model_dump()
         if hybrid != "auto":
             fields["hybrid"] = hybrid
-        Path(path).write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")
+        Path(path).write_text(f"{json.dumps(fields, indent=2)}\n", encoding="utf-8")
 
     def replace(self, **changes: Any) -> Self:  # noqa: ANN401 - any field
         """Return a copy with some fields changed, validated like a new config."""
