@@ -195,14 +195,6 @@ def call(
     return result
 
 
-def to_the_end(asynchronous: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-    """Return the async form of a call that writes: a cancelled caller waits until it has ended.
-
-    A thread cannot be cancelled: it would go on writing after the caller has returned.
-    """
-    return lambda *args, **kwargs: _to_the_end(asynchronous(*args, **kwargs))
-
-
 def compute(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
     """Run a slow function; async code runs it in a thread."""
     bound = partial(function, *args, **kwargs)
@@ -211,13 +203,22 @@ def compute(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Step
 
 def compute_to_the_end(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
     """Like `compute`, for functions that write: a cancelled caller waits until it has finished."""
-    bound = partial(function, *args, **kwargs)
-    return call(bound, to_the_end(partial(run_in_executor, None, bound)))
+    return to_the_end(compute(function, *args, **kwargs))
 
 
 def pause(seconds: float) -> Steps[None]:
     """Wait for a number of seconds."""
     return call(partial(time.sleep, seconds), partial(asyncio.sleep, seconds))
+
+
+def to_the_end(steps: Steps[T]) -> Steps[T]:
+    """Run steps that write: a cancelled caller waits until they have finished."""
+
+    # A thread cannot be cancelled: it would go on writing after the caller has returned.
+    def shielded() -> Awaitable[T]:
+        return _to_the_end(arun(steps))
+
+    return call(partial(run, steps), shielded)
 
 
 # Steps: several tasks at once

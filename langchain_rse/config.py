@@ -206,10 +206,7 @@ class RSEConfig(_Frozen):
         fields = read_settings(path)
         hybrid = fields["hybrid"]
         if hybrid != "auto":
-            warn(
-                f"{path} also sets {hybrid=}, a field of the retriever: pass it to "
-                f"RSERetriever(..., {hybrid=})"
-            )
+            warn(f"{path} also sets a field of the retriever: pass {hybrid=} to RSERetriever")
         config: RSEConfig = fields["config"]
         return config
 

@@ -572,7 +572,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         if isinstance(texts, str):
             raise TypeError("texts must be a list of texts; got one text: give [text]")
         listed = list(texts)
-        metadata_of_texts = [{} for _ in listed] if metadatas is None else list(metadatas)
+        metadata_of_texts = list(metadatas or [{} for _ in listed])
         if len(metadata_of_texts) != len(listed):
             raise ValueError(
                 f"metadatas must have one dict for each text; got {len(metadata_of_texts)} for "

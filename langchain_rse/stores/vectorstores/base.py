@@ -169,7 +169,7 @@ class VectorStoreAdapter:
     def _change(self, method: str, *args: Any, **kwargs: Any) -> Steps[Any]:  # noqa: ANN401
         """Like `_call`, for a writing method; it completes even if the caller is cancelled."""
         sync, asynchronous = getattr(self.store, method), getattr(self.store, f"a{method}")
-        return call(sync, to_the_end(asynchronous), *args, **kwargs)
+        return to_the_end(call(sync, asynchronous, *args, **kwargs))
 
 
 def vector_id_of(document: Document) -> str | None:
