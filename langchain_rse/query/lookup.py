@@ -54,7 +54,7 @@ class LookedUp(NamedTuple):
     floors: Record  # the docstore's record of score floors
 
     def without(self, queries: Collection[str]) -> LookedUp:
-        """Return a copy without the candidates of refused queries."""
+        """Return a copy without the candidates of rejected queries."""
         remaining = {
             query: found for query, found in self.candidates.items() if query not in queries
         }

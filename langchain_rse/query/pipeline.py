@@ -110,7 +110,7 @@ def answer(
             outdated |= trace.replaced
             attempts -= 1
             continue
-        accepted = _without_refused(trace, looked_up, sources, model)
+        accepted = _without_rejected(trace, looked_up, sources, model)
         if not accepted.candidates:
             return trace
         with trace.timed("score"):
@@ -160,7 +160,9 @@ def _find(
     return {}
 
 
-def _without_refused(trace: Trace, looked_up: LookedUp, sources: Sources, model: Model) -> LookedUp:
+def _without_rejected(
+    trace: Trace, looked_up: LookedUp, sources: Sources, model: Model
+) -> LookedUp:
     """Drop queries that do not reach the score floor; set the reason if all are dropped."""
     floor = trace.settings.score_floor
     if floor is None or (floor == "fitted" and looked_up.floors is None):
