@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
+    BaseCallbackHandler,
     CallbackManagerForRetrieverRun,
+    Callbacks,
 )
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -24,7 +26,12 @@ from langchain_rse._messages import type_name, warn
 from langchain_rse._sync import AsyncConstructor, Steps, arun, as_async, run
 from langchain_rse.access import DocumentAccess, StoredDocument, document_access
 from langchain_rse.config import ADVICE, QuerySettings, RSEConfig, settings_of_call
-from langchain_rse.explaining import RSETrace, SideBySide, TraceCollector, compare_answers
+from langchain_rse.explaining import (
+    RSETrace,
+    SideBySide,
+    TraceCollector,
+    compare_answers,
+)
 from langchain_rse.fitting import fit_floor
 from langchain_rse.indexer import RSEIndexer, default_text_splitter
 from langchain_rse.ingest.source_documents import HeaderMaker, check_rules
@@ -188,13 +195,14 @@ class RSERetriever(QuerySettings, BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
-        return run(self._retrieve(query, kwargs, run_manager))
+        return run(self._retrieve(query, kwargs, run_manager.get_child(), run_manager.handlers))
 
     @override
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
-        return await arun(self._retrieve(query, kwargs, run_manager))
+        steps = self._retrieve(query, kwargs, run_manager.get_child(), run_manager.handlers)
+        return await arun(steps)
 
     def explain(
         self,
@@ -295,7 +303,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
         self,
         query: object,
         arguments: Mapping[str, Any],
-        run_manager: CallbackManagerForRetrieverRun | AsyncCallbackManagerForRetrieverRun,
+        callbacks: Callbacks,
+        handlers: Sequence[BaseCallbackHandler] = (),
     ) -> Steps[list[Document]]:
         if not isinstance(query, str):
             raise TypeError(
@@ -303,11 +312,13 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 'itemgetter("question") | retriever'
             )
         settings = settings_of_call(self, arguments) if arguments else self
-        trace = yield from answer(query, self.sources, settings, run_manager.get_child())
-        for handler in run_manager.handlers:
-            if isinstance(handler, TraceCollector):
-                trace.settings = settings.model_copy()  # the retriever's settings may change later
-                handler.traces.append(RSETrace.of(trace))
+        trace = yield from answer(query, self.sources, settings, callbacks)
+        collectors = [handler for handler in handlers if isinstance(handler, TraceCollector)]
+        if collectors:
+            trace.settings = settings.model_copy()  # the retriever's settings may change later
+            explained = RSETrace.of(trace)
+            for collector in collectors:
+                collector.traces.append(explained)
         return list(trace.documents_returned)
 
     @property

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, get_args, runt
 
 import numpy as np
 from langchain_core.documents import Document
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from langchain_rse._progress import Advance
 from langchain_rse._sync import Steps, during
@@ -223,7 +223,13 @@ def _in_order(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_rules(rules: Mapping[str, Rule] | None) -> dict[str, Rule]:
     """Check rules; raise a ``ValueError`` if one is unknown or they are not a mapping."""
-    return _RULES.validate_python(rules or {})
+    try:
+        return _RULES.validate_python(rules or {})
+    except ValidationError as error:
+        problem = error.errors()[0]
+        subject = ": ".join(["metadata_rules", *map(str, problem["loc"])])
+        allowed = problem["msg"].replace("Input should be", f"{subject} must be")
+        raise ValueError(f"{allowed}; got {problem['input']!r:.200}") from None
 
 
 def sort_metadata(
