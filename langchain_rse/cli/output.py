@@ -72,6 +72,7 @@ def _message_of(error: Exception, options: Mapping[str, Any]) -> str:
     text = str(error)
     name, _, problem = text.partition(" ")
     if options.get(name) is not None:
+        problem = problem.replace(" or None;", ";")  # an option that is not given is None
         text = f"{_SHORT.get(name) or '--' + name.replace('_', '-')} {problem}"
     if not isinstance(error, (ImportError, LookupError, OSError, ValueError)):
         text = f"{type(error).__name__}: {text}"
