@@ -120,6 +120,7 @@ class Candidate(NamedTuple):
         key: The key of its document in the docstore.
         version: The name of the document's version.
         chunk_index: The number of the chunk in its document, from 0.
+        text_words: The words of its text, from `spaced_words`: found once, compared many times.
         hits: Rank and score by search: ``"vectors"``, ``"full text"``, ``"reranker"``.
         judgment: What a relevance filter wrote into the metadata, such as
             ``relevance_explanation``.
@@ -138,6 +139,7 @@ class Candidate(NamedTuple):
     key: str
     version: str
     chunk_index: int
+    text_words: bytes
     hits: dict[str, Hit]
     judgment: Mapping[str, bool | str | None] = MappingProxyType({})
     relevance: float = 0.0

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,7 +46,12 @@ from langchain_rse.stores.records import (
 )
 from langchain_rse.stores.vectorstores import vector_id_of
 from langchain_rse.text.quoting import as_unicode
-from langchain_rse.text.words import MAX_QUERY_LENGTH, beginning_of, without_function_words
+from langchain_rse.text.words import (
+    MAX_QUERY_LENGTH,
+    beginning_of,
+    spaced_words,
+    without_function_words,
+)
 
 # Number of chunks to fetch from the full-text index, in units of `RSEConfig.decay_rate`. Chunks at
 # lower ranks would have a relevance below 0.003.
@@ -199,11 +205,12 @@ def search(
             if namespace_in(document.metadata) == sources.namespace:  # others are excluded
                 filters.check_applied(document, sources.name)
     identified = yield from _identify_adopted(sources, by_vectors)
+    words_of = cache(spaced_words)  # queries and searches find the same chunks
     candidates = {}
     for query, vector_answer, lexical_answer in zip(queries, identified, by_words, strict=True):
         by_chunk: dict[ChunkKey, Candidate] = {}
-        _add_hits(by_chunk, VECTORS, vector_answer, sources)
-        _add_hits(by_chunk, FULL_TEXT, lexical_answer, sources)
+        _add_hits(by_chunk, VECTORS, vector_answer, sources, words_of)
+        _add_hits(by_chunk, FULL_TEXT, lexical_answer, sources, words_of)
         candidates[query] = list(by_chunk.values())
     return Found(candidates, obstacle or "", sum(map(len, by_vectors)))
 
@@ -347,6 +354,7 @@ def _add_hits(
     search_name: str,
     answer: Sequence[_ScoredDocument],
     sources: Sources,
+    words_of: Callable[[str], bytes],
 ) -> None:
     """Add the candidates of a search, each chunk once; warn of those in other namespaces."""
     namespaces = [namespace_in(document.metadata) for document, _ in answer]
@@ -358,22 +366,20 @@ def _add_hits(
             "because they are in another namespace. Make it return only Documents with "
             f"{NAMESPACE}={sources.namespace!r} in their metadata, and keep that field"
         )
-    found = []
-    scores = []
-    for namespace, (document, score) in zip(namespaces, answer, strict=True):
-        if namespace == sources.namespace:
-            found.append(_make_candidate(document, sources))
-            scores.append(score)
-    keys = [candidate.chunk_key for candidate in found]
     rank = 0
-    for key, candidate, score in zip(keys, found, scores, strict=True):
-        known = candidates.setdefault(key, candidate)
+    for namespace, (document, score) in zip(namespaces, answer, strict=True):
+        if namespace != sources.namespace:
+            continue
+        candidate = _make_candidate(document, sources, words_of)
+        known = candidates.setdefault(candidate.chunk_key, candidate)
         if search_name not in known.hits:
             known.hits[search_name] = Hit(rank, score)
             rank += 1
 
 
-def _make_candidate(document: Document, sources: Sources) -> Candidate:
+def _make_candidate(
+    document: Document, sources: Sources, words_of: Callable[[str], bytes]
+) -> Candidate:
     """Make a candidate from a Document whose metadata identifies a chunk."""
     metadata = document.metadata
     doc_id: Any = metadata.get(DOC_ID)
@@ -389,7 +395,9 @@ def _make_candidate(document: Document, sources: Sources) -> Candidate:
             f"{remedy} (a candidate, id {document.id!r}, has {fields!r:.200} in its metadata)"
         )
     judgment = judgment_of(metadata) if sources.vectorstore is None else {}
-    return Candidate(document, doc_id, document_key(doc_id), version, index, {}, judgment)
+    text_words = words_of(document.page_content)
+    key = document_key(doc_id)
+    return Candidate(document, doc_id, key, version, index, text_words, {}, judgment)
 
 
 def _whole_number(value: object) -> int | None:

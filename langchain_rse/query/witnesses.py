@@ -121,8 +121,8 @@ def _signals(query: _Query) -> dict[str, Floats]:
 
 
 def words_of(candidates: Sequence[Candidate]) -> TextWords:
-    """Find the words of the candidates' texts."""
-    return TextWords([candidate.document.page_content for candidate in candidates])
+    """Return the words of the candidates' texts."""
+    return TextWords([candidate.text_words for candidate in candidates])
 
 
 def names_in(query: str, candidates: Sequence[Candidate], texts: TextWords) -> Named:

@@ -148,22 +148,21 @@ def fold_case(text: str) -> str:
 
 
 class TextWords:
-    """The words of several texts, found once and counted in arrays.
+    """The words of several texts, counted in arrays.
 
     Attributes:
         sizes: The number of words in each text.
     """
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        """Find the words of all texts, in one array of bytes with spaces between them."""
-        spaced = [_spaced_words(text) for text in texts]
-        self._codes = np.frombuffer(b" ".join([b"", *spaced, b""]), np.uint8)
+    def __init__(self, words_of_texts: Sequence[bytes]) -> None:
+        """Put the words of all texts, from `spaced_words`, in one array of bytes."""
+        self._codes = np.frombuffer(b" ".join([b"", *words_of_texts, b""]), np.uint8)
         # Words begin and end at changes between spaces and other bytes.
         edges = np.flatnonzero(np.diff(self._codes == ord(" "))) + 1
         self._starts = edges[::2]
         lengths = edges[1::2] - self._starts
         self._keys = lengths * 256 + self._codes[self._starts]  # with the first byte
-        self._text_ends = np.cumsum([len(text) + 1 for text in spaced])
+        self._text_ends = np.cumsum([len(words) + 1 for words in words_of_texts])
         words_before_end = np.searchsorted(self._starts, self._text_ends)
         self.sizes = np.diff(words_before_end, prepend=0).astype(np.float64)
 
@@ -180,7 +179,7 @@ class TextWords:
         return counts
 
 
-def _spaced_words(text: str) -> bytes:
+def spaced_words(text: str) -> bytes:
     """Return the words of a text, in any order, as UTF-8 with spaces between them."""
     if not text.isascii():
         pieces = text.split()

@@ -19,19 +19,20 @@ from langchain_rse.engine import (
     fuse_with_rank,
     neighbor_credit,
 )
-from langchain_rse.text.words import TextWords, content_words, find_words
+from langchain_rse.text.words import TextWords, content_words, find_words, spaced_words
 
 SHARES = st.floats(0, 1)
 RELEVANCES = arrays(np.float64, st.tuples(st.integers(1, 3), st.integers(0, 7)), elements=SHARES)
 
 
 def bm25_scores(query: str, texts: Sequence[str]) -> Any:
-    words = TextWords(texts)
+    words = TextWords([spaced_words(text) for text in texts])
     return engine.bm25_scores(words.counts(content_words(query)), words.sizes)
 
 
 def word_shares(query: str, texts: Sequence[str]) -> Any:
-    return engine.word_shares(TextWords(texts).counts(find_words(query)) > 0)
+    words = TextWords([spaced_words(text) for text in texts])
+    return engine.word_shares(words.counts(find_words(query)) > 0)
 
 
 def test_fusion_by_decay_by_hand() -> None:
@@ -104,10 +105,10 @@ def test_bm25_scores_are_the_same_in_every_process() -> None:
     """Down to the last digit, whatever the order of sets of strings there."""
     program = (
         "from langchain_rse.engine import bm25_scores\n"
-        "from langchain_rse.text.words import TextWords, content_words\n"
+        "from langchain_rse.text.words import TextWords, content_words, spaced_words\n"
         "query = 'alpha beta gamma delta epsilon zeta'\n"
         "texts = [query, 'alpha alpha beta', 'gamma delta x y z', 'epsilon beta zeta']\n"
-        "words = TextWords(texts)\n"
+        "words = TextWords([spaced_words(text) for text in texts])\n"
         "print(bm25_scores(words.counts(content_words(query)), words.sizes).tolist())"
     )
 

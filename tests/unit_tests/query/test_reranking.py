@@ -20,6 +20,7 @@ from langchain_rse.errors import CandidateError
 from langchain_rse.query.candidates import Candidate, Hit
 from langchain_rse.query.reranking import rerank
 from langchain_rse.stores.records import document_key
+from langchain_rse.text.words import spaced_words
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import QUERY, Way, about, ask, chunks_in, lines, make_retriever
 
@@ -63,7 +64,8 @@ def chunk(number: int, text: str | None = None, **metadata: Any) -> Document:
 def candidate(document: Document, score: float | None = None) -> Candidate:
     number = document.metadata["chunk_index"]
     hits = {"vectors": Hit(number, score)}
-    return Candidate(document, "a", document_key("a"), "v", number, hits)
+    words = spaced_words(document.page_content)
+    return Candidate(document, "a", document_key("a"), "v", number, words, hits)
 
 
 def candidates(count: int = 4) -> list[Candidate]:

@@ -10,16 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_rse.text.names import Named, named_documents, title_of_source
-from langchain_rse.text.words import TextWords
+from langchain_rse.text.words import TextWords, spaced_words
 
 FILLER = "the parties agree to the terms of this agreement"
+
+
+def text_words(texts: Sequence[str]) -> TextWords:
+    return TextWords([spaced_words(text) for text in texts])
 
 
 def named(query: str, sources: Mapping[str, str], texts: Sequence[str] = [FILLER] * 5) -> Named:
     """What names say about the candidates of documents, of which each has these texts."""
     names = [title_of_source(source) for source in sources.values()]
     owners = [number for number in range(len(names)) for _ in texts]
-    return named_documents(query, names, owners, TextWords([*texts] * len(names)))
+    return named_documents(query, names, owners, text_words([*texts] * len(names)))
 
 
 def gaps(query: str, sources: Mapping[str, str]) -> dict[str, float]:
@@ -97,7 +101,7 @@ def test_names_as_files_have_them(query: str, source: str) -> None:
 
 def test_candidates_in_any_order() -> None:
     names = ["Acme", "Borealis"]
-    found = named_documents("Who owns Borealis?", names, [1, 0, 0, 1], TextWords([FILLER] * 4))
+    found = named_documents("Who owns Borealis?", names, [1, 0, 0, 1], text_words([FILLER] * 4))
     gap = math.log(3 / 0.5)
     assert found.name_gap.tolist() == pytest.approx([0, gap, gap, 0])
 
@@ -128,10 +132,10 @@ def test_some_document_is_named_best(
 ) -> None:
     names_of_documents = ["_".join(words) for words in names]
     owners = [number for number in range(len(names)) for _ in texts]
-    all_texts = TextWords([" ".join(words) for words in texts] * len(names))
+    all_texts = text_words([" ".join(words) for words in texts] * len(names))
     found = named_documents(" ".join(query), names_of_documents, owners, all_texts)
     assert found.name_gap.shape == (len(owners),)
     assert found.name_gap.min() == 0
-    reversed_texts = TextWords([" ".join(words) for words in texts[::-1]] * len(names))
+    reversed_texts = text_words([" ".join(words) for words in texts[::-1]] * len(names))
     again = named_documents(" ".join(query), names_of_documents, owners[::-1], reversed_texts)
     assert again.name_gap.tolist() == pytest.approx(found.name_gap[::-1].tolist())

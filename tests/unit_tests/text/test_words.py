@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_rse.text.words import TextWords, find_words, fold_case, split_words
+from langchain_rse.text.words import TextWords, find_words, fold_case, spaced_words, split_words
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ MIXED = st.text(st.sampled_from("abAB 1_.\n\u00a0\u0301\u200déß东京ไท\u0
 def test_words_are_counted_in_each_text(texts: list[str], more: str) -> None:
     words = list(dict.fromkeys(find_words(" ".join([*texts, more]))))
     found = [find_words(text) for text in texts]
-    text_words = TextWords(texts)
+    text_words = TextWords([spaced_words(text) for text in texts])
     assert text_words.sizes.tolist() == [len(words_of_text) for words_of_text in found]
     expected = [[words_of_text.count(word) for word in words] for words_of_text in found]
     assert text_words.counts(words).tolist() == expected
@@ -92,7 +92,8 @@ def test_words_are_split_as_they_are_written() -> None:
     ],
 )
 def test_words_of_a_query_are_found(query: str, text: str) -> None:
-    match, other = TextWords([text, "something else"]).counts(find_words(query)).sum(axis=1)
+    text_words = TextWords([spaced_words(text), spaced_words("something else")])
+    match, other = text_words.counts(find_words(query)).sum(axis=1)
     assert match > other == 0
 
 
@@ -101,4 +102,4 @@ def test_a_long_text_is_read_to_its_end(pattern: str) -> None:
     """In proportion to its length; in its square, this would not end."""
     text = pattern * (1_000_000 // len(pattern))
     words = find_words(text)
-    assert TextWords([text]).sizes.tolist() == [len(words)]
+    assert TextWords([spaced_words(text)]).sizes.tolist() == [len(words)]
