@@ -151,7 +151,7 @@ class Prober:
     def find(self, query: str) -> list[Candidate]:
         """The candidates of a query."""
         steps = find_candidates(self._sources, [query], self._settings, self._filters)
-        _, by_query = run(steps)
+        by_query = run(steps)
         (candidates,) = rank(by_query, self._settings).values()
         return candidates
 

@@ -260,7 +260,7 @@ def _ask(
     ``own_key`` is the key of the chunk that contains the query, which is left out.
     """
     filters = filters_of(settings.search_kwargs, sources.base_retriever)
-    _, found = yield from find_candidates(sources, [query], settings, filters)
+    found = yield from find_candidates(sources, [query], settings, filters)
     ranked = rank(found, settings)  # with the words that are found in each
     advance(1)
     others = []

@@ -113,7 +113,7 @@ def render(
 def _check_filters(passage: Passage, filters: Filters, searcher: str) -> None:
     """Check that a document's metadata in the docstore passes the filters of the search."""
     manifest = passage.layout.manifest
-    if manifest.current is None or manifest.current.adopted:
+    if passage.layout.is_adopted:
         return  # other code wrote the metadata of the vector store
     for chunk in passage.chunks:
         if chunk.candidate is not None and chunk.record is not None:

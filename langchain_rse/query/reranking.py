@@ -23,7 +23,6 @@ from langchain_rse.query.candidates import (
 from langchain_rse.query.filters import Filters
 from langchain_rse.query.searching import (
     AT_ONCE,
-    Found,
     check_documents,
     finite_score,
     search,
@@ -62,12 +61,10 @@ def find_candidates(
     queries: Sequence[str],
     settings: QuerySettings,
     filters: Filters,
-    callbacks: Callbacks = None,
-) -> Steps[tuple[Found, Candidates]]:
-    """Search, then rerank; return the results of both."""
-    found = yield from search(sources, queries, settings, filters, callbacks)
-    reranked = yield from rerank(found.candidates, settings, callbacks)
-    return found, reranked
+) -> Steps[Candidates]:
+    """Search for candidates, then rerank them."""
+    found = yield from search(sources, queries, settings, filters, None)
+    return (yield from rerank(found.candidates, settings, None))
 
 
 def rerank(

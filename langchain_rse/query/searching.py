@@ -146,12 +146,6 @@ def check_search(sources: Sources, settings: QuerySettings) -> str | None:
         )
     if settings.hybrid == 0 or (settings.hybrid == "auto" and not settings.config.lexical_weight):
         return ""
-    if (
-        sources.vectorstore is not None
-        and not arguments
-        and getattr(sources.docstore, "lexical", False)
-    ):
-        return None
     obstacle = _find_obstacle(sources, settings, arguments)
     if obstacle is not None and settings.hybrid != "auto":
         raise ValueError(f"hybrid={settings.hybrid}: {obstacle}; or use hybrid=0")

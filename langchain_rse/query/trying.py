@@ -28,7 +28,7 @@ def try_settings(
     first = settings[0]
     filters = filters_of(first.search_kwargs, sources.base_retriever)
     queries = yield from queries_of(as_unicode(question), first, None)
-    _, candidates = yield from find_candidates(sources, queries, first, filters)
+    candidates = yield from find_candidates(sources, queries, first, filters)
     cached = sources._replace(docstore=_CachedDocStore(sources.docstore))
     answers: list[Sequence[Document]] = []
     for each in settings:

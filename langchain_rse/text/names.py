@@ -11,6 +11,7 @@ from urllib.parse import unquote
 import numpy as np
 from numpy.typing import NDArray
 
+from langchain_rse.text.quoting import shortened
 from langchain_rse.text.words import TextWords, find_words, function_words_of, without_words
 
 _SUFFIX = re.compile(r"(?<=.)\.[a-zA-Z][a-zA-Z0-9]{0,4}$")
@@ -52,11 +53,8 @@ def _title_of(path: str) -> str:
     if "://" in path:
         path = unquote(_AROUND_PATH.sub("", path))
     file_name = re.split(r"[/\\]", path.rstrip("/\\"))[-1]
-    words = _SUFFIX.sub("", file_name).replace("_", " ").split()
-    title = " ".join(words)
-    if _NAMELESS.fullmatch(title):
-        return ""
-    return title if len(title) <= _LONGEST_TITLE else f"{title[: _LONGEST_TITLE - 3]}..."
+    title = " ".join(_SUFFIX.sub("", file_name).replace("_", " ").split())
+    return "" if _NAMELESS.fullmatch(title) else shortened(title, _LONGEST_TITLE)
 
 
 def named_documents(

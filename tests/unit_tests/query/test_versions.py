@@ -147,7 +147,7 @@ def test_given_candidates_are_not_searched_again(store: Scripted) -> None:
     retriever = make_retriever({"a": lines(0), "b": lines(20)}, vectorstore=store)
     sources = retriever.sources
     filters = filters_of({}, None)
-    _, candidates = run(find_candidates(sources, [QUERY], retriever, filters))
+    candidates = run(find_candidates(sources, [QUERY], retriever, filters))
     for settings in (retriever, retriever.model_copy(update={"k": 1})):
         trace = run(answer(QUERY, sources, settings, candidates=candidates))
         assert trace.documents_returned == retriever.invoke(QUERY, k=settings.k)
