@@ -118,9 +118,7 @@ def rank_chunks(
     penalty = max(penalty, _LEAST_PENALTY)
     values = weights * (relevance - penalty)
     costs = penalty * segment_costs
-
     borders = frozenset(starts.tolist())
-
     gains = weights * relevance
     least = penalty * (1 + _TOLERANCE)
     thresholds: dict[int, float] = {}

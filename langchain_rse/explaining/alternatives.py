@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from langchain_rse.config import QuerySettings
 from langchain_rse.explaining.text import name_of_function
-from langchain_rse.query.reading import CHARACTERS, Passage, chunk_at, steps_within
+from langchain_rse.query.reading import CHARACTERS, Passage, passage_of, steps_within
 from langchain_rse.query.rendering import choose
 from langchain_rse.query.scoring import ScoredChunks
 from langchain_rse.query.selecting import select
@@ -89,11 +89,7 @@ def _answer(scored: ScoredChunks, settings: QuerySettings, budget: float) -> tup
     """The answer, and how much of the budget all passages take, also those beyond ``k``."""
     selection = select(scored, settings, budget)
     chosen = selection.passages_after(steps_within(scored, selection, budget))
-    passages = []
-    for start, end, value in chosen:
-        chunks = [chunk_at(position, scored, selection) for position in range(start, end)]
-        layout, _ = scored.chunks[start]
-        passages.append(Passage(layout, chunks, value))
+    passages = [passage_of(segment, scored, selection) for segment in chosen]
     taken = sum(float(scored.lengths[start:end].sum()) for start, end, _ in chosen)
     return choose(passages, settings), taken
 

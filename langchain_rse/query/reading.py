@@ -8,6 +8,7 @@ import numbers
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -129,9 +130,7 @@ def read(
     count = steps_within(scored, selection, characters)
     if is_estimate:
         count = min(count + 1, len(selection.steps))
-    positions = list(
-        itertools.chain.from_iterable(range(*step) for step in selection.steps[:count])
-    )
+    positions = selection.positions_after(count)
     records, corrupt, replaced = yield from _read_records(sources, scored, positions)
     limit = settings.max_context_length
     if limit is not None and (is_estimate or settings.include_header):
@@ -144,11 +143,8 @@ def read(
         count = bisect_right(range(1, count + 1), limit, key=length_after)
     passages = []
     for segment in selection.passages_after(count):
-        chunks = []
-        for position in range(segment.start, segment.end):
-            chunks.append(chunk_at(position, scored, selection, records.get(position)))
-        layout, _ = scored.chunks[segment.start]
-        passage = Passage(layout, chunks, segment.value)
+        passage = passage_of(segment, scored, selection, records)
+        layout = passage.layout
         if layout.manifest.key in replaced:
             passages.append(passage._replace(outcome=Reason.REPLACED))
         elif (layout.manifest.key, layout.version) in corrupt:
@@ -172,6 +168,20 @@ def _length_of(
         layout, _ = scored.chunks[segment.start]
         text = with_headers(layout.manifest.header, found[0], text)
     return measure(text, settings.length_function)
+
+
+def passage_of(
+    segment: Segment,
+    scored: ScoredChunks,
+    selection: Selection,
+    records: Mapping[int, Document] = MappingProxyType({}),
+) -> Passage:
+    """Return the passage of a segment, with the records of its chunks as far as they are read."""
+    chunks = []
+    for position in range(segment.start, segment.end):
+        chunks.append(chunk_at(position, scored, selection, records.get(position)))
+    layout, _ = scored.chunks[segment.start]
+    return Passage(layout, chunks, segment.value)
 
 
 def chunk_at(

@@ -39,13 +39,16 @@ class Selection(NamedTuple):
     ranking: Ranking | None = None  # of the exact solver
     chosen: Sequence[Segment] = ()  # of a published solver: one segment for each step
 
+    def positions_after(self, steps: int) -> list[int]:
+        """Return the positions of the chunks that the first ``steps`` steps add, in their order."""
+        return list(itertools.chain.from_iterable(range(*step) for step in self.steps[:steps]))
+
     def passages_after(self, steps: int) -> list[Segment]:
         """Return the segments formed by the first ``steps`` steps, best first."""
         if self.ranking is None:
             return list(self.chosen[:steps])
-        positions = itertools.chain.from_iterable(range(*step) for step in self.steps[:steps])
         segments: list[Segment] = []
-        for segment in self.ranking.segments(positions):
+        for segment in self.ranking.segments(self.positions_after(steps)):
             value = segment.value
             if value < -_ROUNDING:
                 # It is kept for the best candidate of a query although its cost exceeds its value.
