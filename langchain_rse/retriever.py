@@ -39,13 +39,12 @@ from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.ingest.syncing import SyncResult, sync_documents
 from langchain_rse.query.candidates import Sources
 from langchain_rse.query.floor import FittedFloor
-from langchain_rse.query.pipeline import answer
+from langchain_rse.query.pipeline import answer, check_model
 from langchain_rse.query.searching import check_search
 from langchain_rse.stores.embedded import open_stores
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.layouts import read_manifests
 from langchain_rse.stores.namespaces import in_namespace
-from langchain_rse.stores.pairing import Model, check_pair
 from langchain_rse.stores.records import Rule
 
 if TYPE_CHECKING:
@@ -289,9 +288,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         """
         settings = settings_of_call(self, {"score_floor": None})
         sources = self.sources
-        model = Model()
-        if sources.adapter is not None:
-            model = run(check_pair(sources.docstore, sources.adapter.store, record=False))
+        model = run(check_model(sources))
         may_read = self.document_access().may_read
         manifests = read_manifests(sources.docstore)
         readable = [each for each in manifests if each.current and may_read(each)]

@@ -88,7 +88,7 @@ def answer(
     if not trace.queries:
         _give_reason(trace, Reason.NO_QUERY, {})
         return trace
-    model = yield from _check_model(sources)
+    model = yield from check_model(sources)
 
     outdated: set[Outdated] = set()  # versions that do not make another attempt
     unusable: dict[VersionKey, CorruptRecordError] = {}
@@ -130,7 +130,7 @@ def answer(
     return trace
 
 
-def _check_model(sources: Sources) -> Steps[Model]:
+def check_model(sources: Sources) -> Steps[Model]:
     """Check that both stores belong together; return the embedding model, if it is known."""
     if sources.adapter is None:
         return Model()
@@ -140,7 +140,11 @@ def _check_model(sources: Sources) -> Steps[Model]:
 def _find(
     trace: Trace, sources: Sources, filters: Filters, callbacks: Callbacks
 ) -> Steps[Candidates]:
-    """Search and rerank; without candidates, set the trace's reason."""
+    """Search and rerank; without candidates, set the trace's reason.
+
+    Raises:
+        StoreMismatchError: If the search finds nothing although the docstore has documents.
+    """
     settings = trace.settings
     for _ in range(ATTEMPTS):
         with trace.timed("search"):
@@ -148,6 +152,12 @@ def _find(
         trace.searched, trace.full_text, trace.documents_found = searched
         if trace.documents_found or not (yield from _misses_vectors(trace, sources)):
             break  # else all documents may have been added since the search
+    else:
+        raise StoreMismatchError(
+            f"{sources.name} found nothing, but the docstore has documents. The vector store is "
+            "empty, or it is not the one that they were added to. If its vectors are lost, restore "
+            "them with retriever.indexer.check(repair=True) or langchain-rse check --repair"
+        )
     found: Candidates = {}
     if trace.documents_found:
         found = trace.searched
@@ -156,7 +166,7 @@ def _find(
                 found = yield from rerank(found, settings, callbacks)
     if any(found.values()):
         return found
-    yield from _explain_nothing_found(trace, sources)
+    _explain_nothing_found(trace, sources)
     return {}
 
 
@@ -226,18 +236,8 @@ def _filters_in(trace: Trace) -> dict[str, Any]:
     return {name: value for name, value in arguments if may_exclude(value)}
 
 
-def _explain_nothing_found(trace: Trace, sources: Sources) -> Steps[None]:
-    """Set the reason why there are no candidates.
-
-    Raises:
-        StoreMismatchError: If the search found nothing although the docstore has documents.
-    """
-    if not trace.documents_found and (yield from _misses_vectors(trace, sources)):
-        raise StoreMismatchError(
-            f"{sources.name} found nothing, but the docstore has documents. The vector store is "
-            "empty, or it is not the one that they were added to. If its vectors are lost, restore "
-            "them with retriever.indexer.check(repair=True) or langchain-rse check --repair"
-        )
+def _explain_nothing_found(trace: Trace, sources: Sources) -> None:
+    """Set the reason why there are no candidates."""
     if any(trace.searched.values()):
         count = counted(len(all_candidates(trace.searched)), "candidate")
         _give_reason(trace, Reason.DROPPED, {"dropped": f"all of {count}"})
@@ -283,15 +283,14 @@ def _check_excluded(trace: Trace, sources: Sources) -> Steps[None]:
         MissingRecordError: If the docstore has none of the documents that were found.
     """
     names: dict[Reason, dict[str, None]] = {}  # of documents
-    errors: list[str | None] = []
+    error: str | None = None
     exclusions = {} if trace.looked_up is None else trace.looked_up.exclusions
     for candidate, reason, detail in exclusions.values():
-        if (candidate.doc_id, candidate.version, reason) in trace.replaced:
-            names.setdefault(Reason.REPLACED, {})[repr(candidate.doc_id)] = None
-        else:
-            names.setdefault(reason, {})[repr(candidate.doc_id)] = None
+        is_replaced = (candidate.doc_id, candidate.version, reason) in trace.replaced
+        shown = Reason.REPLACED if is_replaced else reason
+        names.setdefault(shown, {})[repr(candidate.doc_id)] = None
         if reason is Reason.CORRUPT:
-            errors.append(detail)
+            error = error or detail
     for passage in trace.passages:
         names.setdefault(passage.outcome, {})[repr(passage.layout.manifest.doc_id)] = None
 
@@ -306,7 +305,7 @@ def _check_excluded(trace: Trace, sources: Sources) -> Steps[None]:
     problems = []
     for reason, advice in _ADVICE.items():
         if reason in names:
-            problems.append(advice.format(names=first_few(names[reason]), error=errors[:1]))
+            problems.append(advice.format(names=first_few(names[reason]), error=error))
     if problems:
         warn(f"some documents are excluded from the answer: {'; '.join(problems)}")
 
