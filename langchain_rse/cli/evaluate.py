@@ -78,8 +78,8 @@ def evaluate(
 ) -> None:
     """Measure retrieval on your questions, and tune it.
 
-    Prints how much of the evidence the passages return, and how much the top-k chunks
-    return within the same budget.
+    Prints how much of the evidence the passages return, and how much the top-k chunks return within
+    the same budget.
 
     Example: langchain-rse evaluate --questions questions.jsonl --kb library --tune 100
     """

@@ -11,16 +11,13 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from langchain_rse.text.quoting import visible
-
-if TYPE_CHECKING:
-    pass
 
 Command = Callable[..., None]
 

@@ -86,11 +86,11 @@ def query(
 ) -> None:
     """Print the passages that answer a question.
 
-    A passage is a run of neighboring chunks, copied unchanged from its
-    document. Its value is the amount of relevant text in it: the sum over its chunks of length x
-    (relevance - penalty), minus a fixed cost per passage. The length is relative to an average
-    chunk; the relevance, 0 to 1, includes that of neighboring chunks. --report shows these numbers
-    for each chunk. The exit status is 1 if nothing is returned.
+    A passage is a run of neighboring chunks, copied unchanged from its document. Its value is the
+    amount of relevant text in it: the sum over its chunks of length x (relevance - penalty), minus
+    a fixed cost per passage. The length is relative to an average chunk; the relevance, 0 to 1,
+    includes that of neighboring chunks. --report shows these numbers for each chunk. The exit
+    status is 1 if nothing is returned.
 
     Example: langchain-rse query "What drove gross margin?" --kb library --k 3
     """

@@ -58,8 +58,8 @@ def answer_lines(trace: RSETrace) -> Iterator[str]:
     if not trace.returned:
         return  # the reason is already there
     yield headline(trace)
-    refused = [check for check in trace.floor_checks if check.is_rejected]
-    for check in refused[:_MOST_SHOWN]:
+    rejected = [check for check in trace.floor_checks if check.is_rejected]
+    for check in rejected[:_MOST_SHOWN]:
         reason = sentence(Reason.BELOW_THE_FLOOR, trace.settings, check._asdict())
         yield f"No answer to {_shorten(check.query)!r}: {reason}"
 

@@ -61,7 +61,7 @@ class RSETrace(Trace):
     """The trace of a query: why each chunk was returned or not.
 
     `RSERetriever.explain` and `TraceCollector` make it; print it for an explanation. It has the
-    attributes of `langchain_rse.query.trace.Trace`, the records of all steps of the query. Printed
+    attributes of `langchain_rse.query.trace.Trace`, the records of all steps of the query.
     """
 
     @classmethod
@@ -94,30 +94,34 @@ class RSETrace(Trace):
     def _document(
         self, key: str, chunks: Sequence[Chunk], returned: Sequence[tuple[int, Passage]]
     ) -> DocumentTrace:
-        found = next(chunk.candidate for chunk in chunks if chunk.candidate is not None)
+        doc_id, metadata = self._identity_of(key, chunks)
         is_considered = any(chunk.weight for chunk in chunks)
-        layout = None if self.looked_up is None else self.looked_up.layouts.get(key)
-        metadata: Mapping[str, Any] = found.document.metadata
+        layout = self._layout_of(key)
         length = chunk_count = None
-        if isinstance(layout, Layout):
-            metadata = layout.manifest.metadata
+        if layout is not None:
             length = layout.manifest.length
-            current = layout.manifest.current
-            chunk_count = None if current is None else current.chunks
+            chunk_count = layout.chunk_count
         reason = None if is_considered else self.why(chunks[0])
-        return DocumentTrace(found.doc_id, metadata, length, chunk_count, reason, chunks, returned)
+        return DocumentTrace(doc_id, metadata, length, chunk_count, reason, chunks, returned)
+
+    def _layout_of(self, key: str) -> Layout | None:
+        """The layout of a document; None if the query did not read it."""
+        return None if self.looked_up is None else self.looked_up.layouts.get(key)
+
+    def _identity_of(self, key: str, chunks: Sequence[Chunk]) -> tuple[str, Mapping[str, Any]]:
+        """The id and the metadata of a document."""
+        found = next(chunk.candidate for chunk in chunks if chunk.candidate is not None)
+        layout = self._layout_of(key)
+        if layout is None:
+            return found.doc_id, found.document.metadata
+        return found.doc_id, layout.manifest.metadata
 
     @cached_property
     def short_names(self) -> dict[str, str]:
         """The printed names of documents, by their names: paths without common folders."""
         names = []
         for key, chunks in self._chunks_by_document.items():
-            found = next(chunk.candidate for chunk in chunks if chunk.candidate is not None)
-            layout = None if self.looked_up is None else self.looked_up.layouts.get(key)
-            metadata: Mapping[str, Any] = found.document.metadata
-            if isinstance(layout, Layout):
-                metadata = layout.manifest.metadata
-            names.append(name_of(found.doc_id, metadata))
+            names.append(name_of(*self._identity_of(key, chunks)))
         return short_names(names)
 
     def why(self, chunk: Chunk) -> str:
@@ -185,8 +189,7 @@ class RSETrace(Trace):
         penalty = self.settings.penalty
         if self.steps == len(selection.steps):
             return penalty
-        steps = selection.steps[: self.steps]
-        taken = set(itertools.chain.from_iterable(range(*step) for step in steps))
+        taken = set(selection.positions_after(self.steps))
         ranked = selection.ranking.thresholds.items()
         thresholds = [threshold for chunk, threshold in ranked if chunk in taken]
         return max(penalty, min(thresholds, default=0.0))

@@ -63,8 +63,7 @@ class Layout:
     @property
     def chunk_count(self) -> int:
         """Number of chunks of the current version; 0 without one."""
-        current = self.manifest.current
-        return current.chunks if current else 0
+        return self.manifest.chunk_count
 
     @property
     def is_adopted(self) -> bool:
