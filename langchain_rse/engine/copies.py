@@ -71,16 +71,21 @@ def comparable(text: str) -> str:
 
 
 def _possible_copies(documents: Sequence[Mapping[int, str]]) -> list[ChunkPlace]:
-    """Find the chunks of which all whole pieces occur in better documents: no copy is missed."""
+    """Find the chunks that may occur in better documents, by their pieces: no copy is missed."""
     possible: list[ChunkPlace] = []
+    better_documents: list[str] = []
     known: set[str] = set()  # pieces of better documents
     for number, texts in enumerate(documents):
         prepared = {index: _separate_pieces(text) for index, text in texts.items()}
         for index, text in prepared.items():
-            is_long = len(texts[index]) >= _SHORTEST_COPY
-            if is_long and known.issuperset(text.split("\n")[1:-1]):  # first and last may be cut
+            pieces = text.split("\n")[1:-1]  # the first and the last may be cut
+            if len(texts[index]) < _SHORTEST_COPY or not known.issuperset(pieces):
+                continue
+            if any(text in better for better in better_documents):
                 possible.append((number, index))
-        known.update(_join_neighbors(prepared).split("\n"))
+        joined = _join_neighbors(prepared)
+        better_documents.append(joined)
+        known.update(joined.split("\n"))
     return possible
 
 

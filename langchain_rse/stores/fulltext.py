@@ -9,7 +9,6 @@ import itertools
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from typing import Any, ClassVar
 
@@ -274,10 +273,13 @@ class _MatchReader:
         for batch in batches(possible, _CHUNKS_AT_ONCE):
             values = self._read_values([key for key, _ in batch])
             for key, score in batch:
-                with _warning_of_corrupt():
+                try:
                     chunk = self._chunk(key, values.get(key))
-                    if chunk is not None:
-                        yield chunk, score
+                except CorruptRecordError as error:
+                    _warn_of_corrupt(error)
+                    continue
+                if chunk is not None:
+                    yield chunk, score
 
     def _read_manifests(self, documents: Collection[str]) -> None:
         """Read the manifests of documents that were not seen before."""
@@ -285,11 +287,15 @@ class _MatchReader:
         values = self._read_values(keys.values())
         for document, key in keys.items():
             self._manifests[document] = None
-            if key in values:
-                with _warning_of_corrupt():
-                    manifest = Manifest.from_document(decode_document(values[key], key), key)
-                    if self._may_pass(manifest):
-                        self._manifests[document] = manifest
+            if key not in values:
+                continue
+            try:
+                manifest = Manifest.from_document(decode_document(values[key], key), key)
+            except CorruptRecordError as error:
+                _warn_of_corrupt(error)
+                continue
+            if self._may_pass(manifest):
+                self._manifests[document] = manifest
 
     def _may_pass(self, manifest: Manifest) -> bool:
         """True if some chunk of a document may pass the filter."""
@@ -320,9 +326,5 @@ def _document_of(key: str) -> str:
     return key.partition("/")[0]
 
 
-@contextmanager
-def _warning_of_corrupt() -> Iterator[None]:
-    try:
-        yield
-    except CorruptRecordError as error:
-        warn(f"lexical search excludes a corrupt record: {error}")
+def _warn_of_corrupt(error: CorruptRecordError) -> None:
+    warn(f"lexical search excludes a corrupt record: {error}")

@@ -75,10 +75,10 @@ def named_documents(
     nothing_named = Named(np.zeros(len(owners)), query)
     if len(names) <= 1:
         return nothing_named
-    words = sorted(_words_that_may_name(query) & _words("\n".join(names)))
+    words_of_names = [_words_of_name(name) for name in names]
+    words = sorted(_words_that_may_name(query) & frozenset().union(*words_of_names))
     if not words:  # true for most queries
         return nothing_named
-    words_of_names = [_words(name) for name in names]
     in_name = np.array([[word in of_name for word in words] for of_name in words_of_names])
     weights = _weights(words, in_name, owners, texts)
     scores = weights.sum(axis=1)
@@ -95,7 +95,7 @@ def _words_that_may_name(query: str) -> set[str]:
     """Return the content words of a query, parts of them, and joined neighbors."""
     function_words = function_words_of(query)
     without_private = _PRIVATE_NAME.sub(" ", query)
-    words = _words(without_private) - function_words
+    words = set(_words(without_private) - function_words)
     in_order = find_words(without_private)
     for count in range(2, _MOST_JOINED + 1):
         for start in range(len(in_order)):
@@ -136,7 +136,10 @@ def _gaps(in_name: NDArray[np.bool_], scores: NDArray[np.float64]) -> NDArray[np
     return gaps
 
 
-def _words(text: str) -> set[str]:
+def _words(text: str) -> frozenset[str]:
     """Return the words of a text, and the parts of words such as FY2018."""
     words = find_words(text)
-    return {*words, *_LETTERS_OR_DIGITS.findall(" ".join(words))}
+    return frozenset([*words, *_LETTERS_OR_DIGITS.findall(" ".join(words))])
+
+
+_words_of_name = lru_cache(maxsize=1_000)(_words)  # each query compares all names it finds
