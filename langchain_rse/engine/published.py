@@ -77,8 +77,9 @@ def solve_greedy(
         chosen.append(segment)
         room -= segment.end - segment.start
         queries.append(table)
-        for table in queries:
-            table.exclude(segment)
+        for table in queries:  # no later segment overlaps this one
+            overlaps = (table.starts < segment.end) & (table.ends > segment.start)
+            table.sums[overlaps] = -np.inf
     return chosen
 
 
@@ -150,11 +151,6 @@ class _SegmentTable(NamedTuple):
         start = self.starts[row, 0]
         end = self.ends[row, column]
         return Segment(int(start), int(end), float(sums[row, column]))
-
-    def exclude(self, segment: Segment) -> None:
-        """Exclude all segments that overlap this segment."""
-        overlaps = (self.starts < segment.end) & (self.ends > segment.start)
-        self.sums[overlaps] = -np.inf
 
 
 def _tabulate(values: Floats, limits: Indices, max_length: int) -> _SegmentTable:
