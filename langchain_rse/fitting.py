@@ -38,7 +38,7 @@ from langchain_rse.stores.layouts import readable
 from langchain_rse.stores.pairing import Model
 from langchain_rse.stores.records import Manifest, chunk_key
 from langchain_rse.text.general_questions import GENERAL_QUESTIONS
-from langchain_rse.text.quoting import as_unicode, counted
+from langchain_rse.text.quoting import counted, encodable
 from langchain_rse.text.sentences import split_sentences
 from langchain_rse.text.words import find_words
 
@@ -236,7 +236,7 @@ def _draw_sentences(
         long_enough = []
         for sentence in split_sentences("" if chunk is None else chunk.page_content):
             if len(find_words(sentence)) >= _SENTENCE_WORDS:
-                long_enough.append(as_unicode(sentence[:_SENTENCE_LENGTH]))
+                long_enough.append(encodable(sentence[:_SENTENCE_LENGTH]))
         if long_enough:
             drawn = long_enough[int(rng.integers(len(long_enough)))]
             sentences.append((drawn, key))

@@ -14,7 +14,7 @@ from langchain_rse.headers.document_headers import DocumentHeaders
 from langchain_rse.headers.model_answers import collect_answers
 from langchain_rse.stores.compare_and_set import DocStore
 from langchain_rse.stores.records import DocumentVersion
-from langchain_rse.text.quoting import as_unicode, one_line
+from langchain_rse.text.quoting import encodable, one_line
 
 _TITLE = """\
 You name documents. Say what the document should be called, so that someone who sees only a \
@@ -28,7 +28,7 @@ _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 def _as_line(text: str) -> str:
     if not _LETTER_OR_DIGIT.search(text):
         raise ValueError("the text must contain letters or digits")
-    return one_line(as_unicode(text))
+    return one_line(encodable(text))
 
 
 # At most 500 characters. This is not a constraint of the schema, because some servers reject those.

@@ -29,7 +29,7 @@ from langchain_rse.query.trace import Trace, sentence
 from langchain_rse.query.witnesses import rank
 from langchain_rse.stores.layouts import VersionKey, read_manifests
 from langchain_rse.stores.pairing import Model, check_pair
-from langchain_rse.text.quoting import as_unicode, counted, first_few
+from langchain_rse.text.quoting import counted, encodable, first_few
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ def answer(
         MissingRecordError: If the docstore has none of the documents that were found.
         StoreMismatchError: If the search finds nothing although the docstore has documents.
     """
-    trace = Trace(as_unicode(question), settings)
+    trace = Trace(encodable(question), settings)
     filters = filters_of(settings.search_kwargs, sources.base_retriever)
     if candidates is None:
         with trace.timed("queries"):

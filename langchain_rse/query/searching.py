@@ -45,7 +45,7 @@ from langchain_rse.stores.records import (
     namespace_in,
 )
 from langchain_rse.stores.vectorstores import vector_id_of
-from langchain_rse.text.quoting import as_unicode
+from langchain_rse.text.quoting import encodable
 from langchain_rse.text.words import (
     MAX_QUERY_LENGTH,
     beginning_of,
@@ -91,7 +91,7 @@ def queries_of(question: str, settings: QuerySettings, callbacks: Callbacks) -> 
     queries = settings.queries
     if queries is None and settings.query_generator is not None and question.strip():
         queries = yield from _generate_queries(question, settings.query_generator, callbacks)
-    distinct = list(dict.fromkeys(map(as_unicode, queries or [question])))
+    distinct = list(dict.fromkeys(map(encodable, queries or [question])))
     longest = max(map(len, distinct))
     config = settings.config
     if longest > MAX_QUERY_LENGTH and (config.lexical_weight or config.name_weight):

@@ -14,7 +14,7 @@ from langchain_rse.query.pipeline import answer
 from langchain_rse.query.reranking import find_candidates
 from langchain_rse.query.searching import queries_of
 from langchain_rse.stores.compare_and_set import DocStore
-from langchain_rse.text.quoting import as_unicode
+from langchain_rse.text.quoting import encodable
 
 
 def try_settings(
@@ -27,7 +27,7 @@ def try_settings(
     """
     first = settings[0]
     filters = filters_of(first.search_kwargs, sources.base_retriever)
-    queries = yield from queries_of(as_unicode(question), first, None)
+    queries = yield from queries_of(encodable(question), first, None)
     candidates = yield from find_candidates(sources, queries, first, filters)
     cached = sources._replace(docstore=_CachedDocStore(sources.docstore))
     answers: list[Sequence[Document]] = []

@@ -32,15 +32,21 @@ _NUMBERED = re.compile(
 )
 _NAMED = re.compile(
     rf"""^\ufeff?[ ]{{0,3}}
-    (?P<name>book|part|title|chapter|article|section|appendix|annex|exhibit|schedule|item|note|§)
+    (?=[A-Z§])(?P<name>(?i:
+        book|part|title|chapter|article|section|appendix|annex|exhibit|schedule|item|note|§
+    ))
     [ \t\xa0]{{1,3}}
-    (?P<number>\d{{1,3}}[A-Z]?(?:\.\d{{1,3}}){{0,5}}|[IVXLC]{{1,8}}|[A-Z](?:\.\d{{1,3}}){{0,5}})
+    (?P<number>
+        \d{{1,3}}[A-Za-z]?(?:\.\d{{1,3}}){{0,5}}
+        |[IVXLC][IVXLCivxlc]{{0,7}}
+        |[A-Z](?:\.\d{{1,3}}){{0,5}}
+    )
     (?P<title>
         (?:[.:)]|[ \t\xa0]{{0,3}}[-\u2013\u2014])?
         (?:[ \t\xa0]{{1,9}}[^\n]{{0,{_LONGEST_NUMBERED}}})?
     )
     \r?$""",
-    re.MULTILINE | re.VERBOSE | re.IGNORECASE,
+    re.MULTILINE | re.VERBOSE,
 )
 _HTML = re.compile(
     rf"<h(?P<level>[1-6])\b[^<>]{{0,300}}>(?:(?!</?h[1-6]\b)[\s\S]){{0,{_LONGEST_TITLE}}}</h(?P=level)\s*>",
@@ -58,9 +64,10 @@ _MAY_END_HEADING = re.compile(r"""\ufeff?[ ]{0,3}\#|(?P<mark>[-~^"*+'`:])(?P=mar
 
 _WORD = re.compile(r"[^\W_]")
 _LIST_ITEM = re.compile(r"[ \t]{0,3}(?:\d{1,3}[.)]|[-*+])[ \t]")
+# Nothing on the line that follows a line end.
+_EMPTY_LINE = re.compile(r"\n?\s*\Z|\n[^\S\n]*\n")
 _PAGE_NUMBER = re.compile(r"(?:\.{2,}|\s)[ \t]*\d{1,4}\Z")
 _ENDS_LIKE_PROSE = (".", ",", ";", ":", "!", "-")
-_LEVELS_OF_NAMES = {"book": 1, "part": 1, "title": 1, "chapter": 1, "article": 1, "item": 2}
 
 
 class Heading(NamedTuple):
@@ -191,10 +198,10 @@ def _numbered_headings(text: str) -> Iterator[Heading]:
             continue
         depth = match["number"].count(".") + 1
         if depth == 1:
-            next_line = match.end() + 1
-            below = text[next_line : next_line + _LONGEST_TITLE].partition("\n")[0].strip()
             is_long = len(title) > _LONGEST_OF_CHAPTER
-            if below or is_long or match["stop"] != "." or _is_in_list(text, match):
+            if is_long or match["stop"] != "." or not _EMPTY_LINE.match(text, match.end()):
+                continue
+            if _is_in_list(text, match):
                 continue
         yield Heading(match.start(), match.end(), min(depth, 6))
 
@@ -203,12 +210,11 @@ def _named_headings(text: str) -> Iterator[Heading]:
     """Yield headings like "CHAPTER 3", "Article IV" and "Section 4.1 Title"."""
     for match in _NAMED.finditer(text):
         title = match["title"].strip(" \t\r\xa0.:)-\u2013\u2014")
-        if title and not _is_title(title):
+        if (title and not _is_title(title)) or _line_before(text, match.start()):
             continue
-        is_small = match["name"][0].islower() or match["number"][0].islower()
-        if is_small or _line_before(text, match.start()):
-            continue
-        level = match["number"].count(".") + _LEVELS_OF_NAMES.get(match["name"].lower(), 1)
+        level = match["number"].count(".") + 1
+        if match["name"].lower() == "item":
+            level += 1
         yield Heading(match.start(), match.end(), min(level, 6))
 
 

@@ -14,12 +14,9 @@ def format_range(start: int, end: int, encoding: str | None = "utf-8") -> str:
     """
     if start == end:
         return f"{start:,}"
-    return f"{start:,}{_dash_of(encoding)}{end:,}"
-
-
-def _dash_of(encoding: str | None) -> str:
+    dash = _EN_DASH
     try:
-        _EN_DASH.encode(encoding or "ascii")
+        dash.encode(encoding or "ascii")
     except (LookupError, UnicodeEncodeError):
-        return "-"
-    return _EN_DASH
+        dash = "-"
+    return f"{start:,}{dash}{end:,}"

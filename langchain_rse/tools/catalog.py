@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BeforeValidator, Field
 
 from langchain_rse.text.patterns import MOST_OF_PATTERN as MAX_PATTERN_LENGTH
-from langchain_rse.text.quoting import as_unicode
+from langchain_rse.text.quoting import encodable
 from langchain_rse.text.words import MAX_QUERY_LENGTH
 
 MAX_ANSWER_LENGTH = 4 * 20_000
@@ -32,7 +32,7 @@ ToolSet = Literal["passages", "connector"]
 
 
 def _as_unicode(value: object) -> object:
-    return as_unicode(value) if isinstance(value, str) else value
+    return encodable(value) if isinstance(value, str) else value
 
 
 def text_type(most: int, pattern: str | None = None) -> Any:  # noqa: ANN401
