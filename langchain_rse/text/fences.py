@@ -58,17 +58,13 @@ def open_fence(text: str) -> list[Fence]:
 
 
 def outside_fences(text: str) -> str:
-    """Return a text without fenced blocks, cut at the opening of an unclosed block."""
+    """Return a text without fenced blocks, also without an unclosed one that names a language."""
     parts: list[str] = []
     position = 0
-    for fence in find_fences(text):
+    for fence in [*find_fences(text), *open_fence(text)]:
         parts.append(text[position : fence.start])
         position = fence.end
-    outside = "".join([*parts, text[position:]])
-    for line in _FENCE_LINE.finditer(outside):
-        if _may_open(outside, line):
-            return outside[: line.start()]
-    return outside
+    return "".join([*parts, text[position:]])
 
 
 def inside_fence(fences: Sequence[Fence], position: int) -> Fence | None:
@@ -92,14 +88,12 @@ def _may_close(line: re.Match[str]) -> bool:
 def _is_below_title(text: str, line: re.Match[str]) -> bool:
     """True if a line of tildes underlines a title, as in reStructuredText.
 
-    The title is as long as the line and follows an empty line.
+    The title is at most as long as the line and follows an empty line.
     """
     length = len(line["marks"])
-    title_end = line.start() - 1
-    if title_end < 0:
+    above = text[max(line.start() - length - 4, 0) : line.start()].split("\n")[:-1]
+    if not above:
         return False
-    earliest = max(title_end - length - 2, 0)  # with a carriage return
-    before = text.rfind("\n", earliest, title_end)
-    title = text[before + 1 : title_end].strip()
-    follows_blank = before <= 0 or text[max(before - 2, 0) : before].endswith(("\n", "\n\r"))
-    return (before >= 0 or earliest == 0) and bool(title) and follows_blank
+    title = above[-1].strip()
+    follows_empty_line = len(above) == 1 or not above[-2].strip()
+    return follows_empty_line and 0 < len(title) <= length

@@ -16,8 +16,8 @@ MOST_OF_PATTERN = 1_000
 # The most instructions of a compiled expression: in the worst case, each reads each character.
 _MOST_INSTRUCTIONS = 4_000
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _LAST_WITH_CASE = 0x20000
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Pattern:
@@ -29,54 +29,36 @@ class Pattern:
         text: The literal, or the expression in RE2's syntax: ``^`` and ``$`` match at line ends,
             and ``\w``, ``\d``, ``\s`` and ``\b`` know ASCII only.
         regex: Whether ``text`` is a regular expression.
-        match_case: Whether case counts.
 
     Raises:
         ValueError: If ``text`` is blank or too long, or is no expression that RE2 can use.
         ImportError: For an expression, if google-re2 is not installed.
     """
 
-    def __init__(self, text: str, *, regex: bool = False, match_case: bool = False) -> None:
+    def __init__(self, text: str, *, regex: bool = False) -> None:
         if not text or (not regex and text.isspace()):
             raise ValueError("a pattern needs at least one character that is not white space")
         if len(text) > MOST_OF_PATTERN:
             raise ValueError(
                 f"a pattern has at most {MOST_OF_PATTERN:,} characters; got {len(text):,}"
             )
-        self.text = text
-        self.regex = regex
-        self.match_case = match_case
         text = _without_surrogates(text)
-        if regex:
-            self._expression = _compile(text, match_case=match_case)
-        else:
-            self._expression = _phrase_of(self._comparable(text))
-
-    def __repr__(self) -> str:
-        return f"Pattern({self.text!r}, regex={self.regex}, match_case={self.match_case})"
+        self._form = str if regex else fold  # of texts to search
+        self._expression: Any = _compile(text) if regex else _phrase_of(fold(text))
 
     def count(self, text: str) -> int:
-        """The number of matches in a text; faster than `find`."""
-        if not self.regex:
-            return len(self._expression.findall(self._comparable(text)))
-        encoded = _without_surrogates(text).encode()
-        spans = (match.span() for match in self._expression.finditer(encoded))
-        return sum(start < end for start, end in spans)
+        """The number of matches in a text."""
+        return sum(1 for _ in self.find(text))
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
         """Find the matches in a text: first character and the one after the last, without overlaps.
 
         Empty matches do not count. A lone surrogate in the text matches as U+FFFD.
         """
-        text = _without_surrogates(text) if self.regex else self._comparable(text)
-        for match in self._expression.finditer(text):
+        for match in self._expression.finditer(self._form(_without_surrogates(text))):
             start, end = match.span()
             if start < end:
                 yield start, end
-
-    def _comparable(self, text: str) -> str:
-        text = _without_surrogates(text)
-        return text if self.match_case else fold(text)
 
 
 def fold(text: str) -> str:
@@ -121,7 +103,7 @@ def _without_surrogates(text: str) -> str:
     return text
 
 
-def _compile(expression: str, *, match_case: bool) -> Any:  # noqa: ANN401 - of a package without types
+def _compile(expression: str) -> Any:  # noqa: ANN401 - of a package without types
     try:
         re2: Any = importlib.import_module("re2")
     except ImportError as error:
@@ -129,7 +111,7 @@ def _compile(expression: str, *, match_case: bool) -> Any:  # noqa: ANN401 - of 
         raise ImportError(message) from error
     options = re2.Options()
     options.log_errors = False
-    options.case_sensitive = match_case
+    options.case_sensitive = False
     try:
         compiled = re2.compile(f"(?m){expression}", options)
     except re2.error as error:

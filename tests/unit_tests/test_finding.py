@@ -72,8 +72,7 @@ def expected(
 def check(retriever: RSERetriever, data: st.DataObject) -> None:
     """Compare a page of the matches of a random pattern, and read the passages of its matches."""
     regex = data.draw(st.booleans())
-    case = data.draw(st.booleans())
-    pattern = Pattern(data.draw(EXPRESSIONS if regex else LITERALS), regex=regex, match_case=case)
+    pattern = Pattern(data.draw(EXPRESSIONS if regex else LITERALS), regex=regex)
     filters = data.draw(st.sampled_from([[], [{"group": 1}], [{"doc_id": {"$ne": "0"}}]]))
     offset, limit = data.draw(st.integers(0, 4)), data.draw(st.integers(0, 6) | st.just(1_000))
     access = retriever.document_access()

@@ -5,10 +5,18 @@ from __future__ import annotations
 import html
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from langchain_rse.text.quoting import as_html, counted, encodable, first_few, one_line, visible
+from langchain_rse.text.quoting import (
+    as_html,
+    counted,
+    encodable,
+    first_few,
+    join_surrogates,
+    one_line,
+    visible,
+)
 
 
 @pytest.mark.parametrize(
@@ -36,12 +44,17 @@ def test_html_stays_text(text: str) -> None:
     assert html.unescape(shown) == visible(text, "\n")
 
 
+@example("a\ud83d\ude00\ud83d\x00\ude00\ud83d")
 @given(st.text(st.characters(exclude_categories=[])))
 def test_any_text_becomes_encodable(text: str) -> None:
     found = encodable(text)
     found.encode()
-    assert len(found) == len(text)
+    assert len(found) == len(join_surrogates(text))
     assert "\x00" not in found
+
+
+def test_halves_of_characters_are_joined_or_replaced() -> None:
+    assert encodable("\ud83d\ude00 \ud83d\x00") == "\U0001f600 \ufffd\ufffd"
 
 
 @pytest.mark.parametrize(
