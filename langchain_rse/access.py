@@ -21,7 +21,7 @@ from langchain_rse.query.reading import Passage, without_changed
 from langchain_rse.query.rendering import render
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.stores.compare_and_set import read_records
-from langchain_rse.stores.conditions import matches
+from langchain_rse.stores.conditions import OPERATORS, matches
 from langchain_rse.stores.layouts import (
     Layout,
     manifests_at,
@@ -223,8 +223,7 @@ def document_access(sources: Sources, settings: QuerySettings) -> DocumentAccess
         raise ValueError(
             f"{first_few(filters.others)} may exclude documents for reasons other than relevance "
             "and cannot be applied to a whole document. Documents can therefore be searched, but "
-            "not listed or read. Pass the filter as a dict of fields and values, with $eq, $ne, "
-            "$in, $nin, $gt, $gte, $lt, $lte, $contains, $not_contains, $and and $or; or set "
-            "candidates_only=False if base_retriever does not filter"
+            "not listed or read. Pass the filter as a dict of fields and values, with "
+            f"{OPERATORS}; or set candidates_only=False if base_retriever does not filter"
         )
     return DocumentAccess(sources.docstore, filters.conditions, sources.adapter)

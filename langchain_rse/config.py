@@ -371,6 +371,8 @@ class QuerySettings(Checked):
         """Expand ``rse_config`` and ``filter``."""
         expanded = dict(fields)
         if "rse_config" in expanded:
+            if "config" in expanded:
+                raise ValueError("pass only one of config and rse_config: both set the same field")
             expanded["config"] = expanded.pop("rse_config")
         if "filter" in expanded:
             condition = expanded.pop("filter")
@@ -405,7 +407,7 @@ def settings_of_call(settings: QuerySettings, arguments: Mapping[str, Any]) -> Q
             raise TypeError(explain_unknown(name, _CALL_ARGUMENTS, ADVICE))
     values = {name: getattr(settings, name) for name in QuerySettings.model_fields}
     if "rse_config" in arguments:
-        del values["irrelevant_chunk_penalty"]
+        del values["config"], values["irrelevant_chunk_penalty"]
     return QuerySettings(**{**values, **arguments})
 
 

@@ -101,6 +101,8 @@ class Question:
 
 def check_questions(questions: Iterable[Any]) -> list[Question]:
     """List the questions; raise a TypeError if one is not a `Question`."""
+    if isinstance(questions, (str, Question)):
+        raise TypeError(f"questions must be a list of Question objects; got {questions!r:.80}")
     listed = list(questions)
     for question in listed:
         if not isinstance(question, Question):

@@ -30,7 +30,7 @@ from langchain_rse.query.candidates import (
 )
 from langchain_rse.query.filters import FILTER, Filters
 from langchain_rse.stores.compare_and_set import read_records
-from langchain_rse.stores.conditions import fields_of, matches
+from langchain_rse.stores.conditions import as_function
 from langchain_rse.stores.fulltext import check_filter, check_lexical
 from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.records import (
@@ -235,9 +235,9 @@ def _arguments_for(store: object, search_kwargs: Mapping[str, Any]) -> Mapping[s
     dicts.
     """
     condition = search_kwargs.get(FILTER)
-    if type(store) is not InMemoryVectorStore or not condition or fields_of(condition) is None:
+    if type(store) is not InMemoryVectorStore or not condition:
         return search_kwargs
-    return {**search_kwargs, FILTER: lambda document: matches(condition, document.metadata)}
+    return {**search_kwargs, FILTER: as_function(condition)}
 
 
 def _ask_retriever(

@@ -11,6 +11,8 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from langchain_core.documents import Document
+
 _VALUES = (str, numbers.Number, type(None))
 _LISTS = (list, tuple, set, frozenset)
 _JOINS: Mapping[str, Callable[[Iterable[bool]], bool]] = {"$and": all, "$or": any}
@@ -33,6 +35,23 @@ def fields_of(condition: object) -> set[str] | None:
         else:
             return None
     return fields
+
+
+def as_function(condition: Any) -> Callable[[Document], bool]:  # noqa: ANN401 - checked here
+    """Return a filter as a function of a Document, for stores that take nothing else.
+
+    Raises:
+        ValueError: If the filter is not a function and is not understood.
+    """
+    if callable(condition):
+        function: Callable[[Document], bool] = condition
+        return function
+    if fields_of(condition) is None:
+        raise ValueError(
+            "filter must be a function of a Document, or a dict of fields and values with "
+            f"{OPERATORS}; got {condition!r:.200}"
+        )
+    return lambda document: matches(condition, document.metadata)
 
 
 def _is_field(name: object) -> bool:
@@ -145,3 +164,6 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "$lt": _by_order(operator.lt),
     "$lte": _by_order(operator.le),
 }
+
+OPERATORS = f"{', '.join(_OPERATORS)}, {' and '.join(_JOINS)}"
+"""The operators of filters, for messages."""

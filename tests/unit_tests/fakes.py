@@ -430,12 +430,13 @@ def make_retriever(
     **fields: Any,
 ) -> RSERetriever:
     """A retriever over texts of which each line is a chunk; fields of `RSEConfig` change it."""
-    config = RSEConfig.of(fields.pop("config", PLAIN))
+    if "rse_config" not in fields:
+        config = RSEConfig.of(fields.pop("config", PLAIN))
+        fields["config"] = config.replace(**_config_fields(fields))
     retriever = RSERetriever(
         vectorstore=InMemoryVectorStore(Angles()) if vectorstore is None else vectorstore,
         docstore=InMemoryByteStore() if docstore is None else docstore,
         text_splitter=Lines(),
-        config=config.replace(**_config_fields(fields)),
         **fields,
     )
     retriever.add_documents(

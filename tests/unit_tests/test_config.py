@@ -388,6 +388,18 @@ def test_the_whole_config_of_a_call_replaces_the_penalty_of_the_retriever() -> N
     assert ranges(retriever.invoke(QUERY, **both)) == [("a", 0, 1)]
 
 
+def test_one_call_has_one_config() -> None:
+    both: dict[str, Any] = {"config": "precision", "rse_config": "find_all"}
+    stores: dict[str, Any] = {
+        "vectorstore": InMemoryVectorStore(fakes.Angles()),
+        "docstore": InMemoryStore(),
+    }
+    for make in (partial(RSERetriever, **stores), QuerySettings):
+        with pytest.raises(ValueError, match="pass only one of config and rse_config"):
+            make(**both)
+    assert RSERetriever(**stores, rse_config="find_all").config == PRESETS["find_all"]
+
+
 def test_the_config_of_a_run_is_langchains() -> None:
     retriever = make_retriever({})
     wrong: Any

@@ -44,6 +44,12 @@ def test_a_question_needs_words_and_evidence_or_an_answer(fields: Any) -> None:
         Question(**{"question": "Why?", "evidence": [Evidence("a", 0, 1)], **fields})
 
 
+@pytest.mark.parametrize("questions", ["Why?", Question("Why?", answer="So.")], ids=str)
+def test_one_question_is_no_list(questions: Any) -> None:
+    with pytest.raises(TypeError, match=r"questions must be a list of .*; got .*Why\?"):
+        evaluate(canned(), questions)
+
+
 def test_evidence_that_is_given_empty_says_there_is_no_answer() -> None:
     for question in (Question("Why?", []), Question(question="Why?", evidence=(), answer=" ")):
         assert question.is_unanswerable

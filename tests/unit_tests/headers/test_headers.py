@@ -120,8 +120,17 @@ def test_fields_that_a_document_lacks_are_empty_and_empty_lines_are_left_out() -
     index.add(headers, herons(title="Herons", year=2001, author=None))
     assert index.embedded()[0].startswith("Herons\nin 2001\n\n")
     other = Index()
-    other.add(DocumentHeaders(template="{author}\n{year}"), herons())
-    assert other.embedded() == HERONS.split("\n\n")
+    with_year = Document("An egret", metadata={"doc_id": "egret", "year": 2002})
+    other.add(DocumentHeaders(template="{year}"), herons(), with_year)
+    assert other.embedded() == ["2002\n\nAn egret", *HERONS.split("\n\n")]
+
+
+def test_a_field_that_no_document_has_is_a_warning_that_names_the_fields_there_are() -> None:
+    index = Index()
+    headers = DocumentHeaders(template="{titel} by {author}{{x}}\n{section}")
+    with pytest.warns(UserWarning, match="names titel, but no document .* they have .*author"):
+        index.add(headers, herons(author="Ann"))
+    assert index.headers()[0] == "by Ann{x}"
 
 
 @pytest.mark.parametrize(

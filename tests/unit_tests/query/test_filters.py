@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -566,3 +567,12 @@ def test_a_filter_reaches_the_store(way: Way) -> None:
     assert ranges(way.invoke(filtered, QUERY)) == [("b", 0, 1)]
     # That of a call replaces it.
     assert ranges(way.invoke(filtered, QUERY, filter=None)) == [("b", 0, 1), ("a", 0, 1)]
+
+
+@fakes.both_ways
+@pytest.mark.parametrize("condition", ["year == 2023", {"year": {"$regex": "2.*"}}], ids=str)
+def test_a_filter_that_a_store_in_memory_cannot_use_is_explained(way: Way, condition: Any) -> None:
+    retriever = make_retriever({"a": lines(0, 90)})
+    allowed = r"filter must be a function of a Document, or a dict .* with \$eq, .* and \$or; got "
+    with pytest.raises(ValueError, match=f"^{allowed}{re.escape(repr(condition))}$"):
+        way.invoke(retriever, QUERY, filter=condition)
