@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import logging
 import math
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -34,7 +32,7 @@ from langchain_rse.query.reranking import find_candidates, is_reranker
 from langchain_rse.query.searching import AT_ONCE
 from langchain_rse.query.witnesses import rank
 from langchain_rse.stores.compare_and_set import DocStore, read_records
-from langchain_rse.stores.layouts import readable
+from langchain_rse.stores.layouts import chunk_keys, readable
 from langchain_rse.stores.pairing import Model
 from langchain_rse.stores.records import Manifest, chunk_key
 from langchain_rse.text.general_questions import GENERAL_QUESTIONS
@@ -132,13 +130,14 @@ def _fit(
     settings: QuerySettings,
 ) -> FittedFloor:
     """Fit the floor to the scores of both kinds of questions."""
+    scorer = reranker_name(settings.reranker) or sources.name
     general_scores, general_shares, general_directions, _ = np.transpose(off_topic)
     sentence_scores, sentence_shares, sentence_directions, own_scores = np.transpose(sentences)
     direction = float(np.sign(general_directions.sum() + sentence_directions.sum()))
     if not direction or len({*general_scores, *sentence_scores}) == 1:
         raise ScoreFloorError(
-            f"{sources.name} gives all candidates of a question the same score, so no floor can be "
-            "fitted: the chunks are all alike, or the scores are constant"
+            f"{scorer} gives no scores, or all candidates of a question the same score, so no "
+            "floor can be fitted: the chunks are all alike, or the scores say nothing"
         )
     alike = direction * (sentence_scores - own_scores) >= 0
     if alike.sum() >= _ALIKE * len(sentences):
@@ -162,7 +161,7 @@ def _fit(
     are_rejected = general_scores + word_bonus * general_shares < threshold
     are_lost = sentence_scores + word_bonus * sentence_shares < threshold
     return FittedFloor(
-        scorer=reranker_name(settings.reranker) or sources.name,
+        scorer=scorer,
         floor=float(direction * threshold),
         word_bonus=word_bonus,
         higher_is_better=direction > 0,
@@ -187,20 +186,16 @@ def _ask_all(
     rng = np.random.default_rng(seed)
     questions = list(GENERAL_QUESTIONS)
     most_sentences = _SENTENCES
-    reads = ""
     if settings.reranker is not None:
         questions = rng.permutation(questions)[:_RERANKED_QUESTIONS].tolist()
         most_sentences = _RERANKED_QUESTIONS
         fetch_k = min(settings.fetch_k, _RERANKED_CANDIDATES)
         settings = settings.model_copy(update={"fetch_k": fetch_k})
-        reranker = type(settings.reranker).__name__
-        reads = f"; {reranker} reads up to {fetch_k} candidates for each"
     sentences = _draw_sentences(sources.docstore, manifests, most_sentences, rng)
     logger.info(
-        "Fitting the score floor asks %s and %s%s",
+        "Fitting the score floor asks %s and %s",
         counted(len(questions), "off-topic question"),
         counted(len(sentences), "sentence"),
-        reads,
     )
     queries = [*((question, "") for question in questions), *sentences]
     with progress_bar(len(queries), unit="questions", title="Fitting", show=show_progress) as bar:
@@ -221,17 +216,11 @@ def _draw_sentences(
     docstore: DocStore, manifests: Sequence[Manifest], most: int, rng: np.random.Generator
 ) -> list[tuple[str, str]]:
     """Draw random sentences, at most one per chunk, each with the key of its chunk's record."""
-    counts = [manifest.chunk_count for manifest in manifests]
-    starts = list(accumulate(counts, initial=0))
-    total = starts[-1]
-    keys = []
-    for number in rng.permutation(total)[: _DRAWN_CHUNKS * most].tolist():
-        position = bisect_right(starts, number) - 1
-        manifest = manifests[position]
-        index = number - starts[position]
-        keys.append(chunk_key(manifest.key, manifest.version, index))
+    keys = [key for key, _ in chunk_keys(manifests)]
+    drawn_numbers = rng.permutation(len(keys))[: _DRAWN_CHUNKS * most]
+    drawn_keys = [keys[number] for number in drawn_numbers]
     sentences: list[tuple[str, str]] = []
-    for key, record in read_records(docstore, keys).items():
+    for key, record in read_records(docstore, drawn_keys).items():
         chunk = readable(record)
         long_enough = []
         for sentence in split_sentences("" if chunk is None else chunk.page_content):
@@ -242,9 +231,9 @@ def _draw_sentences(
             sentences.append((drawn, key))
         if len(sentences) == most:
             break
-    if total < _FEWEST_CHUNKS or len(sentences) < _FEWEST_SENTENCES:
+    if len(keys) < _FEWEST_CHUNKS or len(sentences) < _FEWEST_SENTENCES:
         raise ScoreFloorError(
-            f"too little text to fit a score floor: {counted(total, 'chunk')} with "
+            f"too little text to fit a score floor: {counted(len(keys), 'chunk')} with "
             f"{counted(len(sentences), 'sentence')} of at least {_SENTENCE_WORDS} words. At least "
             f"{_FEWEST_CHUNKS} chunks and {_FEWEST_SENTENCES} sentences are needed. Add documents, "
             "or pass a number as score_floor"
@@ -273,10 +262,6 @@ def _ask(
     by_rank, score, direction = rank_by_search(others)
     if not by_rank:
         return None
-    if score is None:
-        scorer = reranker_name(settings.reranker) or sources.name
-        raise ScoreFloorError(
-            f"{scorer} gives no scores, so no score floor can be fitted. Use a vector store or "
-            "a reranker that returns scores"
-        )
-    return _Probe(score, share_of_words(query, by_rank), direction, own_score)
+    return _Probe(
+        math.nan if score is None else score, share_of_words(query, by_rank), direction, own_score
+    )
