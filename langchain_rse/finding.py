@@ -9,13 +9,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
-from rapidfuzz import process
 
 from langchain_rse._sync import batches, pause, run
 from langchain_rse.access import DocumentAccess
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.stores.compare_and_set import Record, read_records
-from langchain_rse.stores.conditions import fields_of
 from langchain_rse.stores.document_names import find_document, names_of
 from langchain_rse.stores.layouts import chunk_keys
 from langchain_rse.stores.records import END_INDEX, START_INDEX, Manifest
@@ -69,26 +67,25 @@ def find(
     Documents that are only white space are not searched, and matches do not cross gaps of adopted
     documents. In a thread, the search ends early if its caller was cancelled.
 
-    Raises:
-        ValueError: If a filter cannot be applied to a document as a whole, or ``offset`` or
-            ``limit`` is negative.
+    Args:
+        access: Reads the documents.
+        pattern: The pattern.
+        filters: Filters of this call: dicts of fields and values.
+        offset: The number of matches to skip, at least 0.
+        limit: The most matches to return.
     """
-    if offset < 0 or limit < 0:
-        raise ValueError(f"offset and limit must be at least 0; got {offset} and {limit}")
-    for condition in filters:
-        if fields_of(condition) is None:
-            raise ValueError(f"filter must be a dict of fields and values; got {condition!r:.200}")
     access = replace(access, filters=[*access.filters, *filters])
     matches: list[Match] = []
     total = 0
     documents = 0
     for manifest, runs in _read_texts(access):
-        count = sum(pattern.count(run.text) for run in runs)
-        first, total = total, total + count
-        documents += count > 0
-        if first < offset + limit and offset < total:
-            found = _find_in(runs, pattern, manifest)
-            matches += itertools.islice(found, max(offset - first, 0), offset + limit - first)
+        total_before = total
+        for first, text, start, end, line in _find_in(runs, pattern):
+            if offset <= total < offset + limit:
+                around = _lines_around(first, text, start, end)
+                matches.append(Match(manifest, first + start, first + end, line, around))
+            total += 1
+        documents += total > total_before
     return MatchPage(total, documents, matches)
 
 
@@ -111,18 +108,16 @@ def read_section(access: DocumentAccess, manifest: Manifest, title: str) -> Sect
     """
     text = access.passage(manifest, 0, manifest.length).page_content
     wanted = _comparable(title)
-    titled = [(_comparable(each.title), each) for each in outline(text)]
-    found = [section for name, section in titled if name == wanted]
+    sections = outline(text)
+    found = [each for each in sections if _comparable(each.title) == wanted]
     if not found and wanted:
-        found = [section for name, section in titled if wanted in name]
+        found = [each for each in sections if wanted in _comparable(each.title)]
     if len(found) == 1:
         return found[0]
     shown = f"{manifest.doc_id!r:.200} has"
     if found:
         raise ValueError(f"{shown} several sections {title!r:.200}: {_listed(found)}")
-    near = process.extract(wanted, [name for name, _ in titled], limit=_MOST_TITLES)
-    nearest = [titled[number][1] for _, _, number in near]
-    hint = f"; the nearest are {_listed(nearest)}" if nearest else ", and no headings"
+    hint = f"; it has {_listed(sections)}" if sections else ", and no headings"
     raise MissingRecordError(f"{shown} no section {title!r:.200}{hint}")
 
 
@@ -193,18 +188,24 @@ def _join(records: Iterable[Record]) -> Sequence[_Run]:
     return [_Run(start, "".join(parts)) for start, parts in runs.items()]
 
 
-def _find_in(runs: Iterable[_Run], pattern: Pattern, manifest: Manifest) -> Iterator[Match]:
-    """Find the matches in a document, in the order of its text."""
+def _find_in(runs: Iterable[_Run], pattern: Pattern) -> Iterator[tuple[int, str, int, int, int]]:
+    """Find the matches in a document: the run, the characters in it, the number of the line."""
     line = 1
     for first, text in runs:
         counted = 0  # the characters whose line ends are counted
         for start, end in pattern.find(text):
             line += text.count("\n", counted, start)
             counted = start
-            lowest, highest = max(start - _AROUND, 0), min(end + _AROUND, len(text))
-            around_start = max(text.rfind("\n", lowest, start) + 1, lowest)
-            line_end = text.find("\n", end, highest)
-            around_end = highest if line_end < 0 else line_end
-            around = first + around_start, first + around_end
-            yield Match(manifest, first + start, first + end, line, around)
+            yield first, text, start, end, line
         line += text.count("\n", counted)
+
+
+def _lines_around(first: int, text: str, start: int, end: int) -> tuple[int, int]:
+    """Return the characters of the lines of a match; of long lines, those near it."""
+    lowest = max(start - _AROUND, 0)
+    highest = min(end + _AROUND, len(text))
+    line_start = max(text.rfind("\n", lowest, start) + 1, lowest)
+    line_end = text.find("\n", end, highest)
+    if line_end < 0:
+        line_end = highest
+    return first + line_start, first + line_end

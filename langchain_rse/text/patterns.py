@@ -46,10 +46,6 @@ class Pattern:
         self._form = str if regex else fold  # of texts to search
         self._expression: Any = _compile(text) if regex else _phrase_of(fold(text))
 
-    def count(self, text: str) -> int:
-        """The number of matches in a text."""
-        return sum(1 for _ in self.find(text))
-
     def find(self, text: str) -> Iterator[tuple[int, int]]:
         """Find the matches in a text: first character and the one after the last, without overlaps.
 

@@ -165,11 +165,6 @@ def test_what_may_not_be_read_is_not_found(way: Way) -> None:
     assert found("word", filters=[{"group": 1}]) == []
     retriever.add_documents([Document("other 0\n", id="2", metadata={"group": 0})])
     assert (found("word"), found("other")) == (["0"], ["2"])
-    with pytest.raises(ValueError, match="filter must be a dict of fields and values"):
-        found("word", filters=[{"$not": {"group": 1}}])
-    for bad in ({"offset": -1}, {"limit": -1}):
-        with pytest.raises(ValueError, match="offset and limit must be at least 0"):
-            found("word", **bad)
     retriever = retriever.model_copy(update={"search_kwargs": {"filter": lambda _: True}})
     with pytest.raises(ValueError, match="cannot be applied to a whole document"):
         found("word")
@@ -288,10 +283,10 @@ async def test_a_call_ends_after_its_caller_was_cancelled(monkeypatch: pytest.Mo
     class Slow(Pattern):
         calls = 0
 
-        def count(self, text: str) -> int:
+        def find(self, text: str) -> Iterator[tuple[int, int]]:
             Slow.calls += 1
             loop.call_soon_threadsafe(counted.set)
-            return super().count(text)
+            return super().find(text)
 
     access = retriever.document_access()
     task = asyncio.create_task(in_thread(find, access, Slow("word")))
@@ -356,7 +351,7 @@ def test_a_section_that_is_unknown_or_ambiguous_is_refused() -> None:
     with pytest.raises(ValueError, match=r"'Set up' \(.*'Set up on Windows' \(") as caught:
         read_section(access, manifest, "up")
     assert "Guide" not in str(caught.value)
-    with pytest.raises(MissingRecordError, match=r"no section 'usages'; the nearest are 'Usage'"):
+    with pytest.raises(MissingRecordError, match=r"no section 'usages'; it has 'Guide' \("):
         read_section(access, manifest, "usages")
     with pytest.raises(MissingRecordError, match="no section ' '"):
         read_section(access, manifest, " ")

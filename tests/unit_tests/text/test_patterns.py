@@ -26,9 +26,7 @@ def simple_fold(text: str) -> str:
 
 
 def spans(pattern: Pattern, text: str) -> list[tuple[int, int]]:
-    found = list(pattern.find(text))
-    assert pattern.count(text) == len(found)
-    return found
+    return list(pattern.find(text))
 
 
 @given(text=TEXTS)
@@ -75,7 +73,7 @@ def test_case_is_the_same_for_literals_and_expressions() -> None:
     for form, variants in by_form.items():
         found = Pattern(re.escape(form), regex=True).find(known)
         assert {known[start] for start, _ in found} == set(variants), form
-        assert Pattern(form).count(variants) == len(variants)
+        assert len(spans(Pattern(form), variants)) == len(variants)
 
 
 def test_a_phrase_is_found_across_line_ends() -> None:
@@ -131,4 +129,4 @@ def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "re2", None)
     with pytest.raises(ImportError, match=r"needs google-re2: pip install 'langchain-rse\[regex\]"):
         Pattern("a", regex=True)
-    assert Pattern("a").count("Aa") == 2
+    assert len(spans(Pattern("a"), "Aa")) == 2

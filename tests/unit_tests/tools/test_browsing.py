@@ -154,7 +154,7 @@ def test_answers(way: Way, tool: str, arguments: dict[str, Any], content: str) -
         ("read", {"document": "notes", "start": 99}, "below the length, 18"),
         ("read", {"document": "notes", "start": 5, "end": 5}, "start must be below end"),
         ("read", {"document": "notes", "page": 1}, "has no page '1', and no pages"),
-        ("read", {"document": "guide", "section": "x"}, "has no section 'x'; the nearest are"),
+        ("read", {"document": "guide", "section": "x"}, "has no section 'x'; it has"),
     ],
 )
 @fakes.both_ways
