@@ -58,13 +58,17 @@ def open_fence(text: str) -> list[Fence]:
 
 
 def outside_fences(text: str) -> str:
-    """Return a text without fenced blocks, also without an unclosed one that names a language."""
+    """Return a text without fenced blocks, cut at the opening of an unclosed block."""
     parts: list[str] = []
     position = 0
-    for fence in [*find_fences(text), *open_fence(text)]:
+    for fence in find_fences(text):
         parts.append(text[position : fence.start])
         position = fence.end
-    return "".join([*parts, text[position:]])
+    outside = "".join([*parts, text[position:]])
+    for line in _FENCE_LINE.finditer(outside):
+        if _may_open(outside, line):
+            return outside[: line.start()]
+    return outside
 
 
 def inside_fence(fences: Sequence[Fence], position: int) -> Fence | None:
