@@ -1,13 +1,12 @@
 """LMBasedRelevanceFilter: a language model judges chunks in batches."""
 
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Self
+from operator import attrgetter
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field
 from typing_extensions import override
 
 from langchain_rse._asking import Failure, LanguageModelSettings, Prompt, ask, quote
@@ -65,21 +64,8 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
     """Maximum number of documents judged in one call of the model."""
     on_failure_keep_all: bool = True
     """True to keep all documents of a failed batch, False to drop them."""
-    chunk_format: str | Callable[[Document], str] = "{page_content}"
-    """Formats a document for the model: a function, or a format string with ``{page_content}`` and
-    metadata fields, such as ``"{source}: {page_content}"``. A field without a value is empty."""
-
-    @model_validator(mode="after")
-    def _check_format(self) -> Self:
-        if isinstance(self.chunk_format, str):
-            try:
-                self._text_of(Document(""))
-            except (AttributeError, LookupError, TypeError, ValueError) as error:
-                raise ValueError(
-                    "chunk_format must be a function, or a format string such as "
-                    f"{{page_content}}; got {self.chunk_format!r:.200} ({error})"
-                ) from error
-        return self
+    chunk_format: Callable[[Document], str] = attrgetter("page_content")
+    """Formats a document for the model; by default, its text alone."""
 
     @override
     def _compress(
@@ -123,7 +109,7 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
     def _prompt(self, batch: Sequence[Document], query: str) -> Prompt[Judgments]:
         request = [quote("query", query)]
         for number, document in enumerate(batch, 1):
-            request.append(quote("chunk", self._text_of(document), number))
+            request.append(quote("chunk", self.chunk_format(document), number))
         request.append(f"Judgments to give: {len(batch)}.")
 
         def check(answer: Judgments) -> None:
@@ -132,16 +118,6 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
                 raise ValueError(f"expected {len(batch)} judgments; got {given}")
 
         return Prompt(_INSTRUCTIONS, "\n\n".join(request), Judgments, check)
-
-    def _text_of(self, document: Document) -> str:
-        """Format a document for the model."""
-        if callable(self.chunk_format):
-            return self.chunk_format(document)
-        values = {"page_content": document.page_content}
-        for field, value in document.metadata.items():
-            if value is not None:
-                values.setdefault(field, value)
-        return self.chunk_format.format_map(defaultdict(str, values)).strip()
 
 
 def _with_judgment(document: Document, judgment: Mapping[str, object]) -> Document:

@@ -59,26 +59,22 @@ class Pattern:
 
 def fold(text: str) -> str:
     """The text without differences of case; each character stays one."""
-    if text.isascii():
-        return text.lower()
     folded = text.casefold()
     if len(folded) == len(text):
         return folded
-    # Some characters fold to several: they get their simple folding, the others are folded apart.
-    for character, simple in _simple_foldings().items():
-        if character in text:
-            return simple.join(map(fold, text.split(character)))
-    return folded
+    return text.translate(_simple_foldings())  # slower
 
 
 @cache
-def _simple_foldings() -> dict[str, str]:
-    """The characters that `str.casefold` makes longer, with one character instead."""
+def _simple_foldings() -> dict[int, str]:
+    """The foldings of characters to one character, where they are not the same."""
     foldings = {}
-    for character in map(chr, range(_LAST_WITH_CASE)):
-        if len(character.casefold()) > 1:
-            lower = character.lower()
-            foldings[character] = lower if len(lower) == 1 else character
+    for code in range(_LAST_WITH_CASE):
+        character = chr(code)
+        forms = (character.casefold(), character.lower(), character)
+        form = next(form for form in forms if len(form) == 1)
+        if form != character:
+            foldings[code] = form
     return foldings
 
 

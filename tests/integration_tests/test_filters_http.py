@@ -89,7 +89,7 @@ async def test_chunks_are_judged_over_http(
 ) -> None:
     settings = {
         "batch_size": 2,
-        "chunk_format": "source: {source}\n\n{page_content}",
+        "chunk_format": lambda chunk: f"source: {chunk.metadata['source']}\n\n{chunk.page_content}",
         "structured_output": structured,
     }
     relevance = LMBasedRelevanceFilter(llm=model, **settings)
