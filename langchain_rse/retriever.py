@@ -25,7 +25,7 @@ from typing_extensions import override
 from langchain_rse._messages import type_name, warn
 from langchain_rse._sync import AsyncConstructor, Steps, arun, as_async, run
 from langchain_rse.access import DocumentAccess, StoredDocument, document_access
-from langchain_rse.config import ADVICE, QuerySettings, RSEConfig, settings_of_call
+from langchain_rse.config import ADVICE, QuerySettings, settings_of_call
 from langchain_rse.explaining import (
     RSETrace,
     SideBySide,
@@ -92,7 +92,17 @@ class RSERetriever(QuerySettings, BaseRetriever):
     Raises:
         ValueError: At construction, if a field is unknown or out of range; if not exactly one of
             ``vectorstore`` and ``base_retriever`` is given; or if ``base_retriever`` or, for
-            ``hybrid``, the docstore cannot apply ``search_kwargs``.
+            ``hybrid``, the docstore cannot apply ``search_kwargs``. In a call, also if the search
+            ignored ``filter``.
+        TypeError: In a call, if an argument is unknown, the query is not a string, or a retriever,
+            reranker or ``query_generator`` returns a value of a wrong type.
+        CandidateError: If the metadata of a candidate does not identify its chunk.
+        MissingRecordError: If the docstore has no documents.
+        StoreMismatchError: If the docstore belongs to another vector store or embedding model, or
+            the vector store is empty.
+
+    Warns:
+        UserWarning: If documents are excluded because they are unknown, corrupt or incomplete.
 
     Example:
         .. code-block:: python
@@ -156,41 +166,6 @@ class RSERetriever(QuerySettings, BaseRetriever):
     # Reading
 
     @override
-    def invoke(
-        self, input: str, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> list[Document]:
-        """Return the passages for a query.
-
-        Args:
-            input: The query.
-            config: LangChain's RunnableConfig.
-            **kwargs: Settings of the query; see `RSERetriever`.
-
-        Returns:
-            The passages; an empty list if the query is empty or nothing is relevant enough.
-
-        Raises:
-            TypeError: If an argument is unknown, the query is not a string, or a retriever,
-                reranker or ``query_generator`` returns a value of a wrong type.
-            ValueError: If an argument is out of range, or the search ignored ``filter``.
-            CandidateError: If the metadata of a candidate does not identify its chunk.
-            MissingRecordError: If the docstore has no documents.
-            StoreMismatchError: If the docstore belongs to another vector store or embedding model,
-                or the vector store is empty.
-
-        Warns:
-            UserWarning: If documents are excluded because they are unknown, corrupt or incomplete.
-        """
-        return super().invoke(input, _check_run_config(config), **kwargs)
-
-    @override
-    async def ainvoke(
-        self, input: str, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> list[Document]:
-        """Like `invoke`, async."""
-        return await super().ainvoke(input, _check_run_config(config), **kwargs)
-
-    @override
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
@@ -216,8 +191,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         """
         collector = TraceCollector()
         # Never None: that would drop the callbacks of a chain around this call.
-        given = _check_run_config(config) or {}
-        self.invoke(query, merge_configs(given, {"callbacks": [collector]}), **kwargs)
+        self.invoke(query, merge_configs(config or {}, {"callbacks": [collector]}), **kwargs)
         return collector.traces[-1]
 
     aexplain = as_async(explain)
@@ -246,7 +220,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
             raise TypeError(
                 f"other must be a retriever or another Runnable; got {type_name(other)}"
             )
-        callbacks = (_check_run_config(config) or {}).get("callbacks")
+        callbacks = (config or {}).get("callbacks")
         settings = settings_of_call(self, kwargs)
         return run(compare_answers(self.sources, query, settings, other, callbacks))
 
@@ -649,13 +623,3 @@ class RSERetriever(QuerySettings, BaseRetriever):
         return retriever
 
     afrom_existing_index = AsyncConstructor(from_existing_index)
-
-
-def _check_run_config(config: RunnableConfig | None) -> RunnableConfig | None:
-    """Return LangChain's RunnableConfig; raise a TypeError for an RSEConfig or preset name."""
-    if isinstance(config, (str, RSEConfig)):
-        raise TypeError(
-            f"config of a call is LangChain's RunnableConfig; got {config!r:.200}. Pass an "
-            "RSEConfig or preset as rse_config"
-        )
-    return config

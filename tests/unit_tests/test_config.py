@@ -400,15 +400,6 @@ def test_one_call_has_one_config() -> None:
     assert RSERetriever(**stores, rse_config="find_all").config == PRESETS["find_all"]
 
 
-def test_the_config_of_a_run_is_langchains() -> None:
-    retriever = make_retriever({})
-    wrong: Any
-    for wrong in ("kadane", RSEConfig()):
-        for call in (retriever.invoke, retriever.explain):
-            with pytest.raises(TypeError, match="rse_config"):
-                call(QUERY, config=wrong)
-
-
 @pytest.mark.parametrize("query", [{"question": "what?"}, None, ["what?"], 3])
 def test_a_query_has_to_be_a_string(query: Any) -> None:
     with pytest.raises(TypeError, match=r"query must be a string.*itemgetter"):

@@ -240,8 +240,6 @@ def test_explain_takes_what_invoke_takes(way: Way) -> None:
     assert outer.traces == [trace]
     with pytest.raises(TypeError, match="unknown argument"):
         explain(nonsense=1)
-    with pytest.raises(TypeError, match="RunnableConfig"):
-        explain(config="precision")
 
 
 def test_explain_inside_a_chain_keeps_its_callbacks() -> None:
