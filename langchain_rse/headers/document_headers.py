@@ -72,8 +72,9 @@ class DocumentHeaders(Checked):
         documents_with_headers = []
         fields: set[str] = set()
         for document in documents:
-            title = self.title_of(document.text, document.metadata)
-            values = {"title": title, **answers.get(document.key, {})}
+            values = dict(answers.get(document.key, {}))
+            if "title" not in values or one_line(document.metadata.get("title")):
+                values["title"] = self.title_of(document.text, document.metadata)
             headers = []
             for chunk in document.chunks:
                 metadata = document.metadata_of(chunk)

@@ -1,6 +1,7 @@
 """Asks a language model about documents, and stores its answers in the docstore."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from langchain_core.documents import Document
@@ -15,7 +16,7 @@ from langchain_rse.stores.records import answers_key, digest
 # Answers are written after this many prompts per concurrent call.
 _PROMPTS_PER_ROUND = 4
 
-Prompts = Mapping[str, Sequence[Prompt[Any]]]
+Prompts = Mapping[str, Prompt[Any]]
 """Prompts by document key."""
 Answers = dict[str, dict[str, str]]
 """The fields of usable answers, by document key."""
@@ -29,65 +30,46 @@ def collect_answers(
     A round without an answer is the last one. One warning counts the prompts that stay unanswered.
     """
     model = _name_of(settings.llm)
-    stored = yield from compute(_read_stored, docstore, prompts)
-    _, unanswered = _sort(model, prompts, stored)
+    names = {}  # of the answers in their records
+    for key, prompt in prompts.items():
+        names[key] = digest(model, prompt.instructions, prompt.request)
+    answers = yield from compute(_read_stored, docstore, prompts, names)
     reason = ""
-    for batch in batches(unanswered, _PROMPTS_PER_ROUND * settings.max_concurrency):
-        tasks = [ask(settings, prompt) for _, prompt in batch]
+    unanswered = [key for key in prompts if key not in answers]
+    for keys in batches(unanswered, _PROMPTS_PER_ROUND * settings.max_concurrency):
+        tasks = [ask(settings, prompts[key]) for key in keys]
         outcomes = yield from concurrently(tasks, settings.max_concurrency)
-        records = {}
-        for (key, prompt), outcome in zip(batch, outcomes, strict=True):
+        records = []
+        for key, outcome in zip(keys, outcomes, strict=True):
             if isinstance(outcome, Failure):
                 reason = outcome.reason
                 continue
-            stored[key][_digest(model, prompt)] = outcome.model_dump()
-            records[answers_key(key)] = Document("", metadata={"answers": stored[key]})
+            answers[key] = outcome.model_dump()
+            records.append((answers_key(key), Document("", metadata={names[key]: answers[key]})))
         if not records:
             break
         with during("writing a model's answers to the docstore"):
-            yield from compute_to_the_end(docstore.mset, list(records.items()))
-        advance(len(batch))
-    answers, unanswered = _sort(model, prompts, stored)
-    if unanswered:
-        total = sum(map(len, prompts.values()))
+            yield from compute_to_the_end(docstore.mset, records)
+        advance(len(keys))
+    if len(answers) < len(prompts):
         warn(
-            f"{model} gave no usable answer to {len(unanswered)} of {total} prompts for headers. "
-            "Headers are made without them; add the documents again to retry. Last failure: "
-            f"{reason}"
+            f"{model} gave no usable answer for {len(prompts) - len(answers)} of {len(prompts)} "
+            "documents. Their headers are made without it; add the documents again to retry. Last "
+            f"failure: {reason}"
         )
     return answers
 
 
-def _read_stored(docstore: DocStore, prompts: Prompts) -> dict[str, dict[str, Any]]:
-    """Read the stored answers of documents, by digest; a corrupt record has none."""
+def _read_stored(docstore: DocStore, prompts: Prompts, names: Mapping[str, str]) -> Answers:
+    """Read the usable answers in the docstore; a corrupt record has none."""
     records = read_records(docstore, [answers_key(key) for key in prompts])
-    stored = {}
-    for key in prompts:
-        metadata = getattr(records[answers_key(key)], "metadata", {})
-        stored[key] = dict(metadata.get("answers", {}))
-    return stored
-
-
-def _sort(
-    model: str, prompts: Prompts, stored: Mapping[str, Mapping[str, Any]]
-) -> tuple[Answers, list[tuple[str, Prompt[Any]]]]:
-    """Return the stored answers, and the prompts without a usable one."""
-    answers: Answers = {}
-    unanswered = []
-    for key, prompts_of_document in prompts.items():
-        answers[key] = {}
-        for prompt in prompts_of_document:
-            try:
-                answer = prompt.read(stored[key].get(_digest(model, prompt)))
-            except ValueError:
-                unanswered.append((key, prompt))
-            else:
-                answers[key] |= answer.model_dump()
-    return answers, unanswered
-
-
-def _digest(model: str, prompt: Prompt[Any]) -> str:
-    return digest(model, prompt.instructions, prompt.request)
+    answers = {}
+    for key, prompt in prompts.items():
+        record = records[answers_key(key)]
+        if isinstance(record, Document):
+            with suppress(ValueError):
+                answers[key] = prompt.read(record.metadata.get(names[key])).model_dump()
+    return answers
 
 
 def _name_of(llm: object) -> str:

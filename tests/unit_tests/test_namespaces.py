@@ -398,8 +398,8 @@ def test_answers_of_a_model_are_not_shared(
 ) -> None:
     """Otherwise a title that one tenant's model gave would stand above another's text."""
     for name, title in ((A, "Title of A"), (B, "Title of B")):
-        model = FakeListLLM(responses=[f'{{"title": "{title}"}}'])
-        headers = LMBasedHeaders(llm=model, summary=False)
+        model = FakeListLLM(responses=[f'{{"title": "{title}", "summary": "A text"}}'])
+        headers = LMBasedHeaders(llm=model, template="{title}")
         retriever = opened(vectorstore, docstore, name, headers=headers)
         retriever.add_documents([document("d", "text")])
         assert texts(retriever, include_header=True) == [f"{title}\n\ntext\n"]

@@ -30,16 +30,13 @@ SPLITTER = RecursiveCharacterTextSplitter(chunk_size=40, chunk_overlap=0)
 
 
 class Author(SimpleChatModel):
-    """Writes a title or a summary, as its instructions say.
+    """Describes a document.
 
     Attributes:
-        asked: What it was asked for, in order of the calls.
-        requests: The requests of these calls.
-        instead: From what it is asked for to another answer, a function of the request that makes
-            one, or an error. Answers are values of the only field.
+        requests: What it was asked.
+        instead: Fields of its answer with other values; an error is raised.
     """
 
-    asked: list[str] = Field(default_factory=list)
     requests: list[str] = Field(default_factory=list)
     instead: dict[str, Any] = Field(default_factory=dict)
 
@@ -48,19 +45,11 @@ class Author(SimpleChatModel):
         return "author"
 
     def _call(self, messages: list[BaseMessage], *_: Any, **__: Any) -> str:
-        instructions, request = str(messages[0].text), str(messages[1].text)
-        if "You name" in instructions:
-            kind, answer = "title", TITLE
-        else:
-            kind, answer = "summary", SUMMARY
-        self.asked.append(kind)
-        self.requests.append(request)
-        instead = self.instead.get(kind, answer)
-        if isinstance(instead, Exception):
-            raise instead
-        if callable(instead):
-            instead = instead(request)
-        return json.dumps({kind: instead})
+        self.requests.append(str(messages[1].text))
+        for value in self.instead.values():
+            if isinstance(value, Exception):
+                raise value
+        return json.dumps({"title": TITLE, "summary": SUMMARY, **self.instead})
 
 
 class Index:
