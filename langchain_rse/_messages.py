@@ -102,7 +102,7 @@ class Checked(BaseModel):
             subject = f"{name}: each item"
         elif NoneType in get_args(cls.model_fields[name].annotation):
             allowed.append("None")
-        sentence = f"{subject} must {' or '.join(dict.fromkeys(allowed))}"
+        sentence = f"{subject} must {' or '.join(filter(None, dict.fromkeys(allowed)))}"
         if not allowed[0]:
             sentence = f"{name} is refused: {problem['msg']}"
         for words, plain in _PLAIN_WORDS.items():
@@ -120,6 +120,7 @@ _PLAIN_WORDS = {
     "greater than or equal to": "at least",
     "less than or equal to": "at most",
     "a valid dictionary or instance": "an instance",
+    "a valid dictionary or object to extract fields from": "a Greedy or BestSegment solver",
     "a valid integer": "a whole number",
     "a valid number": "a number",
     "a valid boolean": "True or False",

@@ -14,7 +14,7 @@ from langchain_core.stores import BaseStore
 
 from langchain_rse._sync import run
 from langchain_rse.config import QuerySettings
-from langchain_rse.errors import CorruptRecordError, MissingRecordError
+from langchain_rse.errors import MissingRecordError
 from langchain_rse.query.candidates import Reason, Sources
 from langchain_rse.query.filters import filters_of
 from langchain_rse.query.reading import Passage, without_changed
@@ -86,14 +86,14 @@ class DocumentAccess:
         Raises:
             MissingRecordError: If the document does not exist or a filter excludes it. The message
                 does not reveal which.
+
+        Warns:
+            UserWarning: If the record of the document is corrupt.
         """
-        key = document_key(doc_id)
-        layout = read_layouts(self.docstore, {(key, ""): []})[key]
-        if isinstance(layout, Layout) and self._is_there(layout.manifest):
-            return layout.manifest
-        if isinstance(layout, CorruptRecordError) and not self.filters:
-            raise layout  # with filters, one of them might exclude the document
-        raise MissingRecordError(f"there is no document {doc_id!r}, or the filter excludes it")
+        manifest = self.manifests_of([doc_id]).get(doc_id)
+        if manifest is None:
+            raise MissingRecordError(f"there is no document {doc_id!r}, or the filter excludes it")
+        return manifest
 
     def manifests_of(self, doc_ids: Iterable[str]) -> dict[str, Manifest]:
         """Return the manifests of documents by id, omitting documents that may not be read."""

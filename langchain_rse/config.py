@@ -112,14 +112,7 @@ class BestSegment(_PublishedSolver):
     """Name of the solver in files and traces."""
 
 
-_SOLVERS = {"greedy": Greedy, "best_segment": BestSegment}
-
-
-def _solver_of(solver: Any) -> Any:  # noqa: ANN401 - checked by pydantic
-    """Make the solver from a dict that was read from a file."""
-    if isinstance(solver, dict) and solver.get("name") in _SOLVERS:
-        return _SOLVERS[solver["name"]](**solver)
-    return solver
+_Published = Annotated[Greedy | BestSegment, Field(discriminator="name")]
 
 
 class RSEConfig(_Frozen):
@@ -130,9 +123,7 @@ class RSEConfig(_Frozen):
             allowed values.
     """
 
-    solver: Annotated[Literal["exact"] | Greedy | BestSegment, BeforeValidator(_solver_of)] = (
-        "exact"
-    )
+    solver: Literal["exact"] | _Published = "exact"
     """Chooses the passages. ``"exact"`` maximizes the total value within the budget. The published
     solvers `Greedy` (dsRAG) and `BestSegment` are there for comparison."""
     irrelevant_chunk_penalty: float = Field(default=0.35, ge=0, le=1)
