@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from langchain_rse.text.quoting import visible
-from langchain_rse.text.ranges import format_range
 
 _LONGEST_LABEL = 20
 
@@ -15,27 +14,24 @@ def pages_of(metadata: Mapping[str, Any]) -> str | None:
     Pages have the labels that are printed on them. Without labels, ``page`` counts from 0, as in
     LangChain's loaders of PDFs, and ``page_number`` from 1.
     """
-    pages = _first_and_last(metadata, "page")
-    labels = _first_and_last(metadata, "page_label")
-    numbers = _first_and_last(metadata, "page_number")
-    # Different pages with the same label are labeled wrongly.
-    tells_apart = pages[0] == pages[1] or labels[0] != labels[1]
-    if all(_is_label(label) for label in labels) and tells_apart:
-        first, last = visible(labels[0]), visible(labels[1])
-        return f"page {first}" if first == last else f"pages {first}\u2013{last}"
-    if all(type(page) is int for page in pages):
-        numbers = pages[0] + 1, pages[1] + 1
-    if not all(type(number) is int for number in numbers):
-        return None
-    noun = "page" if numbers[0] == numbers[1] else "pages"
-    return f"{noun} {format_range(*numbers)}"
+    labels = _first_and_last(metadata, "page_label", 0)
+    pages = _first_and_last(metadata, "page", 1)
+    numbers = _first_and_last(metadata, "page_number", 0)
+    if labels[0] == labels[1] and pages[0] != pages[1]:
+        labels = pages  # different pages with the same label are labeled wrongly
+    for first, last in (labels, pages, numbers):
+        if first and last:
+            return f"page {first}" if first == last else f"pages {first}\u2013{last}"
+    return None
 
 
-def _first_and_last(metadata: Mapping[str, Any], name: str) -> tuple[Any, Any]:
-    """The values of a field at the first and the last character of a passage."""
-    value = metadata.get(name)  # if the whole document has the same value
-    return metadata.get(f"{name}_start", value), metadata.get(f"{name}_end", value)
-
-
-def _is_label(value: object) -> bool:
-    return isinstance(value, str) and 0 < len(value.strip()) <= _LONGEST_LABEL
+def _first_and_last(metadata: Mapping[str, Any], name: str, offset: int) -> list[str]:
+    """Show the values of a field at both ends of a passage; "" for values that are no label."""
+    shown = []
+    for end in ("start", "end"):
+        value = metadata.get(f"{name}_{end}", metadata.get(name))
+        if type(value) is int:
+            value = f"{value + offset:,}"
+        is_label = isinstance(value, str) and 0 < len(value.strip()) <= _LONGEST_LABEL
+        shown.append(visible(value) if is_label else "")
+    return shown
