@@ -1,8 +1,4 @@
-"""Finds and reads files: text, source code and data, notebooks, HTML, e-mails, Word and PDF.
-
-Word is read by docx2txt, as in LangChain's Docx2txtLoader; langchain-community would add 50 MB and
-half a second of imports. `webpages.py` reads HTML, `formats.py` reads notebooks and e-mails.
-"""
+"""Finds and reads files: text, source code and data, HTML, Word and PDF."""
 
 import contextlib
 import io
@@ -17,11 +13,8 @@ from typing import TYPE_CHECKING
 
 from langchain_core.documents import Document
 
-from langchain_rse.cli.formats import read_email, read_notebook
-from langchain_rse.cli.gitignore import GitIgnore
-from langchain_rse.cli.webpages import read_html
-
 if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
     from pypdfium2 import PdfDocument
 
 _PROSE = (
@@ -38,8 +31,8 @@ _CODE = (
 )
 _TEXT = frozenset(f"{_PROSE} {_DATA} {_CODE}".split())
 _HTML = frozenset({".html", ".htm"})
-SUFFIXES = _TEXT | _HTML | {".docx", ".eml", ".ipynb", ".pdf"}
-_KINDS = "text, source code, data such as .csv and .json, notebooks, HTML, .eml, .docx, .pdf"
+SUFFIXES = _TEXT | _HTML | {".docx", ".pdf"}
+_KINDS = "text, source code, data such as .csv and .json, HTML, .docx, .pdf"
 # The number of bytes that decide whether a file without suffix, such as LICENSE, is text.
 _TEXT_WITHIN = 8_192
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
@@ -92,20 +85,19 @@ class Files:
         def note(error: OSError) -> None:
             self.failures[Path(str(error.filename))] = _reason(error)
 
-        ignored = GitIgnore(folder)
+        git_ignore = _GitIgnore(folder)
         files = []
         for parent, folders, names in os.walk(folder, onerror=note):
-            ignored.read(Path(parent))
             # os.walk skips folders that are removed from its list.
             folders[:] = [
-                name for name in folders if self._enters(Path(parent, name), without, ignored)
+                name for name in folders if self._enters(Path(parent, name), without, git_ignore)
             ]
             for name in names:
                 path = Path(parent, name)
                 suffix = path.suffix.lower()
                 if not Path(os.path.realpath(path)).is_relative_to(folder):
                     self.skipped["links out of the folder"] += 1
-                elif ignored.has(path):
+                elif git_ignore.ignores(path):
                     self.skipped["ignored by .gitignore"] += 1
                 elif suffix in SUFFIXES or _is_text_without_suffix(path):
                     files.append(path)
@@ -113,7 +105,7 @@ class Files:
                     self.skipped[suffix or "without extension"] += 1
         return files
 
-    def _enters(self, folder: Path, without: Path, ignored: GitIgnore) -> bool:
+    def _enters(self, folder: Path, without: Path, git_ignore: "_GitIgnore") -> bool:
         """Tell whether a subfolder is searched; count it if not."""
         if folder.resolve() == without:
             return False
@@ -125,7 +117,7 @@ class Files:
             reason = "virtual environment"
         elif _is_knowledge_base(folder):
             reason = "knowledge base"
-        elif ignored.has(folder, is_folder=True):
+        elif git_ignore.ignores(folder, "/"):
             reason = "ignored by .gitignore"
         else:
             return True
@@ -154,20 +146,16 @@ class Files:
         suffix = path.suffix.lower()
         if suffix == ".pdf":
             return _load_pdf(content, source)
-        title = ""
-        if suffix in _HTML:
-            text, title = read_html(self._decode(content, path, is_html=True))
-        elif suffix == ".eml":
-            text, title = read_email(content)
-        elif suffix == ".docx":
-            import docx2txt
-
-            text = docx2txt.process(io.BytesIO(content))
-        elif suffix == ".ipynb":
-            text = read_notebook(self._decode(content, path))
-        else:
-            text = self._decode(content, path)
         metadata = {"source": source}
+        if suffix not in _HTML and suffix != ".docx":
+            return [Document(self._decode(content, path), metadata=metadata)]
+        from langchain_rse.cli.webpages import read_html
+
+        if suffix == ".docx":
+            html = _html_of_word(content)
+        else:
+            html = self._decode(content, path, is_html=True)
+        text, title = read_html(html)
         if title:
             metadata["title"] = title
         return [Document(text, metadata=metadata)]
@@ -197,6 +185,44 @@ class Files:
         encoding = _guess_encoding(content)
         self.guessed[path] = encoding.replace("cp125", "windows-125").replace("_", "-")
         return content.decode(encoding, "replace")
+
+
+class _GitIgnore:
+    """The ``.gitignore`` file of a folder's repository, or of the folder outside of one.
+
+    If it ignores the folder itself, it does not apply: the user has named the folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        from pathspec import GitIgnoreSpec
+
+        repositories = [each for each in (folder, *folder.parents) if (each / ".git").exists()]
+        self._root = repositories[0] if repositories else folder
+        self._spec = GitIgnoreSpec([])
+        try:
+            text = (self._root / ".gitignore").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return
+        valid_lines = [line for line in text.splitlines() if _spec_of(line) is not None]
+        self._spec = GitIgnoreSpec.from_lines(valid_lines)
+        if folder != self._root and self.ignores(folder, "/"):
+            self._spec = GitIgnoreSpec([])
+
+    def ignores(self, path: Path, end: str = "") -> bool:
+        """Tell whether a path is ignored; the paths of folders end with a slash."""
+        relative = path.relative_to(self._root).as_posix() + end
+        # google-re2, which pathspec uses if it is installed, only takes names that are Unicode.
+        return self._spec.match_file(relative.encode("utf-8", "replace").decode())
+
+
+def _spec_of(line: str) -> "GitIgnoreSpec | None":
+    """Compile a line; None if it is no valid pattern, which Git skips, too."""
+    from pathspec import GitIgnoreSpec
+
+    try:
+        return GitIgnoreSpec.from_lines([line])
+    except ValueError:
+        return None
 
 
 def _is_text_without_suffix(path: Path) -> bool:
@@ -237,6 +263,15 @@ def _guess_encoding(content: bytes) -> str:
     if best is None or "cp1252" in best.could_be_from_charset:
         return "cp1252"
     return best.could_be_from_charset[0]
+
+
+def _html_of_word(content: bytes) -> str:
+    """Convert a Word file, with its headings and tables and without its pictures."""
+    import mammoth
+
+    no_pictures = mammoth.images.img_element(lambda _: {})
+    html: str = mammoth.convert_to_html(io.BytesIO(content), convert_image=no_pictures).value
+    return html
 
 
 def _load_pdf(content: bytes, source: str) -> list[Document]:

@@ -30,7 +30,7 @@ def index(
         list[Path],
         typer.Argument(
             metavar="PATH",
-            help="Files or folders: text, source code, data, notebooks, HTML, e-mails (.eml), Word "
+            help="Files or folders: text, source code, data, HTML, Word "
             "(.docx), PDF. Hidden folders, virtual environments, node_modules and files that Git "
             "ignores are skipped.",
             exists=True,
