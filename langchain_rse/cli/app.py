@@ -9,12 +9,10 @@ from typing import Annotated
 
 import typer
 
-from langchain_rse.cli.command import Command
 from langchain_rse.cli.compare import compare
 from langchain_rse.cli.demo import demo
 from langchain_rse.cli.evaluate import evaluate
 from langchain_rse.cli.index import index
-from langchain_rse.cli.inspect import inspect
 from langchain_rse.cli.manage import check, list_documents, remove
 from langchain_rse.cli.output import exit_on_error, print_text
 from langchain_rse.cli.query import query
@@ -58,11 +56,10 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "query": query,
     "compare": compare,
     "list": list_documents,
-    "inspect": inspect,
     "remove": remove,
     "check": check,
     "evaluate": evaluate,
 }
 for name, command in _COMMANDS.items():
-    app.command(name, cls=Command)(exit_on_error(command))
-app.command("serve-mcp", cls=Command)(exit_on_error(serve_mcp, extra="cli,mcp"))
+    app.command(name)(exit_on_error(command))
+app.command("serve-mcp")(exit_on_error(serve_mcp, extra="cli,mcp"))

@@ -15,11 +15,9 @@ from langchain_rse.cli.options import (
     Budget,
     Config,
     Folder,
-    Hybrid,
     Penalty,
-    Preset,
     Question,
-    ScoreFloor,
+    Settings,
     settings,
 )
 from langchain_rse.cli.output import print_text, width_of_lines
@@ -44,11 +42,9 @@ def compare(
     kb: Folder,
     *,
     max_context_length: Budget = CHARACTERS,
-    preset: Preset = None,
     irrelevant_chunk_penalty: Penalty = None,
-    hybrid: Hybrid = None,
     config: Config = None,
-    score_floor: ScoreFloor = None,
+    assignments: Settings = None,
     html: Annotated[
         Path | None,
         typer.Option(metavar=FILE, dir_okay=False, help="Also write both sides as an HTML page."),
@@ -62,7 +58,7 @@ def compare(
 
     Example: langchain-rse compare "What drove gross margin?" --kb library --html both.html
     """
-    fields = settings(config, preset, irrelevant_chunk_penalty, hybrid, score_floor)
+    fields = settings(config, assignments, irrelevant_chunk_penalty=irrelevant_chunk_penalty)
     comparison = compared(KnowledgeBase.existing(kb, **fields), question, max_context_length)
     print_lines(list(comparison.lines(width_of_lines(), in_full=True)))
     if html:

@@ -17,7 +17,7 @@ from langchain_rse.cli.example import (
 )
 from langchain_rse.cli.knowledge_base import KnowledgeBase, only_writer
 from langchain_rse.cli.options import Folder
-from langchain_rse.cli.output import command_line, print_command, print_text, width_of_lines
+from langchain_rse.cli.output import command_line, print_text, width_of_lines
 
 _OFF_TOPIC = "How do I bake lasagna?"
 _ANSWER = "bold green"
@@ -52,13 +52,13 @@ def demo(kb: Folder = Path("demo-kb")) -> None:
     folder = shlex.quote(str(kb))
     print_text("")
     print_text("Read both in full, or ask about something that the reference does not cover:")
-    print_command(
+    print_text(
         f'{program} compare "{QUESTION}" --kb {folder} --max-context-length {MAX_CONTEXT_LENGTH}'
     )
-    print_command(f'{program} query "{_OFF_TOPIC}" --kb {folder}')
+    print_text(f'{program} query "{_OFF_TOPIC}" --kb {folder}')
     print_text("Then use your own files:")
-    print_command(f"{program} index PATH... --kb my-kb")
-    print_command(f'{program} query "YOUR QUESTION" --kb my-kb')
+    print_text(f"{program} index PATH... --kb my-kb")
+    print_text(f'{program} query "YOUR QUESTION" --kb my-kb')
 
 
 def _index(folder: Path) -> KnowledgeBase:
@@ -70,9 +70,8 @@ def _index(folder: Path) -> KnowledgeBase:
     characters = sum(map(len, reference.values()))
     with only_writer(folder):
         opened = KnowledgeBase.create(folder)
+        indexed = "already indexed in" if opened.manifests else "indexed in"
         opened.retriever.add_documents(documents, show_progress=sys.stderr.isatty())
-        embedded = opened.embeddings.texts_embedded
-        indexed = f"{embedded:,} chunks indexed in" if embedded else "already indexed in"
         print_text(f"Python's language reference: {characters:,} characters, {indexed} {folder}")
         opened.update_floor(fit=True)
     return opened

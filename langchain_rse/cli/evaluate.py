@@ -16,10 +16,8 @@ from langchain_rse.cli.options import (
     AsJson,
     Config,
     Folder,
-    Hybrid,
     Penalty,
-    Preset,
-    ScoreFloor,
+    Settings,
     settings,
 )
 from langchain_rse.cli.output import print_error, print_json, print_text, visible_lines
@@ -69,11 +67,9 @@ def evaluate(
             help="Write the parameters that --tune finds to a file for --config.",
         ),
     ] = None,
-    preset: Preset = None,
     irrelevant_chunk_penalty: Penalty = None,
-    hybrid: Hybrid = None,
     config: Config = None,
-    score_floor: ScoreFloor = None,
+    assignments: Settings = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure retrieval on your questions, and tune it.
@@ -88,7 +84,7 @@ def evaluate(
 
     if save_config and not trials:
         raise ValueError("--save-config writes the result of --tune: add --tune N")
-    fields = settings(config, preset, irrelevant_chunk_penalty, hybrid, score_floor)
+    fields = settings(config, assignments, irrelevant_chunk_penalty=irrelevant_chunk_penalty)
     opened = KnowledgeBase.existing(kb, **fields)
     loaded = _load_questions(questions, opened)
     retriever = opened.retriever

@@ -56,15 +56,6 @@ def index(
         ),
     ] = None,
     *,
-    headers: Annotated[
-        bool | None,
-        typer.Option(
-            "--headers/--no-headers",
-            help="Embed the file name in front of each chunk. Applies to files indexed from now "
-            "on. Default: what this knowledge base already uses (off if new).",
-            show_default=False,
-        ),
-    ] = None,
     prune: Annotated[
         bool,
         typer.Option("--prune", help="Remove documents of these paths whose files are gone."),
@@ -91,7 +82,7 @@ def index(
         if embeddings:
             load_embeddings(embeddings)  # a wrong name must not leave a folder behind
         with only_writer(kb):
-            opened = KnowledgeBase.create(kb, headers=headers, embeddings=embeddings)
+            opened = KnowledgeBase.create(kb, embeddings=embeddings)
             ids = _add(paths_to_add, files, opened)
             _handle_missing(opened, paths, files, set(ids), prune=prune)
             opened.update_floor(fit=fit_floor)
@@ -115,10 +106,9 @@ def _add(paths: Sequence[Path], files: Files, opened: KnowledgeBase) -> list[str
         ids = opened.retriever.add_documents(documents, show_progress=sys.stderr.isatty())
     counts = _changes_of(ids, before, _versions_of(opened))
     changes = ", ".join(f"{count:,} {change}" for change, count in counts.items() if count)
-    embedded = counted(opened.embeddings.texts_embedded, "chunk")
     print_text(
         f"Indexed {counted(len(ids), 'document')} into {opened.folder}"
-        f"{f': {changes}' if changes else ''} (embedded {embedded})"
+        f"{f': {changes}' if changes else ''}"
     )
     return ids
 

@@ -17,8 +17,8 @@ from langchain_rse.text.titles import short_names
 
 if TYPE_CHECKING:
     from langchain_chroma import Chroma
+    from langchain_core.embeddings import Embeddings
 
-    from langchain_rse.cli.models import CountingEmbeddings
     from langchain_rse.cli.stored_settings import StoredSettings
     from langchain_rse.retriever import RSERetriever
     from langchain_rse.stores.records import Manifest
@@ -49,10 +49,8 @@ class KnowledgeBase:
         return cls(folder, StoredSettings.read(folder), fields)
 
     @classmethod
-    def create(
-        cls, folder: Path, *, headers: bool | None = None, embeddings: str | None = None
-    ) -> KnowledgeBase:
-        """Open the knowledge base in a folder, or create one; None keeps a setting."""
+    def create(cls, folder: Path, *, embeddings: str | None = None) -> KnowledgeBase:
+        """Open the knowledge base in a folder, or create one; None for the model it has."""
         from langchain_rse.cli.models import DEFAULT, load_embeddings
         from langchain_rse.cli.stored_settings import StoredSettings, exists
 
@@ -66,8 +64,6 @@ class KnowledgeBase:
                 "vectors of two models cannot be compared. Omit --embeddings, or choose another "
                 "--kb"
             )
-        if headers is not None:
-            settings = settings.model_copy(update={"headers": headers})
         opened = cls(folder, settings)
         # Before the settings are written: a wrong name must not leave a knowledge base behind.
         opened.embeddings = load_embeddings(settings.embeddings, trusted=embeddings is not None)
@@ -75,7 +71,7 @@ class KnowledgeBase:
         return opened
 
     @cached_property
-    def embeddings(self) -> CountingEmbeddings:
+    def embeddings(self) -> Embeddings:
         """The embedding model."""
         from langchain_rse.cli.models import load_embeddings
 
@@ -98,15 +94,9 @@ class KnowledgeBase:
     @cached_property
     def retriever(self) -> RSERetriever:
         """The retriever over both stores."""
-        from langchain_rse.headers import DocumentHeaders
         from langchain_rse.retriever import RSERetriever
 
-        return RSERetriever(
-            vectorstore=self.vectorstore,
-            docstore=self.docstore,
-            headers=DocumentHeaders() if self.settings.headers else None,
-            **self.fields,
-        )
+        return RSERetriever(vectorstore=self.vectorstore, docstore=self.docstore, **self.fields)
 
     @cached_property
     def manifests(self) -> dict[str, Manifest]:

@@ -40,9 +40,8 @@ def list_documents(kb: Folder, *, as_json: AsJson = False) -> None:
     print_text(f"{titles[0]:{width}}  {'characters':>13}  {'chunks':>9}")
     for title, document in zip(titles[1:], documents, strict=True):
         print_text(f"{title:{width}}  {document['characters']:13,}  {document['chunks']:9,}")
-    headers = "on" if opened.settings.headers else "off"
     print_text(f"{counted(len(documents), 'document')}, {counted(opened.chunks, 'chunk')}")
-    print_text(f"Embedding model {opened.settings.embeddings}; headers {headers}")
+    print_text(f"Embedding model {opened.settings.embeddings}")
 
 
 def remove(

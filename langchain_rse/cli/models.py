@@ -4,33 +4,13 @@ import importlib
 import os
 import sys
 from importlib.util import find_spec
-from typing import Any
 
 from langchain_core.embeddings import Embeddings
 
 DEFAULT = "langchain_rse.embeddings:WordLlamaEmbeddings"
 
 
-class CountingEmbeddings(Embeddings):
-    """Counts the texts that a model embeds. Other attributes are the model's."""
-
-    def __init__(self, model: Embeddings) -> None:
-        self.model = model
-        self.texts_embedded = 0
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any attribute of the model
-        return getattr(self.model, name)
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:  # noqa: D102
-        vectors = self.model.embed_documents(texts)
-        self.texts_embedded += len(texts)
-        return vectors
-
-    def embed_query(self, text: str) -> list[float]:  # noqa: D102
-        return self.model.embed_query(text)
-
-
-def load_embeddings(name: str, *, trusted: bool = True) -> CountingEmbeddings:
+def load_embeddings(name: str, *, trusted: bool = True) -> Embeddings:
     """Load a model by its name; ``trusted`` allows modules in the working directory."""
     if trusted and os.getcwd() not in sys.path:  # noqa: PTH109 - entries are strings
         sys.path.append(os.getcwd())  # noqa: PTH109
@@ -44,7 +24,7 @@ def load_embeddings(name: str, *, trusted: bool = True) -> CountingEmbeddings:
             f"--embeddings {name} must name a subclass of LangChain Embeddings whose constructor "
             f"needs no arguments; got {model!r:.200}"
         )
-    return CountingEmbeddings(model)
+    return model
 
 
 def _find_attribute(name: str) -> object:

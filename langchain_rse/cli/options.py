@@ -7,7 +7,7 @@ here; a test compares them.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,20 +17,8 @@ PRESET_NAMES = (
     *("balanced", "precision", "find_all"),
     *("dsrag-balanced", "dsrag-precision", "dsrag-find_all", "walkthrough", "kadane"),
 )
-ORDERS = ("document", "relevance")
 BUDGET = 16_000
 PENALTY = 0.35
-LEXICAL_WEIGHT = 0.7
-
-
-def _completion(values: Sequence[str]) -> Callable[[str], list[str]]:
-    """Make the function with which a shell completes the value of an option."""
-
-    def complete(incomplete: str) -> list[str]:
-        return [value for value in values if value.startswith(incomplete)]
-
-    return complete
-
 
 # How help names values.
 NUMBER, NAME, FILE, FOLDER = "NUMBER", "NAME", "FILE", "FOLDER"
@@ -40,7 +28,9 @@ Folder = Annotated[
     typer.Option("--kb", metavar=FOLDER, help="Folder of the knowledge base.", file_okay=False),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Question = Annotated[str, typer.Argument(metavar="QUESTION", help="The question.")]
+Question = Annotated[
+    str, typer.Argument(metavar="QUESTION", help="The question, in quotation marks.")
+]
 
 K = Annotated[
     int,
@@ -56,15 +46,6 @@ Budget = Annotated[
         help="Maximum length of all passages together, in characters.",
     ),
 ]
-Order = Annotated[
-    str,
-    typer.Option(
-        "--order",
-        metavar="|".join(ORDERS),
-        help="Order of the passages: document (as in their documents) or relevance (best first).",
-        autocompletion=_completion(ORDERS),
-    ),
-]
 Penalty = Annotated[
     float | None,
     typer.Option(
@@ -75,79 +56,52 @@ Penalty = Annotated[
         f"({PENALTY} for {PRESET_NAMES[0]}).",
     ),
 ]
-Hybrid = Annotated[
-    float | None,
-    typer.Option(
-        "--hybrid",
-        metavar=NUMBER,
-        help="Weight of keyword search, 0 to 1. The keyword index is built on first use. Default: "
-        f"the preset's ({LEXICAL_WEIGHT} for {PRESET_NAMES[0]}).",
-    ),
-]
-ScoreFloor = Annotated[
-    str | None,
-    typer.Option(
-        "--score-floor",
-        metavar=NUMBER,
-        help="Return nothing if the best match is farther than this distance; none disables it. "
-        "Default: set by `index`.",
-    ),
-]
-Preset = Annotated[
-    str | None,
-    typer.Option(
-        "--preset",
-        metavar=NAME,
-        help=f"Named settings: {', '.join(PRESET_NAMES)}. Default: {PRESET_NAMES[0]}.",
-        autocompletion=_completion(PRESET_NAMES),
-    ),
-]
 Config = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--config",
-        metavar=FILE,
-        help="Settings file written by `evaluate --save-config`. Options on the command line "
-        "override it.",
-        exists=True,
-        dir_okay=False,
+        metavar=f"{NAME}|{FILE}",
+        help=f"A preset ({', '.join(PRESET_NAMES)}), or a file written by "
+        f"`evaluate --save-config`. Other options override it. Default: {PRESET_NAMES[0]}.",
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Any other setting of a query, by its name in Python, such as hybrid=0.5, "
+        "order=relevance or score_floor=none; repeatable.",
     ),
 ]
 
 
 def settings(
-    config: Path | None,
-    preset: str | None,
-    penalty: float | None,
-    hybrid: float | None,
-    score_floor: str | None,
+    config: str | None, assignments: Iterable[str] | None, **options: float | None
 ) -> dict[str, Any]:
-    """Make the retriever's settings from a settings file and from options, which override it."""
-    from langchain_rse.config import RSEConfig, read_settings
+    """Make the retriever's settings from a preset or a file, and from options, which override it.
 
-    if config and preset:
-        raise ValueError("give either --config or --preset: both set how passages are chosen")
-    if preset and preset not in PRESET_NAMES:
-        raise ValueError(f"unknown preset {preset!r}; choose from {', '.join(PRESET_NAMES)}")
-    fields = read_settings(config) if config else {}
-    if preset:
-        fields["config"] = RSEConfig.of(preset)
-    for name, value in (("irrelevant_chunk_penalty", penalty), ("hybrid", hybrid)):
+    Options that are None are not given.
+    """
+    from langchain_rse.config import PRESETS, QuerySettings, read_settings
+
+    fields: dict[str, Any] = {}
+    if config in PRESETS:
+        fields["config"] = config
+    elif config is not None:
+        if not Path(config).is_file():
+            presets = ", ".join(PRESETS)
+            raise ValueError(f"--config {config}: no such file, and no preset ({presets})")
+        fields = read_settings(Path(config))
+    for name, value in options.items():
         if value is not None:
             fields[name] = value
-    if score_floor is not None:
-        fields["score_floor"] = _parse_floor(score_floor)
+    for name, text in _split(assignments or (), "--set"):
+        if name not in QuerySettings.model_fields:
+            known = ", ".join(QuerySettings.model_fields)
+            raise ValueError(f"--set {name}: there is no such setting; choose from {known}")
+        fields[name] = None if text.lower() == "none" else _parse(text)
     return fields
-
-
-def _parse_floor(text: str) -> float | str | None:
-    """Parse a score floor: a number or "none"; the retriever rejects any other text."""
-    if text.lower() == "none":
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def filter_of(
@@ -158,13 +112,10 @@ def filter_of(
     ``find_document`` returns the id of the document that the value of ``source`` names.
     """
     filters = []
-    for condition in conditions:
-        name, separator, text = condition.partition("=")
-        if not name or not separator:
-            raise typer.BadParameter(
-                f"expected NAME=VALUE, got {condition!r}", param_hint="--filter"
-            )
-        value = _parse_value(text)
+    for name, text in _split(conditions, "--filter"):
+        value = _parse(text)
+        if not isinstance(value, (str, int, float)):
+            value = text
         if name == "source":
             value = find_document(value if isinstance(value, str) else text)
         filters.append({name: value})
@@ -173,10 +124,20 @@ def filter_of(
     return filters[0] if len(filters) == 1 else {"$and": filters}
 
 
-def _parse_value(text: str) -> str | float | bool:
-    """Parse a string, number or boolean in JSON; return any other text unchanged."""
+def _split(assignments: Iterable[str], option: str) -> list[tuple[str, str]]:
+    """Split texts such as NAME=VALUE."""
+    pairs = []
+    for assignment in assignments:
+        name, separator, text = assignment.partition("=")
+        if not name or not separator:
+            raise typer.BadParameter(f"expected NAME=VALUE, got {assignment!r}", param_hint=option)
+        pairs.append((name, text))
+    return pairs
+
+
+def _parse(text: str) -> Any:  # noqa: ANN401 - any value of JSON
+    """Parse JSON; return any other text unchanged."""
     try:
-        value = json.loads(text)
+        return json.loads(text)
     except ValueError:
         return text
-    return value if isinstance(value, (str, int, float)) else text

@@ -1,4 +1,4 @@
-"""Prints text and messages. In a terminal, with colors and with lines that break between words."""
+"""Prints text and messages: in a terminal with colors, in a pipe as plain text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import logging
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,11 @@ from langchain_rse.text.quoting import visible
 
 Command = Callable[..., None]
 
-console = Console(highlight=False)
-errors = Console(stderr=True, highlight=False)
+console = Console(highlight=False, soft_wrap=True)
+errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
 # This logger reports why an answer is empty. The commands print that themselves.
 _EMPTY_ANSWERS = "langchain_rse.query.pipeline"
-_SHORT = {"irrelevant_chunk_penalty": "--penalty"}
 _MAX_WIDTH = 80  # of strips and bars; also the width outside terminals
 
 
@@ -39,7 +38,7 @@ def exit_on_error(command: Command, *, extra: str = "cli") -> Command:
     @functools.wraps(command)
     def wrapped(**options: Any) -> None:  # noqa: ANN401
         try:
-            with _messages_as_lines():
+            with _warnings_as_lines():
                 command(**options)
         except (typer.Exit, typer.BadParameter, BrokenPipeError):
             raise
@@ -55,63 +54,51 @@ def exit_on_error(command: Command, *, extra: str = "cli") -> Command:
             )
             raise typer.Exit(2) from error
         except Exception as error:
-            print_error(_message_of(error, options))
+            print_error(_message_of(error))
             raise typer.Exit(2) from error
 
     return wrapped
 
 
-def _message_of(error: Exception, options: Mapping[str, Any]) -> str:
-    """Return an error's message and notes; name the class of an unexpected error.
-
-    A message about a setting begins with its name: the option that sets it is named instead.
-    """
+def _message_of(error: Exception) -> str:
+    """Return an error's message and notes; name the class of an unexpected error."""
     text = str(error)
-    name, _, problem = text.partition(" ")
-    if options.get(name) is not None:
-        problem = problem.replace(" or None;", ";")  # an option that is not given is None
-        text = f"{_SHORT.get(name) or '--' + name.replace('_', '-')} {problem}"
     if not isinstance(error, (ImportError, LookupError, OSError, ValueError)):
         text = f"{type(error).__name__}: {text}"
     return "\n".join([text, *getattr(error, "__notes__", ())])
 
 
 @contextmanager
-def _messages_as_lines() -> Iterator[None]:
+def _warnings_as_lines() -> Iterator[None]:
     """Print warnings, and log records of that level from the package, on stderr."""
-
-    def show_warning(message: Warning | str, *_: object, **__: object) -> None:
-        _print_warning(str(message))
-
-    class Lines(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if record.name != _EMPTY_ANSWERS:
-                _print_warning(record.getMessage())
+    from tqdm.contrib.logging import logging_redirect_tqdm
 
     logger = logging.getLogger("langchain_rse")
-    lines = Lines(logging.WARNING)
+    lines = logging.StreamHandler()  # on stderr
+    lines.setLevel(logging.WARNING)
+    lines.setFormatter(_Line())
+    lines.addFilter(lambda record: record.name != _EMPTY_ANSWERS)
     logger.addHandler(lines)
     logger.propagate = False  # handlers of the root logger would print the record again
     try:
-        with warnings.catch_warnings():
-            warnings.showwarning = show_warning
+        with logging_redirect_tqdm([logger]), warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: logger.warning("%s", message)
             yield
     finally:
         logger.removeHandler(lines)
         logger.propagate = True
 
 
-def _print_warning(message: str) -> None:
-    """Print a warning above any progress bar."""
-    from tqdm import tqdm
+class _Line(logging.Formatter):
+    """Escapes terminal control characters."""
 
-    with tqdm.external_write_mode(file=sys.stderr):
-        print_error(f"warning: {message}", "yellow")
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(f"warning: {record.getMessage()}", "\n")
 
 
 def print_error(message: str, style: str = "red") -> None:
     """Print a line on stderr."""
-    _print(Text(visible(message, "\n"), style), errors)
+    errors.print(Text(visible(message, "\n"), style))
 
 
 def print_text(text: str | Text, style: str = "") -> None:
@@ -120,19 +107,7 @@ def print_text(text: str | Text, style: str = "") -> None:
     Line breaks and terminal control characters of a str are escaped. A Text is printed unchanged,
     so it must come from `visible_lines`.
     """
-    _print(Text(visible(text), style) if isinstance(text, str) else text, console)
-
-
-def print_command(command: str) -> None:
-    """Print a command without line breaks, so that it can be copied."""
-    _print(Text(visible(command)), console, soft_wrap=True)
-
-
-def _print(text: Text, stream: Console, *, soft_wrap: bool = False) -> None:
-    if stream.is_terminal:
-        stream.print(text, soft_wrap=soft_wrap)
-    else:
-        stream.file.write(f"{text}\n")
+    console.print(Text(visible(text), style) if isinstance(text, str) else text)
 
 
 def print_json(value: object) -> None:

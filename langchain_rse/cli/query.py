@@ -16,13 +16,10 @@ from langchain_rse.cli.options import (
     Budget,
     Config,
     Folder,
-    Hybrid,
     K,
-    Order,
     Penalty,
-    Preset,
     Question,
-    ScoreFloor,
+    Settings,
     filter_of,
     settings,
 )
@@ -56,23 +53,20 @@ def query(
     *,
     k: K = 5,
     max_context_length: Budget = BUDGET,
-    preset: Preset = None,
     irrelevant_chunk_penalty: Penalty = None,
-    hybrid: Hybrid = None,
+    config: Config = None,
+    assignments: Settings = None,
     conditions: Annotated[
         list[str] | None,
         typer.Option(
             "--filter",
             metavar="NAME=VALUE",
             help="Search only chunks whose metadata has this value; repeatable, and then all must "
-            "match. `inspect` shows the metadata; page numbers start at 0. For source, the file "
+            "match. `--json` shows the metadata; page numbers start at 0. For source, the file "
             "name is enough. Numbers, true and false are read as JSON; quote them to match text: "
             "'code=\"7\"'.",
         ),
     ] = None,
-    order: Order = "document",
-    config: Config = None,
-    score_floor: ScoreFloor = None,
     report: Annotated[
         Path | None,
         typer.Option(
@@ -99,16 +93,17 @@ def query(
 
     if report:
         load("langchain_rse.explaining.report", "report", "--report")  # before the query
-    fields = settings(config, preset, irrelevant_chunk_penalty, hybrid, score_floor)
+    fields = settings(
+        config,
+        assignments,
+        k=k,
+        max_context_length=max_context_length,
+        irrelevant_chunk_penalty=irrelevant_chunk_penalty,
+    )
     opened = KnowledgeBase.existing(kb, **fields)
     collector = TraceCollector()
     passages = opened.retriever.invoke(
-        question,
-        {"callbacks": [collector]},
-        k=k,
-        max_context_length=max_context_length,
-        order=order,
-        filter=filter_of(conditions or (), opened.find),
+        question, {"callbacks": [collector]}, filter=filter_of(conditions or (), opened.find)
     )
     trace = collector.traces[-1]
     if as_json:

@@ -17,7 +17,6 @@ class StoredSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     embeddings: str  # the name of the model
-    headers: bool = False
 
     @classmethod
     def read(cls, folder: Path) -> StoredSettings:

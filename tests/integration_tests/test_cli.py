@@ -122,9 +122,6 @@ def test_help_of_each_command_has_an_example(command: str) -> None:
     assert f" {command} " in call("--help").stdout
     shown = call(command, "--help").stdout
     assert f"Example: langchain-rse {command}" in " ".join(shown.split())
-    assert not UNPRINTABLE.search(shown)
-    assert not re.search(r"[{]\w|<\w", shown.replace('{"', ""))  # a type of Python
-    assert not re.search(r"\w-$", shown, re.MULTILINE)  # options are not divided
 
 
 def test_version() -> None:
@@ -173,62 +170,28 @@ def test_documents_have_the_shortest_names_that_tell_them_apart(ask: Run, librar
     rows = [line.split() for line in ask("list").stdout.splitlines()]
     assert rows[0] == ["document", "characters", "chunks"]
     assert rows[4] == ["new/fish.txt", "19", "1"]
-    assert "WordLlamaEmbeddings; headers off" in " ".join(rows[-1])
-
-
-@pytest.mark.parametrize("name", ["cats.md", "cats", "ID"])
-def test_documents_are_found_by_name_and_id(ask: Run, library: Path, name: str) -> None:
-    shown = ask("inspect", str(library / "docs" / "cats.md") if name == "ID" else name)
-    assert shown.stdout.startswith("cats.md\n"), shown.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["cow"], "there is no document 'cow'. To list the documents: "),
-        (["cat.md"], "there is no document 'cat.md'; did you mean cats.md?"),
-        (["fish.txt"], "'fish.txt' is ambiguous; choose one of new/fish.txt, old/fish.txt"),
-        (["dogs", "--chunk", 7], "dogs.txt has no chunk 7; it has chunks 0 to 0"),
-    ],
-)
-def test_what_cannot_be_inspected(ask: Run, arguments: list[object], message: str) -> None:
-    result = ask("inspect", *arguments, "--json")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert message in result.stderr
-
-
-def test_inspect_shows_chunks_and_pages(ask: Run) -> None:
-    chunks = json.loads(ask("inspect", "birds.pdf", "--json").stdout)
-    assert [chunk["metadata"]["page"] for chunk in chunks] == [0, 0, 1, 1, 2, 2]
-    starts = [chunk["metadata"]["start_index"] for chunk in chunks]
-    ends = [chunk["metadata"]["end_index"] for chunk in chunks]
-    assert starts == [0, *ends[:-1]]
-    lines = ask("inspect", "birds.pdf").stdout.splitlines()
-    assert lines[0] == "birds.pdf"
-    assert "in 6 chunks" in lines[1]
-    assert lines[4].startswith(f"chunk 1, characters {starts[1]:,}–{ends[1]:,}, ")
-    assert "page 0" in lines[4]
-    assert all(len(line) <= 80 for line in lines[3::2])
-    whole = ask("inspect", "birds.pdf", "--chunk", 1).stdout
-    assert chunks[1]["page_content"] in whole
+    assert rows[-1][:2] == ["Embedding", "model"]
 
 
 def test_a_changed_file_replaces_its_document(run: Run) -> None:
-    assert (
-        "Indexed 4 documents into kb: 4 unchanged (embedded 0 chunks)"
-        in run("index", "docs", "--kb", "kb").stdout
-    )
+    assert "Indexed 4 documents into kb: 4 unchanged" in run("index", "docs", "--kb", "kb").stdout
     Path("docs/dogs.txt").write_text("Lions sleep too.", "utf-8")
     Path("docs/cow.txt").write_text("Cows graze.", "utf-8")
     changed = run("index", "docs", "--kb", "kb").stdout
-    assert "kb: 1 added, 1 updated, 3 unchanged (embedded 2 chunks)\n" in changed
+    assert "kb: 1 added, 1 updated, 3 unchanged\n" in changed
     answer = run("query", "lions sleep", "--kb", "kb", "--k", 1, "--json")
     assert [each["page_content"] for each in json.loads(answer.stdout)] == ["Lions sleep too."]
 
 
 def test_remove(run: Run) -> None:
-    result = run("remove", "cats", "cows", "--kb", "kb")
-    assert (result.exit_code, result.stdout) == (2, "")
+    for name, message in {
+        "cow": "there is no document 'cow'. To list the documents: ",
+        "cat.md": "there is no document 'cat.md'; did you mean cats.md?",
+        "fish.txt": "'fish.txt' is ambiguous; choose one of new/fish.txt, old/fish.txt",
+    }.items():
+        result = run("remove", "cats", name, "--kb", "kb")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert message in result.stderr
     result = run("remove", "cats", "docs/old/fish.txt", "cats.md", "--kb", "kb")
     assert result.stdout.splitlines() == ["Removed cats.md", "Removed old/fish.txt"]
     assert Path("docs/cats.md").exists()
@@ -266,22 +229,6 @@ def test_prune_keeps_what_cannot_be_read(run: Run) -> None:
     assert listed(run) == before
 
 
-def test_headers_apply_to_what_is_indexed_from_then_on(run: Run) -> None:
-    def embedded(name: str) -> str:
-        (chunk,) = json.loads(run("inspect", name, "--kb", "kb", "--json").stdout)
-        return str(chunk["page_content"])
-
-    assert embedded("dogs") == DOGS
-    run("index", "docs/dogs.txt", "--kb", "kb", "--headers")
-    assert embedded("dogs") == f"dogs\n\n{DOGS}"
-    assert embedded("old/fish.txt") == "Fish swim in ponds."
-    assert "headers on" in run("list", "--kb", "kb").stdout
-    run("index", "docs/old", "--kb", "kb")  # the knowledge base keeps to it
-    assert embedded("old/fish.txt") == "fish\n\nFish swim in ponds."
-    run("index", "docs/dogs.txt", "--kb", "kb", "--no-headers")
-    assert embedded("dogs") == DOGS
-
-
 def test_unreadable_files_are_named_and_the_others_are_indexed(empty: Run) -> None:
     Path("docs/nothing").mkdir(parents=True)
     Path("docs/good.txt").write_text("Cats sleep.", "utf-8")
@@ -292,7 +239,7 @@ def test_unreadable_files_are_named_and_the_others_are_indexed(empty: Run) -> No
         Path(f"docs/{number}.png").write_bytes(b"png")
     result = empty("index", "docs", "docs/nothing", "--kb", "docs/kb")
     assert result.exit_code == 1
-    assert "Indexed 3 documents into docs/kb: 3 added (embedded 2 chunks)" in result.stdout
+    assert "Indexed 3 documents into docs/kb: 3 added" in result.stdout
     assert "\nSkipped: 9 .png\n" in result.stdout
     assert "\nnotes.txt: read as windows-1252 " in result.stdout
     lines = result.stderr.splitlines()
@@ -346,12 +293,11 @@ def test_check(run: Run) -> None:
 # How a knowledge base is made
 
 
-def test_a_command_without_a_knowledge_base_shows_an_example(empty: Run) -> None:
+def test_a_command_without_a_knowledge_base_names_the_option(empty: Run) -> None:
     Path("notes").mkdir()
     result = empty("index", "notes")
     assert result.exit_code == 2
-    example = "Example: langchain-rse index reports/ notes.md --kb library"
-    assert f"Missing option '--kb'. {example}" in result.stderr
+    assert "Missing option '--kb'" in result.stderr
 
 
 def test_a_knowledge_base_and_documents_are_not_mixed(run: Run) -> None:
@@ -374,8 +320,8 @@ def test_a_knowledge_base_keeps_its_embedding_model(
     Path("eight_dimensions.py").write_text(MODULE, "utf-8")
     monkeypatch.setattr(sys, "path", list(sys.path))
     result = run("index", "docs", "--kb", "own", "--embeddings", "eight_dimensions:Eight")
-    assert "into own: 4 added (embedded 4 chunks)" in result.stdout, result.stderr
-    assert "embedded 0 chunks" in run("index", "docs", "--kb", "own").stdout
+    assert "into own: 4 added" in result.stdout, result.stderr
+    assert "4 unchanged" in run("index", "docs", "--kb", "own").stdout
     assert "eight_dimensions:Eight" in run("list", "--kb", "own").stdout
     other = run("index", "docs", "--kb", "kb", "--embeddings", "eight_dimensions:Eight")
     assert other.exit_code == 2
@@ -444,12 +390,12 @@ def test_a_query_prints_passages_and_where_they_stand(ask: Run) -> None:
 
 
 def test_options_of_a_query(ask: Run) -> None:
-    everything = passages(ask, "do fish swim", "--penalty", 0, "--order", "relevance")
+    everything = passages(ask, "do fish swim", "--penalty", 0, "--set", "order=relevance")
     assert len(everything) > len(passages(ask, "do fish swim", "--penalty", 0.95))
     scores = [passage["metadata"]["relevance_score"] for passage in everything]
     assert scores == sorted(scores, reverse=True)
-    assert len(passages(ask, "do fish swim", "--preset", "precision", "--k", 1)) == 1
-    (best, *_) = passages(ask, "strangers", "--hybrid", 0.5)
+    assert len(passages(ask, "do fish swim", "--config", "precision", "--k", 1)) == 1
+    (best, *_) = passages(ask, "strangers", "--set", "hybrid=0.5")
     assert best["metadata"]["rse"]["chunks"][0]["lexical_rank"] == 0
 
 
@@ -467,7 +413,7 @@ def test_filters(ask: Run, library: Path) -> None:
         (["--max-context-length", 10], "exceed max_context_length=10"),
         (["--penalty", 1], "is below irrelevant_chunk_penalty=1.0"),
         (["--filter", "page=7"], "no"),
-        (["--score-floor", 0], "no candidate reaches the score floor"),
+        (["--set", "score_floor=0.0"], "no candidate reaches the score floor"),
     ],
 )
 def test_an_empty_answer_says_why(ask: Run, options: list[object], reason: str) -> None:
@@ -484,26 +430,23 @@ def test_an_empty_answer_says_why(ask: Run, options: list[object], reason: str) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["query", "cats", "--preset", "exact"], "balanced, precision"),
+        (["query", "cats", "--config", "exact"], "balanced, precision"),
         (
-            ["query", "cats", "--order", "best"],
-            "--order must be 'document' or 'relevance'; got 'best'",
+            ["query", "cats", "--set", "order=best"],
+            "order must be 'document' or 'relevance'; got 'best'",
         ),
-        (["query", "cats", "--penalty", 2], "--penalty must be at most 1; got 2.0"),
-        (["query", "cats", "--hybrid", 2], "--hybrid must be at most 1 or 'auto'; got 2.0"),
-        (["query", "cats", "--k", 0], "--k must be at least 1; got 0"),
-        (["query", "cats", "purr"], 'put the question in quotation marks: "cats purr"'),
+        (["query", "cats", "--penalty", 2], "irrelevant_chunk_penalty must be at most 1"),
+        (["query", "cats", "--set", "hybrid=2"], "hybrid must be at most 1 or 'auto'; got 2"),
+        (["query", "cats", "--k", 0], "k must be at least 1"),
+        (["query", "cats", "purr"], "Got unexpected extra argument"),
         (
-            ["query", "cats", "--score-floor", "nan"],
-            "--score-floor must be a finite number or 'fitted'; got nan",
+            ["query", "cats", "--set", "score_floor=nan"],
+            "score_floor must be a number or 'fitted' or None; got 'nan'",
         ),
         (["query", "cats", "--filter", "source"], "expected NAME=VALUE, got 'source'"),
         (["query", "cats", "--filter", "source=fish.txt"], "choose one of new/fish.txt"),
         (["query", "cats", "--config", "saved.json"], "saved.json is not a JSON object"),
-        (
-            ["query", "cats", "--config", "saved.json", "--preset", "kadane"],
-            "give either --config or --preset",
-        ),
+        (["query", "cats", "--set", "hybird=1"], "--set hybird: there is no such setting"),
     ],
 )
 def test_options_that_cannot_be_used(ask: Run, arguments: list[object], message: str) -> None:
@@ -556,7 +499,7 @@ def test_a_floor_refuses_until_its_text_is_gone(empty: Run, way: list[str]) -> N
     assert (refused.exit_code, refused.stderr) == (1, "")
     assert "no candidate reaches the score floor" in refused.stdout
     for floor in ("none", 1.9):
-        assert empty(*hamlet, "--score-floor", floor).exit_code == 0
+        assert empty(*hamlet, "--set", f"score_floor={floor}").exit_code == 0
     assert empty("query", "How do format strings work?", "--kb", "kb").exit_code == 0
 
     for name in files[1:]:

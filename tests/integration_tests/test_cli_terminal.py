@@ -87,11 +87,7 @@ def test_a_terminal_gets_colors_and_marked_words(folder: Path) -> None:
     assert "cats.txt" in lines  # on a line of its own
     assert f"  found    {69 * '█'}" in lines
     assert f"  returned {69 * '█'}" in lines
-    # The passage is whole, and its lines end with words.
-    begin = next(number for number, line in enumerate(lines) if line.startswith("Cats sleep"))
-    passage = [line.rstrip() for line in lines[begin : begin + 3]]
-    assert " ".join(passage) == LONG_LINE
-    assert all(len(line) <= 80 for line in passage)
+    assert LONG_LINE in lines  # without line breaks, so that it can be copied
     marked = re.findall(r"\x1b\[1;36m(\w+)", shown)
     assert {"Cats", "sleep"} <= set(marked)
     assert "purr" not in marked
@@ -141,7 +137,6 @@ def test_the_bar_says_how_much_is_left_from_the_first_file_on(folder: Path) -> N
     assert matches
     assert len(matches) == len(states)
     assert any(0 < int(match[2]) < int(match[3]) for match in matches)
-    assert "embedded 2,632 chunks" in shown
 
 
 @pytest.mark.nightly

@@ -13,7 +13,7 @@ from langchain_rse.cli.stored_settings import StoredSettings
 
 
 def test_settings_come_back(tmp_path: Path) -> None:
-    stored = StoredSettings(embeddings="module:Class", headers=True)
+    stored = StoredSettings(embeddings="module:Class")
     stored.write(tmp_path)
     assert StoredSettings.read(tmp_path) == stored
 

@@ -35,9 +35,8 @@ def test_help_waits_for_no_store_and_no_model() -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("langchain-rse in", {"index", "inspect"}),
-        ("langchain-rse query q --pre", {"--preset"}),
-        ("langchain-rse query q --preset dsrag-b", {"dsrag-balanced"}),
+        ("langchain-rse in", {"index"}),
+        ("langchain-rse query q --rep", {"--report"}),
     ],
 )
 def test_shell_completion(words: str, expected: set[str]) -> None:
