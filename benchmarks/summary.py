@@ -34,7 +34,7 @@ from data import LANGUAGE, Folder, MatrixStore, command_given, index, parse_argu
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.stores import InMemoryStore
 from models import CachedCrossEncoder, progress
-from pages import OURS, TOP_K, difference, draw_sets, table, write_page
+from pages import OURS, TOP_K, difference, table, write_page
 
 from langchain_rse import PRESETS, RSEConfig, RSERetriever, SQLDocStore
 from langchain_rse.evaluation import Report, evaluate
@@ -139,22 +139,7 @@ def main() -> None:
         for measured in processes.map(measure_set, sets, [arguments] * len(sets)):
             found |= measured
     stem = f"summary-{'-'.join(arguments.models)}"
-    draw(found, arguments, stem)
     write_page(arguments.out, stem, write_up(found, command_given()))
-
-
-def draw(found: Mapping[Row, Measured], arguments: argparse.Namespace, stem: str) -> None:
-    """Draw the recall of the English datasets, if any, with the vectors of the first model."""
-    model = arguments.models[0]
-    sets = {}
-    for row, measured in found.items():
-        if row.model == model and not row.reranked and not row.folder.startswith(LANGUAGE):
-            sets[row.folder] = measured.filled
-    if not sets:
-        return
-    title = f"Evidence recall by characters, {model} vectors"
-    for suffix, dark in (("", False), ("-dark", True)):
-        draw_sets(sets, OURS, title, arguments.out / f"{stem}{suffix}.png", dark=dark)
 
 
 def rows_of(arguments: argparse.Namespace) -> Iterator[Row]:

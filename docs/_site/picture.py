@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 from typing import NamedTuple
+
+import matplotlib as mpl
 
 from langchain_rse import RSERetriever
 from langchain_rse.cli.example import (
@@ -24,7 +26,7 @@ from langchain_rse.cli.example import (
     outline_of,
 )
 from langchain_rse.embeddings import WordLlamaEmbeddings
-from langchain_rse.explaining import DocumentTrace, RSETrace, SideBySide
+from langchain_rse.explaining import RSETrace, SideBySide
 from langchain_rse.explaining.colors import DARK, LIGHT, Colors
 
 IMAGES = Path(__file__).parents[1] / "images"
@@ -36,8 +38,6 @@ PADDING = 8  # beside the texts
 LETTERS = 27  # in a line of a column
 SIZE, LINE = 12.5, 16.5
 TITLE = 16
-LEFT, TOP, HEIGHT = 34, 62, 150  # of the plot
-CHUNKS_AROUND = 9  # of the document, on both sides of its passages
 LINES_OF_ANSWER = 3  # of each of its paragraphs; others have one line
 
 
@@ -85,29 +85,12 @@ class Drawing:
         *,
         color: str = "",
         bold: bool = False,
-        anchor: str = "start",
     ) -> None:
-        """Draw a line of text with its baseline at ``y``; ``anchor`` is its end at ``x``."""
+        """Draw a line of text with its baseline at ``y``."""
         look = f' fill="{color}"' if color else ""
-        look += "" if anchor == "start" else f' text-anchor="{anchor}"'
         look += ' font-weight="bold"' if bold else ""
         words = re.sub(r"^\d\.(?= )", r'<tspan font-weight="bold">\g<0></tspan>', escape(text))
         self.elements.append(f'<text x="{x:g}" y="{y:g}" font-size="{size:g}"{look}>{words}</text>')
-
-    def line(
-        self,
-        points: Iterable[tuple[float, float]],
-        color: str = "none",
-        width: float = 1,
-        *,
-        dashed: bool = False,
-        fill: str = "none",
-    ) -> None:
-        """Draw a line through points, or fill the area that it encloses."""
-        path = " ".join(f"{x:g},{y:g}" for x, y in points)
-        look = f'fill="{fill}" stroke="{color}" stroke-width="{width:g}"'
-        look += ' stroke-dasharray="5 4"' if dashed else ""
-        self.elements.append(f'<polyline points="{path}" {look}/>')
 
     def block(
         self, x: float, y: float, title: str, paragraphs: Iterable[Paragraph], color: str
@@ -208,86 +191,10 @@ def heading(drawing: Drawing, x: float, y: float, name: str, outline: Outline) -
     return y + 44
 
 
-def draw_relevance(trace: RSETrace, colors: Colors) -> str:
-    """The relevance of the chunks around the passages of the best document."""
-    drawing = Drawing(colors)
-    document = trace.documents[0]
-    first, end = shown_chunks(document)
-    chunks = [chunk for chunk in document.chunks if first <= chunk.index < end]
-    step = (WIDTH - LEFT - MARGIN) / (end - first)
-    bottom = TOP + HEIGHT
-
-    def x_of(index: float) -> float:
-        return round(LEFT + (index - first) * step, 1)
-
-    def y_of(relevance: float) -> float:
-        return round(bottom - relevance * HEIGHT, 1)
-
-    drawing.text(MARGIN, 26, trace.query, TITLE, bold=True)
-    drawing.text(MARGIN, 47, f"Relevance of the chunks in “{document.name}”")
-    outline = {}  # two points for each chunk
-    for chunk in chunks:
-        height = y_of(chunk.credited)
-        outline[chunk.index] = [(x_of(chunk.index), height), (x_of(chunk.index + 1), height)]
-    for _, passage in document.returned:
-        points = [point for index in range(passage.start, passage.end) for point in outline[index]]
-        area = [(points[0][0], bottom), *points, (points[-1][0], bottom)]
-        drawing.line(area, fill=colors.passage_mark)
-        drawing.box(area[0][0], bottom, round(area[-1][0] - area[0][0], 1), 6, colors.passage)
-    for chunk in chunks:
-        top = y_of(chunk.relevance)
-        width = round(step - 2, 1)
-        drawing.box(x_of(chunk.index) + 1, top, width, round(bottom - top, 1), colors.chunk)
-    drawing.line([point for points in outline.values() for point in points], colors.ink, 2)
-    limit = y_of(trace.settings.penalty)
-    right = WIDTH - MARGIN
-    drawing.line([(LEFT, limit), (right, limit)], colors.line, 1.5, dashed=True)
-    drawing.line([(LEFT, bottom), (right, bottom)], colors.ink, 1)
-    label_axes(drawing, range(first, end), x_of, y_of)
-
-    drawing.text(LEFT + 2, limit - 5, f"threshold {trace.settings.penalty:g}", color=colors.line)
-    _, passage = document.returned[0]
-    legend(drawing, x_of(passage.end) + 8)
-    title = f"{trace.query} Where relevance with neighbors exceeds the threshold, text is returned."
-    return drawing.svg(bottom + 48, title)
-
-
-def legend(drawing: Drawing, x: float) -> None:
-    """Name bars, line and area."""
-    colors = drawing.colors
-    names = (
-        ("returned passage", colors.passage, 9),
-        ("relevance with neighbors", colors.ink, 2),
-        ("relevance alone", colors.chunk, 9),
-    )
-    y = TOP + 12
-    for name, color, thickness in names:
-        drawing.box(x, y - 4 - thickness / 2, 12, thickness, color)
-        drawing.text(x + 18, y, name)
-        y += 19
-
-
-def shown_chunks(document: DocumentTrace) -> tuple[int, int]:
-    """The chunks around the passages of a document: the first one, and the one after the last."""
-    starts = [passage.start for _, passage in document.returned]
-    ends = [passage.end for _, passage in document.returned]
-    return min(starts) - CHUNKS_AROUND, max(ends) + CHUNKS_AROUND
-
-
-def label_axes(
-    drawing: Drawing,
-    chunks: range,
-    x_of: Callable[[float], float],
-    y_of: Callable[[float], float],
-) -> None:
-    """Draw numbers and names of both axes."""
-    for relevance in (0, 0.5, 1):
-        drawing.text(MARGIN, y_of(relevance) + 4, f"{relevance:g}")
-    bottom = y_of(0)
-    for index in chunks:
-        if index % 5 == 0:
-            drawing.text(x_of(index + 0.5), bottom + 21, str(index), anchor="middle")
-    drawing.text(LEFT, bottom + 39, "chunk number, in the order of the text")
+def save_plot(trace: RSETrace, path: Path, *, dark: bool) -> None:
+    """Write the plot of a trace; the same plot gives the same file."""
+    with mpl.rc_context({"svg.hashsalt": "relevance"}):
+        trace.plot(dark=dark).savefig(path, metadata={"Date": None})
 
 
 def main(folder: Path) -> None:
@@ -298,8 +205,7 @@ def main(folder: Path) -> None:
     for suffix, colors in (("", LIGHT), ("-dark", DARK)):
         picture = draw(comparison, colors)
         (folder / f"passages{suffix}.svg").write_text(picture, encoding="utf-8")
-        picture = draw_relevance(trace, colors)
-        (folder / f"relevance{suffix}.svg").write_text(picture, encoding="utf-8")
+        save_plot(trace, folder / f"relevance{suffix}.svg", dark=colors is DARK)
 
 
 if __name__ == "__main__":

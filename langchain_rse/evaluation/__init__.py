@@ -1,12 +1,10 @@
 """Measures and tunes retrieval on questions with known evidence.
 
 `evaluate` measures how much of the evidence a retriever returns within budgets of characters.
-`tune` searches for parameters that return more of it. `evidence_evaluator` measures evidence in
-LangSmith experiments.
+`tune` searches for parameters that return more of it.
 """
 
 from langchain_rse.evaluation.evaluating import aevaluate, evaluate
-from langchain_rse.evaluation.experiments import evidence_evaluator
 from langchain_rse.evaluation.loading import load_questions
 from langchain_rse.evaluation.reports import Comparison, Report
 from langchain_rse.evaluation.tuning import Trial, Tuning, atune, tune
@@ -22,7 +20,6 @@ __all__ = [
     "aevaluate",
     "atune",
     "evaluate",
-    "evidence_evaluator",
     "load_questions",
     "tune",
 ]

@@ -12,10 +12,6 @@ from langchain_rse.access import DocumentAccess
 from langchain_rse.questions import Question
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
 
-NO_LIMIT = 10**12
-"""A budget in characters that no answer reaches."""
-
-
 def check_budgets(budgets: Iterable[int]) -> tuple[int, ...]:
     """Return the budgets, each once, in ascending order."""
     ascending = tuple(sorted(set(budgets)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from langchain_rse.engine import Floats
-from langchain_rse.explaining import load_plots
 from langchain_rse.questions import Question
 from langchain_rse.text.quoting import counted
 
@@ -151,44 +149,6 @@ class Report:
             values["unanswerable"] = len(self.unanswerable)
             values["refused"] = self.refused.tolist()
         return values
-
-    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
-        """Return a DataFrame with a row for each question and budget; needs pandas.
-
-        Rows of unanswerable questions have a value in the column ``refused`` and no metrics.
-        """
-        measured = refused = 0
-        rows = []
-        for number, question in enumerate(self.questions, 1):
-            if question.is_unanswerable:
-                columns: dict[str, Any] = {"refused": self.refusals[refused]}
-                refused += 1
-            else:
-                columns = {metric: values[measured] for metric, values in self.figures.items()}
-                measured += 1
-            for index, budget in enumerate(self.budgets):
-                row: dict[str, Any] = {"name": self.name, "number": number}
-                row |= {"question": question.question, "budget": budget}
-                row |= {column: values[index] for column, values in columns.items()}
-                rows.append(row)
-        return importlib.import_module("pandas").DataFrame(rows)
-
-    def plot(self, *others: Report, metric: str = "recall", dark: bool = False) -> Any:  # noqa: ANN401
-        """Plot a metric against the budget, with 95 % intervals; needs matplotlib, extra ``plot``.
-
-        Args:
-            *others: Other reports to draw.
-            metric: One of the ``metrics``.
-            dark: True for a dark background.
-
-        Raises:
-            ValueError: If a report does not have this metric.
-        """
-        curves = []
-        for report in (self, *others):
-            figures = _figures_of(report, metric)
-            curves.append((report.name, report.budgets, figures.mean(axis=0), bootstrap(figures)))
-        return load_plots().plot_curves(curves, metric, len(self.answerable), dark=dark)
 
     def __repr__(self) -> str:
         questions = counted(len(self.answerable), "question")

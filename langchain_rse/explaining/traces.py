@@ -239,35 +239,33 @@ class RSETrace(Trace):
 
     def plot(
         self,
-        documents: int | str | Sequence[str] = 4,
+        document: str | None = None,
         start: int | None = None,
         end: int | None = None,
         *,
         ax: Any = None,  # noqa: ANN401 - matplotlib need not be there
-        dark: bool | None = None,
+        dark: bool = False,
     ) -> Any:  # noqa: ANN401
-        """Plot relevance along documents; needs the extra ``plot``.
+        """Plot the relevance of a document's chunks; needs the extra ``plot``.
 
-        Each panel is a document: the relevance of its candidates by chunk number, the relevance
-        including neighbors, the returned passages (shaded) and the penalty.
+        Bars are the relevance of the candidates, the line is the relevance including neighbors, and
+        the returned passages are shaded: runs of chunks around those above the threshold, the
+        ``irrelevant_chunk_penalty``.
 
         Args:
-            documents: The maximum number of documents to show, or the ids of documents. First come
-                the documents of the answer, then others whose relevance reaches half the penalty;
-                if there are none, the best document.
-            start: The first chunk number to show. Default: the first in the trace.
-            end: The chunk number after the last one to show. Default: that of the trace.
-            ax: The matplotlib Axes to draw into; the first of the documents is drawn.
-            dark: True for a dark background, False for a light one. Default: dark if matplotlib's
-                style is, for example after ``plt.style.use("dark_background")``.
+            document: The id of the document. Default: the best document of the answer.
+            start: The first chunk number to show. Default: some chunks before the first passage.
+            end: The chunk number after the last one to show. Default: some after the last passage.
+            ax: The matplotlib Axes to draw into; ``ax.legend()`` adds the legend.
+            dark: True for a dark background.
 
         Returns:
             A matplotlib Figure, which notebooks show with an alternative text.
 
         Raises:
-            ValueError: If a document has no candidates.
+            ValueError: If the document has no candidates.
         """
-        return load_plots().plot_trace(self, documents, (start, end), ax=ax, dark=dark)
+        return load_plots().plot_trace(self, document, start, end, ax=ax, dark=dark)
 
 
 class TraceCollector(BaseCallbackHandler):

@@ -61,9 +61,8 @@ def test_only_what_was_asked_the_same_is_compared() -> None:
     budgets = evaluate(canned(text_at(0, 1)), [ask_for((0, 10))], [5])
     with pytest.raises(ValueError, match="have different budgets"):
         report.compare(budgets)
-    for call in (report.compare, report.plot):
-        with pytest.raises(ValueError, match="recall, whole"):
-            call(report, metric="size")
+    with pytest.raises(ValueError, match="recall, whole"):
+        report.compare(report, metric="size")
 
 
 def test_the_name_is_the_given_one_or_the_retrievers() -> None:
@@ -144,17 +143,3 @@ def test_summaries_are_json() -> None:
     comparison = json.loads(json.dumps(report.compare(many(5, 5, name="two")).to_dict()))
     assert comparison["difference"] == [0.0, 0.25]
     assert (comparison["better"], comparison["same"]) == ([0, 1], [2, 1])
-
-
-def test_pandas_gets_a_row_for_each_question_and_budget() -> None:
-    table = many(2, 10, name="r").to_pandas()
-    first, last = table.iloc[0], table.iloc[-1]
-    assert (first["name"], first["number"], first["question"], first["budget"]) == ("r", 1, "0?", 5)
-    assert (first["recall"], first["characters"]) == (0.2, 2)
-    assert (last["number"], last["recall"], last["characters"]) == (2, 1, 10)
-    assert "refused" not in table
-
-    table = partly_refused("r").to_pandas()
-    assert table["question"].tolist() == ["0?", "Why?", "1?", "2?"]
-    assert table["refused"].dropna().tolist() == [True, False, True]
-    assert table["recall"].dropna().tolist() == [1]
