@@ -60,7 +60,7 @@ def compare(
     """
     fields = settings(config, assignments, irrelevant_chunk_penalty=irrelevant_chunk_penalty)
     comparison = compared(KnowledgeBase.existing(kb, **fields), question, max_context_length)
-    print_lines(list(comparison.lines(width_of_lines(), in_full=True)))
+    print_lines(list(comparison.lines(width_of_lines())))
     if html:
         comparison.to_html(html)
         print_text(f"Written to {html}")

@@ -12,6 +12,7 @@ from langchain_rse.access import DocumentAccess
 from langchain_rse.questions import Question
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
 
+
 def check_budgets(budgets: Iterable[int]) -> tuple[int, ...]:
     """Return the budgets, each once, in ascending order."""
     ascending = tuple(sorted(set(budgets)))

@@ -1,14 +1,9 @@
-"""Explains an answer: a trace as text, in notebooks, as plots, as a page; answers side by side."""
+"""Explains an answer: a trace as text, as a plot, as a page; answers side by side."""
 
+from langchain_rse.explaining.by_document import DocumentTrace
 from langchain_rse.explaining.comparing import compare_answers
 from langchain_rse.explaining.side_by_side import PREFIXES, Kind, Piece, SideBySide
-from langchain_rse.explaining.traces import (
-    DocumentTrace,
-    RSETrace,
-    TraceCollector,
-    load_plots,
-    load_report,
-)
+from langchain_rse.explaining.traces import RSETrace, TraceCollector
 
 __all__ = [
     "PREFIXES",
@@ -19,6 +14,4 @@ __all__ = [
     "SideBySide",
     "TraceCollector",
     "compare_answers",
-    "load_plots",
-    "load_report",
 ]

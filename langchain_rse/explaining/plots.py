@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from langchain_rse.explaining.by_document import DocumentTrace, TraceByDocument
 from langchain_rse.explaining.colors import DARK, LIGHT, Colors
-from langchain_rse.explaining.traces import DocumentTrace, RSETrace
 from langchain_rse.text.quoting import first_few, one_line
 from langchain_rse.text.ranges import format_range
 
@@ -51,7 +51,7 @@ class Picture(Figure):
 
 
 def plot_trace(
-    trace: RSETrace,
+    trace: TraceByDocument,
     doc_id: str | None,
     start: int | None,
     end: int | None,
@@ -94,7 +94,7 @@ def _style_of(colors: Colors) -> Any:  # noqa: ANN401 - names and values of matp
     }
 
 
-def _find_document(trace: RSETrace, doc_id: str | None) -> DocumentTrace | None:
+def _find_document(trace: TraceByDocument, doc_id: str | None) -> DocumentTrace | None:
     """The document with this id; by default the best one of the answer, or else of all."""
     if doc_id is None:
         answered = [document for document in trace.documents if document.returned]
@@ -110,7 +110,7 @@ def _find_document(trace: RSETrace, doc_id: str | None) -> DocumentTrace | None:
 
 def _draw(
     ax: Axes,
-    trace: RSETrace,
+    trace: TraceByDocument,
     document: DocumentTrace | None,
     limits: tuple[int | None, int | None],
     colors: Colors,
@@ -167,7 +167,7 @@ def _title_of(text: str) -> str:
     return textwrap.fill(one_line(text, _LONGEST_TITLE), _LETTERS)
 
 
-def _describe(trace: RSETrace, document: DocumentTrace | None) -> str:
+def _describe(trace: TraceByDocument, document: DocumentTrace | None) -> str:
     """The alternative text."""
     subject = f"Relevance by chunk for the query {one_line(trace.query)!r}"
     if document is None:

@@ -14,10 +14,16 @@ from markupsafe import Markup
 
 from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.explaining.alternatives import find_alternatives, find_obstacle
-from langchain_rse.explaining.blocks import DROPPED, blocks_of, unwrap
-from langchain_rse.explaining.text import name_of_function, rank_of, relevance_parts, words_in
-from langchain_rse.explaining.traces import RSETrace
-from langchain_rse.explaining.values import NOT_SHOWN, chunk_as_values, settings_as_values
+from langchain_rse.explaining.by_document import TraceByDocument
+from langchain_rse.explaining.text import (
+    headline,
+    name_of_function,
+    rank_of,
+    relevance_parts,
+    summarize,
+    words_in,
+)
+from langchain_rse.explaining.values import NOT_SHOWN, settings_as_values
 from langchain_rse.query.candidates import Reason
 from langchain_rse.query.reading import Passage
 from langchain_rse.query.scoring import Chunk
@@ -36,11 +42,8 @@ _START = 'document.documentElement.className = "scripted";'
 Columns = Mapping[tuple[str, int], int]
 """The positions of chunks on the page, by document key and chunk number."""
 
-Blocks = Sequence[tuple[str, bool]]
-"""The blocks of a text, with True for code; see `blocks_of`."""
 
-
-def render_report(trace: RSETrace) -> str:
+def render_report(trace: TraceByDocument) -> str:
     """Return a trace as an HTML page: a single file that loads no others."""
     obstacle = find_obstacle(trace)
     data = json.dumps(
@@ -57,7 +60,8 @@ def render_report(trace: RSETrace) -> str:
         obstacle=obstacle,
         settings=settings_as_values(trace.settings),
         format_range=format_range,
-        blocks_of=lambda text: _unwrapped(blocks_of(text)),
+        headline=headline(trace),
+        summary=summarize(trace),
         data=Markup(data.translate(_ESCAPES)),  # noqa: S704 - escaped for a script
         # Files of this package.
         inline={name: Markup(code) for name, code in inline.items()},  # noqa: S704
@@ -76,20 +80,18 @@ def _digest(code: str) -> str:
     return base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
 
 
-def _page_data(trace: RSETrace, *, has_sliders: bool) -> dict[str, Any]:
+def _page_data(trace: TraceByDocument, *, has_sliders: bool) -> dict[str, Any]:
     """The data that the scripts of the page read."""
     settings = trace.settings
     highlighted = query_words([trace.query, *trace.queries])
     columns: dict[tuple[str, int], int] = {}
-    blocks_by_passage = {id(passage): blocks_of(passage.text) for passage in trace.passages}
     documents = []
     for document in trace.documents:
         chunks = []
         for chunk in document.chunks:
             if chunk.layout is not None and chunk.weight:
                 columns[chunk.layout.manifest.key, chunk.index] = len(columns)
-            blocks = _blocks_in_passage(trace, chunk, blocks_by_passage)
-            chunks.append(_chunk_data(trace, chunk, blocks, highlighted))
+            chunks.append(_chunk_data(trace, chunk, highlighted))
         name = trace.short_names[document.name]
         fields = {
             "name": name,
@@ -124,7 +126,7 @@ def _passages_data(passages: Sequence[Passage], columns: Columns) -> list[float]
     return numbers
 
 
-def _alternatives_data(trace: RSETrace, columns: Columns) -> dict[str, Any]:
+def _alternatives_data(trace: TraceByDocument, columns: Columns) -> dict[str, Any]:
     """The answers for all positions of the sliders; equal answers are stored once."""
     if trace.scored is None:
         return {}
@@ -160,67 +162,53 @@ def _arguments(settings: QuerySettings | RSEConfig) -> list[str]:
 
 
 def _chunk_data(
-    trace: RSETrace, chunk: Chunk, blocks: Blocks | None, highlighted: re.Pattern[str] | None
+    trace: TraceByDocument, chunk: Chunk, highlighted: re.Pattern[str] | None
 ) -> dict[str, Any]:
-    """The data of a chunk, without empty fields. The blocks are its text in a passage."""
-    values = chunk_as_values(trace, chunk)
-    candidate = chunk.candidate
-    exclusion = None if candidate is None else trace.exclusions.get(candidate.chunk_key)
-    why = values["why"]
-    if exclusion is not None:  # to the solver, an excluded chunk was not found
-        why = trace.why(with_exclusion(chunk, exclusion))
-    is_embedded = blocks is None and candidate is not None
-    if blocks is None:
-        blocks = blocks_of(_EDGES.sub("", values["text"] or ""))
-    hits = values["hits"].items()
-    is_found = candidate is not None
+    """The data of a chunk, without empty fields."""
+    start, end = chunk.span or (0, 0)
+    text = _text_in_passage(trace, chunk)
     data: dict[str, Any] = {
-        "start_index": values["start_index"],
-        "length": values["length"],
+        "start_index": start,
+        "length": end - start,
         "relevance": _rounded(chunk.relevance),
         "credited": _rounded(chunk.credited),
         "value": _rounded(chunk.value),
         "outcome": None if chunk.outcome is Reason.NO_CANDIDATE else chunk.outcome.label,
-        "why": why if is_found else None,
         "unseen": not chunk.weight,  # by the solver
-        "found": is_found,
-        "excluded": None if exclusion is None else exclusion.reason.label,
-        "rank": rank_of(chunk) if is_found else None,
-        "hits": [[name, each["rank"] + 1, _rounded(each["score"])] for name, each in hits],
-        "query": values["query"] if len(trace.queries) > 1 else None,
-        "words": words_in(trace, chunk),
-        "parts": relevance_parts(chunk),
-        "embedded": is_embedded,
-        "text": _text_data(blocks, highlighted),
     }
+    candidate = chunk.candidate
+    if candidate is not None:
+        exclusion = trace.exclusions.get(candidate.chunk_key)
+        excluded = chunk
+        if exclusion is not None:  # to the solver, an excluded chunk was not found
+            excluded = with_exclusion(chunk, exclusion)
+        data |= {
+            "why": trace.why(excluded),
+            "found": True,
+            "excluded": None if exclusion is None else exclusion.reason.label,
+            "rank": rank_of(chunk),
+            "hits": [
+                [search, hit.rank + 1, _rounded(hit.score)]
+                for search, hit in candidate.hits.items()
+            ],
+            "query": candidate.query if len(trace.queries) > 1 else None,
+            "words": words_in(chunk),
+            "parts": relevance_parts(chunk),
+            "embedded": text is None,
+        }
+        if text is None:
+            text = candidate.document.page_content
+    shown = _EDGES.sub("", text or "")
+    # Every second part is a query word.
+    data["text"] = shown and (highlighted.split(shown) if highlighted else [shown])
     return {"index": chunk.index, **{name: value for name, value in data.items() if value}}
-
-
-def _text_data(blocks: Blocks, highlighted: re.Pattern[str] | None) -> list[list[str | bool]]:
-    """The blocks of a text: True for code, then parts. Every second part is a query word."""
-    data: list[list[str | bool]] = []
-    for block, is_code in _unwrapped(blocks):
-        parts = highlighted.split(block) if highlighted else [block]
-        data.append([is_code, *parts])
-    return data
-
-
-def _unwrapped(blocks: Blocks) -> Blocks:
-    """Join the lines of wrapped prose."""
-    unwrapped = []
-    for block, is_code in blocks:
-        text = block if is_code else unwrap(block).replace(DROPPED, "")
-        unwrapped.append((text, is_code))
-    return unwrapped
 
 
 def _rounded(number: float | None) -> float | None:
     return None if number is None else float(f"{number:.4g}")
 
 
-def _blocks_in_passage(
-    trace: RSETrace, chunk: Chunk, blocks_by_passage: Mapping[int, Blocks]
-) -> Blocks | None:
+def _text_in_passage(trace: TraceByDocument, chunk: Chunk) -> str | None:
     """The text of a chunk in a passage, as in the source; None for other chunks."""
     if chunk.layout is None or chunk.span is None:
         return None
@@ -228,26 +216,7 @@ def _blocks_in_passage(
         is_same_document = passage.layout.manifest.key == chunk.layout.manifest.key
         if is_same_document and passage.start <= chunk.index < passage.end:
             # Passages can begin or end inside a chunk.
-            passage_start, passage_end = passage.span
+            passage_start, _ = passage.span
             start, end = chunk.span
-            start, end = max(start, passage_start), min(end, passage_end)
-            return _slice(
-                blocks_by_passage[id(passage)], start - passage_start, end - passage_start
-            )
+            return passage.text[max(start - passage_start, 0) : end - passage_start]
     return None
-
-
-def _slice(blocks: Blocks, start: int, end: int) -> Blocks:
-    """The blocks of a range of a text, without empty lines around it."""
-    text = "".join(block for block, _ in blocks)[start:end]
-    body = text.rstrip()
-    end = start + len(body)
-    start = end - len(_EDGES.sub("", body))
-    sliced = []
-    position = 0
-    for block, is_code in blocks:
-        part = block[max(start - position, 0) : max(end - position, 0)]
-        if part:
-            sliced.append((part, is_code))
-        position += len(block)
-    return sliced

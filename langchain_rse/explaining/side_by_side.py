@@ -10,11 +10,10 @@ from string import Template
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from langchain_rse.explaining.blocks import DROPPED, blocks_of, unwrap
 from langchain_rse.explaining.colors import DARK, LIGHT
 from langchain_rse.text.bars import bar_as_html, strip_of
 from langchain_rse.text.quoting import as_html as text_as_html
-from langchain_rse.text.quoting import counted, one_line, shortened, visible
+from langchain_rse.text.quoting import counted, shortened, visible
 from langchain_rse.text.ranges import format_range
 from langchain_rse.text.titles import short_names
 
@@ -24,11 +23,50 @@ TOP_K = "top-k chunks"
 _PASSAGES = "passages"
 _WIDTH = 80  # characters of a line with a strip
 _MOST_STRIPS = 6
-_MOST_LISTED = 8  # pieces that only the other retriever returned
 _EXCERPT = 60
 _SHORTEST_NAME, _LONGEST_NAME = 16, 24  # column of the names in front of strips
 _CUT = " (cut to equal length)"
 _SHORTEST_COPY = 64  # characters without white space
+
+# Pages that choose a theme themselves: Material for MkDocs, JupyterLab, Colab, VS Code.
+_LIGHT_PAGES = "[data-md-color-scheme=default], [data-jp-theme-light=true], .vscode-light"
+_DARK_PAGES = (
+    "[data-md-color-scheme=slate], [data-jp-theme-light=false], [theme=dark], .vscode-dark"
+)
+_STYLE = Template("""
+.rse-compare { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; color: CanvasText;
+  background: Canvas; padding: .1rem .5rem .5rem; overflow-wrap: anywhere; max-width: 72rem;
+  margin: 0 auto; }
+:is($light_pages) .rse-compare { color-scheme: light; }
+:is($dark_pages) .rse-compare { color-scheme: dark; }
+.rse-compare h2 { font-size: 1.15rem; margin: .2rem 0; }
+.rse-compare p { margin: .4rem 0; }
+.rse-compare .sides { display: grid; gap: 1.5rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); }
+.rse-compare h3 { font-size: 1rem; margin: .8rem 0 .2rem; }
+.rse-compare .place { opacity: .75; font-size: .85em; margin: .8rem 0 .1rem; }
+.rse-compare .text { white-space: pre-wrap; print-color-adjust: exact; padding: .4rem .6rem;
+  border-left: 3px solid $passage; background: color-mix(in srgb, CanvasText 5%, Canvas); }
+.rse-compare .other .text { border-color: $chunk; }
+.rse-compare mark { background: $passage_mark; color: inherit; print-color-adjust: exact; }
+.rse-compare .other mark { background: $chunk_mark; }
+.rse-compare .strip { position: relative; height: .8rem; margin: .15rem 0;
+  print-color-adjust: exact;
+  background: color-mix(in srgb, CanvasText 12%, Canvas); }
+.rse-compare .strip i { position: absolute; top: 0; bottom: 0; background: $passage;
+  min-width: 2px; print-color-adjust: exact; }
+.rse-compare .other .strip i { background: $chunk; }
+@media print {
+  .rse-compare .place { break-after: avoid; }
+}
+""").substitute(
+    passage=f"light-dark({LIGHT.passage}, {DARK.passage})",
+    chunk=f"light-dark({LIGHT.chunk}, {DARK.chunk})",
+    passage_mark=f"light-dark({LIGHT.passage_mark}, {DARK.passage_mark})",
+    chunk_mark=f"light-dark({LIGHT.chunk_mark}, {DARK.chunk_mark})",
+    light_pages=_LIGHT_PAGES,
+    dark_pages=_DARK_PAGES,
+)
 
 Kind = Literal["title", "strip", "place", "only", "both", "other"]
 """The kind of a line. "only": text that the other retriever did not return. "other": text that only
@@ -73,14 +111,40 @@ class Part(NamedTuple):
     is_only_here: bool  # True if the other side does not have it
 
 
+class Side(NamedTuple):
+    """One side of a comparison."""
+
+    name: str
+    noun: str  # in front of the number of a piece
+    pieces: Sequence[Piece]
+    others: Sequence[Piece]
+
+    @property
+    def summary(self) -> str:
+        """The number of texts, their length, and the length of what the other side lacks."""
+        length = sum(len(piece.text) for piece in self.pieces)
+        texts = counted(len(self.pieces), "text")
+        return f"{self.name}: {texts}, {length:,} characters, {self.only_here:,} only here"
+
+    @property
+    def only_here(self) -> int:
+        """The number of characters that the other side does not have."""
+        count = 0
+        for piece in self.pieces:
+            for part in parts_of(piece, self.others):
+                if part.is_only_here:
+                    count += len(part.text)
+        return count
+
+
 @dataclass(frozen=True, repr=False)
 class SideBySide:
     """Passages next to the result of another retriever, in the same amount of text.
 
-    `RSERetriever.compare` makes it. Printed, it shows strips of the first six documents and the
-    passages, with ``+`` before each line that has text only the passages have, then a list of the
-    text that only the other retriever returned. In a notebook, the two sides are columns, or tabs
-    on a narrow screen, and text that only one side has is highlighted.
+    `RSERetriever.compare` makes it. Printed, it shows strips of the first six documents, the
+    passages, with ``+`` before each line that has text only the passages have, and the other texts,
+    with ``-`` before each line that has text only they have. In a notebook, the two sides are
+    columns, and text that only one side has is highlighted.
 
     Attributes:
         query: The question.
@@ -100,146 +164,83 @@ class SideBySide:
     reason: str | None = None
 
     @property
+    def sides(self) -> tuple[Side, Side]:
+        """The other retriever's side and that of the passages."""
+        return (
+            Side(self.other_name, "Rank", self.other, self.passages),
+            Side(_PASSAGES, "Passage", self.passages, self.other),
+        )
+
+    @property
     def only_in_passages(self) -> int:
         """The number of characters that only the passages have."""
-        return _count_only(self.passages, self.other)
+        return self.sides[1].only_here
 
     @property
     def only_in_other(self) -> int:
         """The number of characters that only the other retriever returned."""
-        return _count_only(self.other, self.passages)
+        return self.sides[0].only_here
 
     @property
     def summary(self) -> str:
         """The lengths of both sides and of the text that only one side has, without a full stop."""
-        if not self.passages:
-            return f"No passages: {self.reason}"
-        ours = counted(len(self.passages), "passage")
-        theirs = f"{len(self.other)} from {self.other_name}"
-        if self.other_name == TOP_K:
-            theirs = counted(len(self.other), "chunk")
-        length = sum(len(piece.text) for piece in self.passages)
-        other_length = sum(len(piece.text) for piece in self.other)
-        if length == other_length:
-            sides = f"Same length ({length:,} characters): {ours} vs {theirs}"
-        else:
-            sides = f"{ours} ({length:,} characters) vs {theirs} ({other_length:,} characters)"
-        return f"{sides}. {self._difference}"
+        other, passages = self.sides
+        if self.passages:
+            return f"{passages.summary}; {other.summary}"
+        return f"No passages: {self.reason}; {other.summary}"
 
-    @property
-    def _difference(self) -> str:
-        ours, theirs = self.only_in_passages, self.only_in_other
-        if not ours and not theirs:
-            return "Both sides have the same text"
-        length = sum(len(piece.text) for piece in self.passages)
-        other_length = sum(len(piece.text) for piece in self.other)
-        if ours == length and theirs == other_length:
-            return "They share no text"
-        if ours == theirs:
-            return f"Highlighted: {ours:,} characters on each side that the other does not have"
-        if not theirs:
-            return f"Highlighted: {ours:,} characters only in the passages"
-        if not ours:
-            return f"Highlighted: {theirs:,} characters only in {self.other_name}"
-        return (
-            f"Highlighted: {ours:,} characters only in the passages, "
-            f"{theirs:,} only in {self.other_name}"
-        )
-
-    def lines(self, width: int = _WIDTH, *, in_full: bool = False) -> Iterator[tuple[Kind, str]]:
-        """Yield the comparison as lines with their kinds; strips end at column ``width``.
-
-        With ``in_full``, the other retriever's texts are whole; by default, an excerpt of each.
-        """
+    def lines(self, width: int = _WIDTH) -> Iterator[tuple[Kind, str]]:
+        """Yield the comparison as lines with their kinds; strips end at column ``width``."""
         yield "title", self.query
         yield "title", f"{self.summary}."
-        yield from (("strip", strip) for strip in self._strips(width))
+        for strip in self._strips(width):
+            yield "strip", strip
         names = self.shown_names()
-        passages = [parts_of(piece, self.other) for piece in self.passages]
-        missed = []
-        for rank, piece in enumerate(self.other, start=1):
-            if _has_only(parts_of(piece, self.passages)):
-                missed.append((rank, piece))
-        signs = []
-        if any(map(_has_only, passages)):
-            signs.append("+ marks lines with text only in the passages")
-        if missed:
-            signs.append(f"- marks text only in {self.other_name}")
-        if signs and self.passages:
-            yield "place", f"{'; '.join(signs)}."
-        for number, (piece, parts) in enumerate(zip(self.passages, passages, strict=True), start=1):
-            yield "place", f"Passage {number}: {piece.place_in(names[piece.name])}"
-            yield from _lines_of(parts)
-        if in_full:
-            yield from self._other_lines(names)
-        else:
-            yield from self._missed_lines(missed, names)
-
-    def _missed_lines(
-        self, missed: Sequence[tuple[int, Piece]], names: Mapping[str, str]
-    ) -> Iterator[tuple[Kind, str]]:
-        """An excerpt of each text, with its rank, that only the other retriever returned."""
-        if missed and self.passages:
-            yield "place", f"Only in {self.other_name}:"
-        for rank, piece in missed[:_MOST_LISTED]:
-            place = piece.place_in(names[piece.name])
-            yield "other", f"rank {rank}: {place}: {one_line(piece.text, _EXCERPT)}"
-        if len(missed) > _MOST_LISTED:
-            yield "other", f"and {len(missed) - _MOST_LISTED} more"
-
-    def _other_lines(self, names: Mapping[str, str]) -> Iterator[tuple[Kind, str]]:
-        """The texts of the other retriever in full."""
-        for rank, piece in enumerate(self.other, start=1):
-            place = piece.place_in(names[piece.name])
-            yield "place", f"{self.other_name}, rank {rank}: {place}"
-            for kind, line in _lines_of(parts_of(piece, self.passages)):
-                yield "other" if kind == "only" else kind, line
+        other, passages = self.sides
+        yield "place", f"+ marks text only in the {passages.name}, - text only in {other.name}."
+        only_kinds: tuple[tuple[Side, Kind], ...] = ((passages, "only"), (other, "other"))
+        for side, only_kind in only_kinds:
+            for number, piece in enumerate(side.pieces, start=1):
+                yield "place", f"{side.noun} {number}: {piece.place_in(names[piece.name])}"
+                for line, has_only in _lines_of(parts_of(piece, side.others)):
+                    yield only_kind if has_only else "both", line
 
     def _strips(self, width: int) -> Iterator[str]:
         """A strip for each document and side that has text of it."""
         names = self.shown_names()
-        documents = self.strip_documents()
-        longest = max((len(names[name]) for _, name in documents), default=0)
+        documents = self.documents()
+        longest = max((len(names[name]) for name in documents.values()), default=0)
         name_width = min(max(longest, _SHORTEST_NAME), _LONGEST_NAME)
         label_width = max(len(_PASSAGES), len(self.other_name))
         cells = width - name_width - label_width - 2
-        for doc_id, name in documents:
-            length = self.length_of(doc_id)
+        for doc_id, name in list(documents.items())[:_MOST_STRIPS]:
             shown_name = shortened(names[name], name_width)
-            for label, pieces in ((self.other_name, self.other), (_PASSAGES, self.passages)):
-                ranges = _ranges_in(pieces, doc_id)
+            for side in self.sides:
+                ranges = _ranges_in(side.pieces, doc_id)
                 if ranges:
-                    strip = strip_of([(*each, 1.0) for each in ranges], length, cells)
-                    yield f"{shown_name:{name_width}} {label:>{label_width}} {strip}"
+                    bars = [(*each, 1.0) for each in ranges]
+                    strip = strip_of(bars, self._length_of(doc_id), cells)
+                    yield f"{shown_name:{name_width}} {side.name:>{label_width}} {strip}"
                     shown_name = ""
-        not_drawn = len(self.placed_documents()) - len(documents)
-        if not_drawn:
-            yield f"and {counted(not_drawn, 'more document')}"
+        if len(documents) > _MOST_STRIPS:
+            yield f"and {counted(len(documents) - _MOST_STRIPS, 'more document')}"
 
     def shown_names(self) -> dict[str, str]:
         """The names of all pieces, with paths shortened to what tells them apart."""
         return short_names(piece.name for piece in [*self.passages, *self.other])
 
-    def placed_documents(self) -> list[tuple[str, str]]:
-        """The ids and names of the documents whose pieces have a place."""
+    def documents(self) -> dict[str, str]:
+        """The names of the documents whose pieces have a place, by their ids."""
         names: dict[str, str] = {}
         for piece in [*self.passages, *self.other]:
             if piece.doc_id is not None and piece.start is not None:
                 names.setdefault(piece.doc_id, piece.name)
-        return list(names.items())
+        return names
 
-    def strip_documents(self) -> list[tuple[str, str]]:
-        """The ids and names of the documents that have strips."""
-        return self.placed_documents()[:_MOST_STRIPS]
-
-    def length_of(self, doc_id: str) -> int:
+    def _length_of(self, doc_id: str) -> int:
         """The length of a document; if unknown, the end of its last piece."""
-        ends = [
-            piece.end
-            for piece in [*self.passages, *self.other]
-            if piece.doc_id == doc_id and piece.end is not None
-        ]
-        return max([self.lengths.get(doc_id, 1), *ends])
+        ranges = _ranges_in([*self.passages, *self.other], doc_id)
+        return max([self.lengths.get(doc_id, 1), *(end for _, end in ranges)])
 
     def __repr__(self) -> str:
         return f"<SideBySide of {visible(self.query)[:_EXCERPT]!r}: {visible(self.summary)}>"
@@ -249,7 +250,33 @@ class SideBySide:
         return "\n".join(line.rstrip() for line in lines)
 
     def _repr_html_(self) -> str:
-        return _as_html(self)
+        """Both sides as columns, one below the other where there is no room."""
+        other, passages = self.sides
+        return (
+            f'<style>{_STYLE}</style><div class="rse-compare">'
+            f'<h2 dir="auto">{text_as_html(self.query)}</h2>'
+            f"<p>{text_as_html(self.summary)}.</p>"
+            f'<div class="sides">{self._section("other", other)}'
+            f"{self._section('passages', passages)}</div></div>"
+        )
+
+    def _section(self, css_class: str, side: Side) -> str:
+        """The column of a side: strips of the documents, then the texts."""
+        names = self.shown_names()
+        rows = [f'<section class="{css_class}"><h3>{text_as_html(side.name)}</h3>']
+        for doc_id, name in list(self.documents().items())[:_MOST_STRIPS]:
+            length = self._length_of(doc_id)
+            bars = [bar_as_html("i", *each, length) for each in _ranges_in(side.pieces, doc_id)]
+            if bars:
+                rows.append(_place_as_html(name, names[name]))
+                rows.append(f'<div class="strip">{"".join(bars)}</div>')
+        for number, piece in enumerate(side.pieces, start=1):
+            place = f"{side.noun} {number}: {piece.place_in(names[piece.name])}"
+            rows.append(_place_as_html(piece.name, place))
+            shown = piece._replace(text=piece.text.rstrip())
+            text = "".join(map(_part_as_html, parts_of(shown, side.others)))
+            rows.append(f'<div class="text" dir="auto">{text}</div>')
+        return "".join([*rows, "</section>"])
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return an HTML page, and write it to ``path`` if given.
@@ -261,7 +288,7 @@ class SideBySide:
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             '<meta name="color-scheme" content="light dark">'
             f"<title>{text_as_html(self.query)}</title></head>"
-            f"<body>{_as_html(self)}</body></html>\n"
+            f"<body>{self._repr_html_()}</body></html>\n"
         )
         if path is not None:
             Path(path).write_text(page, encoding="utf-8", errors="replace")
@@ -323,31 +350,19 @@ def _copied(text: str, others: Iterable[Piece]) -> Iterator[tuple[int, int]]:
             yield positions[start], positions[end]  # with the white space after it
 
 
-def _count_only(pieces: Iterable[Piece], others: Sequence[Piece]) -> int:
-    count = 0
-    for piece in pieces:
-        count += sum(len(part.text) for part in parts_of(piece, others) if part.is_only_here)
-    return count
-
-
-def _has_only(parts: Iterable[Part]) -> bool:
-    return any(part.is_only_here and part.text.strip() for part in parts)
-
-
-def _lines_of(parts: Iterable[Part]) -> Iterator[tuple[Kind, str]]:
-    """The lines of a text; a line is "only" if the other side does not have some of its words."""
+def _lines_of(parts: Iterable[Part]) -> Iterator[tuple[str, bool]]:
+    """The lines of a text, each with True if the other side does not have some of its words."""
     line = ""
     has_only = False
     for part in parts:
-        first, *others = part.text.split("\n")
-        line += first
-        has_only = has_only or (part.is_only_here and bool(first.strip()))
-        for text in others:
-            yield "only" if has_only else "both", line
-            line = text
-            has_only = part.is_only_here and bool(text.strip())
+        for number, text in enumerate(part.text.split("\n")):
+            if number:
+                yield line, has_only
+                line, has_only = "", False
+            line += text
+            has_only = has_only or (part.is_only_here and bool(text.strip()))
     if line:
-        yield "only" if has_only else "both", line
+        yield line, has_only
 
 
 def _ranges_in(pieces: Iterable[Piece], doc_id: str) -> list[tuple[int, int]]:
@@ -359,148 +374,10 @@ def _ranges_in(pieces: Iterable[Piece], doc_id: str) -> list[tuple[int, int]]:
     return ranges
 
 
-# HTML
-
-# Pages that choose a theme themselves: Material for MkDocs, JupyterLab, Colab, VS Code.
-_LIGHT_PAGES = "[data-md-color-scheme=default], [data-jp-theme-light=true], .vscode-light"
-_DARK_PAGES = (
-    "[data-md-color-scheme=slate], [data-jp-theme-light=false], [theme=dark], .vscode-dark"
-)
-_STYLE = Template("""
-.rse-compare { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; color: CanvasText;
-  background: Canvas; padding: .1rem .5rem .5rem; overflow-wrap: anywhere; max-width: 72rem;
-  margin: 0 auto; container-type: inline-size; }
-:is($light_pages) .rse-compare { color-scheme: light; }
-:is($dark_pages) .rse-compare { color-scheme: dark; }
-.rse-compare h2 { font-size: 1.15rem; margin: .2rem 0; }
-.rse-compare p { margin: .4rem 0; }
-.rse-compare .sides { display: grid; gap: 1.5rem;
-  grid-template-columns: repeat(2, minmax(0, 1fr)); }
-.rse-compare h3 { font-size: 1rem; margin: .8rem 0 .2rem; }
-.rse-compare .place { opacity: .75; font-size: .85em; margin: .8rem 0 .1rem; }
-.rse-compare .text { white-space: pre-wrap; print-color-adjust: exact; padding: .4rem .6rem;
-  border-left: 3px solid $passage; background: color-mix(in srgb, CanvasText 5%, Canvas); }
-.rse-compare code { display: block; white-space: pre; overflow-x: auto; padding: 0; color: inherit;
-  background: none; font: .8em/1.5 ui-monospace, monospace; }
-.rse-compare .other .text { border-color: $chunk; }
-.rse-compare mark { background: $passage_mark; color: inherit; print-color-adjust: exact; }
-.rse-compare .other mark { background: $chunk_mark; }
-.rse-compare .strip { position: relative; height: .8rem; margin: .15rem 0;
-  print-color-adjust: exact;
-  background: color-mix(in srgb, CanvasText 12%, Canvas); }
-.rse-compare .strip i { position: absolute; top: 0; bottom: 0; background: $passage;
-  min-width: 2px; print-color-adjust: exact; }
-.rse-compare .other .strip i { background: $chunk; }
-.rse-compare .tabs { display: none; }
-.rse-compare .tabs label { margin-right: 1.2rem; font-weight: 600; }
-@container (max-width: 600px) {
-  .rse-compare .sides { grid-template-columns: minmax(0, 1fr); }
-  .rse-compare .tabs { display: block; }
-  .rse-compare h3 { display: none; }
-  .rse-compare:has(.to-other:checked) section.passages { display: none; }
-  .rse-compare:has(.to-passages:checked) section.other { display: none; }
-}
-@media print {
-  .rse-compare code { white-space: pre-wrap; }
-  .rse-compare .place { break-after: avoid; }
-}
-""").substitute(
-    passage=f"light-dark({LIGHT.passage}, {DARK.passage})",
-    chunk=f"light-dark({LIGHT.chunk}, {DARK.chunk})",
-    passage_mark=f"light-dark({LIGHT.passage_mark}, {DARK.passage_mark})",
-    chunk_mark=f"light-dark({LIGHT.chunk_mark}, {DARK.chunk_mark})",
-    light_pages=_LIGHT_PAGES,
-    dark_pages=_DARK_PAGES,
-)
-
-
-def _as_html(comparison: SideBySide) -> str:
-    """Both sides, in a form so that the tabs of several comparisons on a page are independent."""
-    other = _Side("other", comparison.other_name, "Rank", comparison.other, comparison.passages)
-    passages = _Side("passages", _PASSAGES, "Passage", comparison.passages, comparison.other)
-    tabs = f"{other.tab()}{passages.tab(is_chosen=True)}"
-    sections = f"{other.section(comparison)}{passages.section(comparison)}"
-    return (
-        f'<style>{_STYLE}</style><form class="rse-compare">'
-        f'<h2 dir="auto">{text_as_html(comparison.query)}</h2>'
-        f"<p>{text_as_html(comparison.summary)}.</p>"
-        f'<div class="tabs">{tabs}</div><div class="sides">{sections}</div></form>'
-    )
-
-
-class _Side(NamedTuple):
-    """One side of a comparison, as HTML."""
-
-    css_class: str
-    name: str
-    noun: str  # in front of the number of a piece
-    pieces: Sequence[Piece]
-    others: Sequence[Piece]
-
-    @property
-    def title(self) -> str:
-        return text_as_html(f"{self.name} ({len(self.pieces)})")
-
-    def tab(self, *, is_chosen: bool = False) -> str:
-        """The tab that shows this side on a narrow screen."""
-        checked = " checked" if is_chosen else ""
-        button = f'<input type="radio" name="side" class="to-{self.css_class}"{checked}>'
-        return f"<label>{button} {self.title}</label>"
-
-    def section(self, comparison: SideBySide) -> str:
-        """The column of this side: strips of the documents, then the texts."""
-        rows = [f'<section class="{self.css_class}"><h3>{self.title}</h3>']
-        names = comparison.shown_names()
-        placed = [
-            each for each in comparison.placed_documents() if _ranges_in(self.pieces, each[0])
-        ]
-        with_strips = [each for each in comparison.strip_documents() if each in placed]
-        for doc_id, name in with_strips:
-            length = comparison.length_of(doc_id)
-            bars = (bar_as_html("i", *each, length) for each in _ranges_in(self.pieces, doc_id))
-            rows.append(_place_as_html(name, names[name]))
-            rows.append(f'<div class="strip">{"".join(bars)}</div>')
-        not_drawn = len(placed) - len(with_strips)
-        if not_drawn:
-            rows.append(f'<div class="place">and {counted(not_drawn, "more document")}</div>')
-        for number, piece in enumerate(self.pieces, start=1):
-            place = piece.place_in(names[piece.name])
-            rows.append(_place_as_html(piece.name, f"{self.noun} {number}: {place}"))
-            rows.append(f'<div class="text" dir="auto">{self._text_of(piece)}</div>')
-        if not self.pieces:
-            rows.append("<p>No text.</p>")
-        rows.append("</section>")
-        return "".join(rows)
-
-    def _text_of(self, piece: Piece) -> str:
-        """The text of a piece, with marks, without white space at its end."""
-        parts = parts_of(piece, self.others)
-        texts = []
-        start = 0
-        for block, is_code in blocks_of(piece.text.rstrip()):
-            shown = block if is_code else unwrap(block)
-            within = _parts_within(parts, start, shown)
-            marked = "".join(map(_part_as_html, within))
-            texts.append(f"<code>{marked}</code>" if is_code else marked)
-            start += len(block)
-        return "".join(texts)
-
-
 def _place_as_html(name: str, shown: str) -> str:
     """A line with the place of a piece; pointing at it shows the whole name of the document."""
     title = "" if name in shown else f' title="{text_as_html(name)}"'
     return f'<div class="place"{title}>{text_as_html(shown)}</div>'
-
-
-def _parts_within(parts: Iterable[Part], start: int, shown: str) -> Iterator[Part]:
-    """The parts of a block that starts at a position of a piece, with the texts as shown."""
-    position = 0
-    for part in parts:
-        begin, end = position - start, position - start + len(part.text)
-        text = shown[max(begin, 0) : max(end, 0)]
-        if text:
-            yield part._replace(text=text.replace(DROPPED, ""))
-        position += len(part.text)
 
 
 def _part_as_html(part: Part) -> str:

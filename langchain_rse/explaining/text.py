@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
+from langchain_rse.explaining.by_document import TraceByDocument
 from langchain_rse.query.candidates import RERANKER, Reason
 from langchain_rse.query.reading import Passage
 from langchain_rse.query.scoring import Chunk
@@ -15,9 +15,6 @@ from langchain_rse.text.quoting import counted, middle_shortened, one_line, visi
 from langchain_rse.text.ranges import format_range
 from langchain_rse.text.titles import name_of
 
-if TYPE_CHECKING:
-    from langchain_rse.explaining.traces import RSETrace
-
 _MOST_SHOWN = 8  # passages or queries
 _MOST_LEFT_OUT = 3  # candidates for each reason
 _MOST_CHARACTERS = 100
@@ -25,22 +22,22 @@ _MOST_WORDS = 3  # of the query, for a chunk
 _LEAST_SHOWN = 0.005  # of relevance
 
 
-def as_text(trace: RSETrace) -> str:
+def as_text(trace: TraceByDocument) -> str:
     """Explain an answer in lines for a terminal: the first passages are shortened."""
     lines = [f"Query: {_shorten(trace.query)}"]
     if list(trace.queries) not in ([trace.query], []):
         shown = [_shorten(query) for query in trace.queries[:_MOST_SHOWN]]
         lines.append(f"Searched for: {'; '.join(shown)}")
-    lines += answer_lines(trace)
+    lines += _answer_lines(trace)
     if trace.full_text:
         lines.append(f"Full-text index not searched: {trace.full_text}")
     for number, passage in enumerate(trace.returned[:_MOST_SHOWN], start=1):
-        lines.append(f"  {number}. {describe_passage(trace, passage)}")
-        lines.append(f"     {describe_relevance(trace, passage)}")
+        lines.append(f"  {number}. {_describe_passage(trace, passage)}")
+        lines.append(f"     {_describe_relevance(passage)}")
         lines.append(f"     {_shorten(passage.text)}")
     if len(trace.returned) > _MOST_SHOWN:
         lines.append(f"  and {len(trace.returned) - _MOST_SHOWN} more")
-    lines += left_out_lines(trace)
+    lines += _left_out_lines(trace)
     if trace.penalty is not None and trace.penalty > trace.settings.penalty:
         lines.append(
             f"The budget was tight: only text of relevance {trace.penalty:.3g} or more was returned"
@@ -50,7 +47,7 @@ def as_text(trace: RSETrace) -> str:
     return "\n".join(visible(line) for line in lines)
 
 
-def answer_lines(trace: RSETrace) -> Iterator[str]:
+def _answer_lines(trace: TraceByDocument) -> Iterator[str]:
     """Describe the answer, or the reason why it is empty."""
     yield summarize(trace)
     if trace.reason:
@@ -64,7 +61,7 @@ def answer_lines(trace: RSETrace) -> Iterator[str]:
         yield f"No answer to {_shorten(check.query)!r}: {reason}"
 
 
-def summarize(trace: RSETrace) -> str:
+def summarize(trace: TraceByDocument) -> str:
     """One line: how much was found and returned, and how much of the budget is used."""
     limit = trace.settings.max_context_length
     passages = counted(len(trace.returned), "passage")
@@ -78,7 +75,7 @@ def summarize(trace: RSETrace) -> str:
     return f"{passages} from {counted(found, 'candidate')} in {documents}, {spent} {unit}"
 
 
-def headline(trace: RSETrace) -> str:
+def headline(trace: TraceByDocument) -> str:
     """Describe the best passage in a sentence without a full stop; empty for an empty answer."""
     if not trace.returned:
         return ""
@@ -96,7 +93,7 @@ def headline(trace: RSETrace) -> str:
     return f"{line})"
 
 
-def describe_passage(trace: RSETrace, passage: Passage) -> str:
+def _describe_passage(trace: TraceByDocument, passage: Passage) -> str:
     """The place and value of a passage."""
     details = ""
     if len(passage.chunks) > 1:
@@ -109,7 +106,7 @@ def describe_passage(trace: RSETrace, passage: Passage) -> str:
     )
 
 
-def describe_relevance(trace: RSETrace, passage: Passage) -> str:
+def _describe_relevance(passage: Passage) -> str:
     """One line: the relevance of a passage's best chunk, and its parts."""
     chunk = _best_of(passage.chunks)
     parts = [f"{name} {number}" for name, number in relevance_parts(chunk)]
@@ -117,7 +114,7 @@ def describe_relevance(trace: RSETrace, passage: Passage) -> str:
     if from_neighbors >= _LEAST_SHOWN:
         parts.append(f"neighbors {from_neighbors:.2f}")
     line = f"relevance of chunk {chunk.index}: {chunk.credited:.2f} ({', '.join(parts)})"
-    words = words_in(trace, chunk)
+    words = words_in(chunk)
     return f"{line}; query words: {words}" if words else line
 
 
@@ -150,14 +147,14 @@ def _shown(number: float) -> float:
     return float(f"{number:.2f}")
 
 
-def words_in(trace: RSETrace, chunk: Chunk) -> str:
-    """The rarest query words in a chunk; empty if it has none."""
+def words_in(chunk: Chunk) -> str:
+    """The first query words that a chunk contains; empty if it has none."""
     if chunk.candidate is None:
         return ""
-    return ", ".join(trace.matched_words.get(chunk.candidate.chunk_key, ())[:_MOST_WORDS])
+    return ", ".join(chunk.candidate.found_words[:_MOST_WORDS])
 
 
-def left_out_lines(trace: RSETrace) -> Iterator[str]:
+def _left_out_lines(trace: TraceByDocument) -> Iterator[str]:
     """The candidates that were almost returned, grouped by the reason why they were not."""
     for outcome, group in itertools.groupby(trace.left_out, lambda pair: pair[1].outcome):
         pairs = list(group)
@@ -185,7 +182,7 @@ def name_of_passage(passage: Passage) -> str:
     return name_of(manifest.doc_id, manifest.metadata)
 
 
-def _name_in(trace: RSETrace, passage: Passage) -> str:
+def _name_in(trace: TraceByDocument, passage: Passage) -> str:
     """The name of a passage's document, as printed."""
     return _shorten_name(trace.short_names[name_of_passage(passage)])
 

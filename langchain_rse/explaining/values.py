@@ -1,40 +1,28 @@
-"""A trace as a dict of JSON values, and as a table."""
+"""A trace as a dict of JSON values."""
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from langchain_rse.config import QuerySettings
+from langchain_rse.explaining.by_document import DocumentTrace, TraceByDocument
 from langchain_rse.explaining.text import name_of_function
-from langchain_rse.query.candidates import Hit
+from langchain_rse.query.candidates import Candidate
 from langchain_rse.query.floor import FloorCheck
+from langchain_rse.query.reading import Passage
 from langchain_rse.query.scoring import Chunk
-
-if TYPE_CHECKING:
-    from langchain_rse.explaining.traces import DocumentTrace, RSETrace
 
 NOT_SHOWN = frozenset({"config", "queries", "query_generator", "reranker", "search_kwargs"})
 """Settings that are neither numbers nor names."""
 
 
-def as_values(trace: RSETrace) -> dict[str, Any]:
+def as_values(trace: TraceByDocument) -> dict[str, Any]:
     """The trace as a dict of JSON values; see `RSETrace.to_dict`."""
     numbers = {id(passage): number for number, passage in enumerate(trace.returned, start=1)}
     passages = []
     for passage in trace.passages:
-        start, end = passage.span
-        values = {
-            "doc_id": passage.layout.manifest.doc_id,
-            "chunk_start": passage.start,
-            "chunk_end": passage.end,
-            "start_index": start,
-            "end_index": end,
-            "value": passage.value,
-            "number": numbers.get(id(passage)),
-            "text": passage.text,
-        }
-        passages.append(values)
+        passages.append({"number": numbers.get(id(passage)), **_passage_as_values(passage)})
     return {
         "query": trace.query,
         "queries": list(trace.queries),
@@ -50,15 +38,6 @@ def as_values(trace: RSETrace) -> dict[str, Any]:
     }
 
 
-def as_table(trace: RSETrace) -> Any:  # noqa: ANN401 - pandas need not be there
-    """The trace as a DataFrame with a row for each chunk; see `RSETrace.to_pandas`."""
-    rows = []
-    for document in as_values(trace)["documents"]:
-        for chunk in document["chunks"]:
-            rows.append({"doc_id": document["doc_id"], "source": document["source"], **chunk})
-    return importlib.import_module("pandas").json_normalize(rows, sep="_")
-
-
 def settings_as_values(settings: QuerySettings) -> dict[str, Any]:
     """The settings of a query, with its config, as numbers and names."""
     values = settings.config.model_dump()
@@ -72,56 +51,64 @@ def settings_as_values(settings: QuerySettings) -> dict[str, Any]:
     return values
 
 
-def chunk_as_values(trace: RSETrace, chunk: Chunk) -> dict[str, Any]:
-    """A chunk as JSON values; fields from the search are empty if the search did not find it."""
+def _passage_as_values(passage: Passage) -> dict[str, Any]:
+    start, end = passage.span
+    return {
+        "doc_id": passage.layout.manifest.doc_id,
+        "chunk_start": passage.start,
+        "chunk_end": passage.end,
+        "start_index": start,
+        "end_index": end,
+        "value": passage.value,
+        "text": passage.text,
+    }
+
+
+def _document_as_values(trace: TraceByDocument, document: DocumentTrace) -> dict[str, Any]:
+    return {
+        "doc_id": document.doc_id,
+        "name": document.name,
+        "length": document.length,
+        "chunk_count": document.chunk_count,
+        "reason": document.reason,
+        "chunks": [_chunk_as_values(trace, chunk) for chunk in document.chunks],
+    }
+
+
+def _chunk_as_values(trace: TraceByDocument, chunk: Chunk) -> dict[str, Any]:
     start, end = chunk.span or (None, None)
-    candidate = chunk.candidate
-    hits: dict[str, Hit] = {} if candidate is None else candidate.hits
-    words = [] if candidate is None else trace.matched_words.get(candidate.chunk_key, [])
     return {
         "index": chunk.index,
         "start_index": start,
         "end_index": end,
-        "length": None if start is None or end is None else end - start,
-        "hits": {search: hit._asdict() for search, hit in hits.items()},
-        "query": "" if candidate is None else candidate.query,
-        "signals": {} if candidate is None else dict(candidate.signals),
-        "name_factor": 1.0 if candidate is None else candidate.name_factor,
-        "matched_words": words,
-        "text": None if candidate is None else candidate.document.page_content,
         "relevance": chunk.relevance,
         "credited": chunk.credited,
         "value": chunk.value,
         "weight": chunk.weight,
         "outcome": chunk.outcome.label,
         "why": trace.why(chunk),
-        "duplicate_of": chunk.duplicate_of,
+        "candidate": _candidate_as_values(chunk.candidate),
     }
 
 
-def _document_as_values(trace: RSETrace, document: DocumentTrace) -> dict[str, Any]:
-    source = document.metadata.get("source")
-    title = document.metadata.get("title")
+def _candidate_as_values(candidate: Candidate | None) -> Mapping[str, Any] | None:
+    if candidate is None:
+        return None
     return {
-        "doc_id": document.doc_id,
-        "source": None if source is None else str(source),
-        "title": None if title is None else str(title),
-        "name": document.name,
-        "length": document.length,
-        "chunk_count": document.chunk_count,
-        "reason": document.reason,
-        "chunks": [chunk_as_values(trace, chunk) for chunk in document.chunks],
+        "query": candidate.query,
+        "hits": {search: hit._asdict() for search, hit in candidate.hits.items()},
+        "signals": dict(candidate.signals),
+        "name_factor": candidate.name_factor,
+        "found_words": list(candidate.found_words),
+        "text": candidate.document.page_content,
     }
 
 
 def _check_as_values(check: FloorCheck) -> dict[str, Any]:
-    values = check._asdict()
-    best = values.pop("best")
-    del values["note"]
-    hit = None if best is None else best.hit
     return {
-        **values,
-        "doc_id": None if best is None else best.doc_id,
-        "chunk_index": None if best is None else best.chunk_index,
-        "score": None if hit is None else hit.score,
+        "query": check.query,
+        "word_share": check.word_share,
+        "reach": check.reach,
+        "floor": check.floor,
+        "is_rejected": check.is_rejected,
     }

@@ -45,18 +45,6 @@ def find_fences(text: str) -> list[Fence]:
     return fences
 
 
-def open_fence(text: str) -> list[Fence]:
-    """Return the last block if it is not closed, for example because the text is cut.
-
-    Its opening line must name a language: any other line may also close a block.
-    """
-    closed = find_fences(text)
-    for line in _FENCE_LINE.finditer(text, closed[-1].end if closed else 0):
-        if line["info"].strip() and _may_open(text, line):
-            return [Fence(line.start(), len(text))]
-    return []
-
-
 def outside_fences(text: str) -> str:
     """Return a text without fenced blocks, cut at the opening of an unclosed block."""
     parts: list[str] = []

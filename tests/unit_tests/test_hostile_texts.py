@@ -117,18 +117,15 @@ async def test_the_tools_of_an_mcp_server() -> None:
         assert len(unquoted_lines(found)) == 1 + found.count("\n\n")
 
 
-def test_reports_notebooks_and_print(harmless: RSETrace) -> None:
+def test_reports_and_print(harmless: RSETrace) -> None:
     page = Page(harmless.to_html())
-    expected_tags = {tag for tag, _ in Page(harmless._repr_html_()).tags}
     for retriever, query in retrievers():
         trace = retriever.explain(query)
         text = trace.to_html()
         check_page(text, page)
         names = {document["name"] for document in Page(text).data["documents"]}
         assert names == {document.name for document in trace.documents}
-        shown = trace._repr_html_()
-        assert {tag for tag, _ in Page(shown).tags} == expected_tags
-        assert not UNSAFE.search(f"{shown}{trace}")
+        assert not UNSAFE.search(str(trace))
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])

@@ -17,9 +17,7 @@ function partOf(chunk) {
 
 function textOf(chunk) {
   const missing = `(text not read: ${counted(chunk.length ?? 0, "character")})`;
-  const blocks = (chunk.text ?? [[false, missing]]).flatMap(([isCode, ...parts]) =>
-    isCode ? [element("code", {}, ...marked(parts))] : marked(parts));
-  return element("div", { className: "text", dir: "auto" }, ...blocks);
+  return element("div", { className: "text", dir: "auto" }, ...marked(chunk.text ?? [missing]));
 }
 
 const relevanceOf = (chunk) => (isFound(chunk) ? chunk.relevance ?? 0 : 0);
@@ -42,7 +40,7 @@ function passageOf(some, isOpen) {
 }
 
 function describe(passage, title, some, value) {
-  const preview = (bestOf(some).text ?? []).flatMap(([, ...parts]) => parts).join("").trim().slice(0, PREVIEW).replace(/\S*$/, "…");
+  const preview = (bestOf(some).text ?? []).join("").trim().slice(0, PREVIEW).replace(/\S*$/, "…");
   passage.firstElementChild.replaceChildren(
     element("strong", {}, title),
     ` · ${whichOf(some)} · ${counted(lengthOf(some), "character")} · value ${number(value)}`,

@@ -1,4 +1,4 @@
-"""The views of a trace: text, JSON values, table, HTML."""
+"""The views of a trace: text, JSON values, HTML."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_text_of_documents_cannot_control_a_terminal(trace: RSETrace) -> None:
     retriever.add_documents([Document(lines(0), id="a", metadata={"source": "a\ud83d"})])
     half = retriever.explain(QUERY)
     assert "a\\ud83d" in str(half)
-    for text in (str(half), half._repr_html_(), half.to_html()):
+    for text in (str(half), half.to_html()):
         assert text.encode()
 
 
@@ -80,9 +80,10 @@ def test_values_that_json_has(trace: RSETrace) -> None:
         *("returned", "below the penalty", "returned"),
     ]
     best = first["chunks"][0]
-    assert best["hits"] == {"vectors": {"rank": 0, "score": pytest.approx(1.0)}}
-    assert best["signals"]["vectors"] == pytest.approx(1.0)
-    assert (best["start_index"], best["end_index"], best["text"]) == (0, 5, "c0 0\n")
+    candidate = best["candidate"]
+    assert candidate["hits"] == {"vectors": {"rank": 0, "score": pytest.approx(1.0)}}
+    assert candidate["signals"]["vectors"] == pytest.approx(1.0)
+    assert (best["start_index"], best["end_index"], candidate["text"]) == (0, 5, "c0 0\n")
     for passage in values["passages"]:
         assert passage["text"] in {"c0 0\n", "c2 10\n", "d0 30\n"}
     assert sorted(passage["number"] for passage in values["passages"]) == [1, 2, 3]
@@ -92,14 +93,7 @@ def test_values_of_chunks_have_one_shape() -> None:
     trace = make_retriever({"a": lines(0, 90, 20)}, config=RSEConfig()).explain(QUERY, fetch_k=2)
     chunks = trace.to_dict()["documents"][0]["chunks"]
     assert len({tuple(chunk) for chunk in chunks}) == 1
-    assert chunks[1]["text"] is None
-
-
-def test_a_table_has_a_row_for_each_chunk(trace: RSETrace) -> None:
-    table = trace.to_pandas()
-    assert len(table) == sum(len(document.chunks) for document in trace.documents) == 5
-    assert table["outcome"].tolist().count("returned") == 3
-    assert table["signals_vectors"].max() == pytest.approx(1.0)
+    assert chunks[1]["candidate"] is None
 
 
 def test_what_is_missing_is_named(trace: RSETrace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,14 +106,6 @@ def test_what_is_missing_is_named(trace: RSETrace, monkeypatch: pytest.MonkeyPat
 def test_in_one_line(trace: RSETrace) -> None:
     assert repr(trace).startswith("<RSETrace of 'query 0': 3 passages from 5 candidates")
     assert make_retriever({"a": lines(5)}).explain("").headline == ""
-
-
-def test_in_a_notebook(trace: RSETrace) -> None:
-    shown = trace._repr_html_()
-    assert shown.count("<details>") == 4  # three passages, and the other candidates
-    assert "<strong>query 0</strong>" in shown
-    assert '<b style="left:0.00%;width:' in shown
-    assert "c2 10" in shown
 
 
 # What relevance is made of
@@ -162,9 +148,11 @@ def test_evidence_adds_up_to_relevance(settings: Mapping[str, Any], names: set[s
     assert len(chunks) == 5
     with_evidence = set()
     for chunk in chunks:
-        assert sum(chunk["signals"].values()) == pytest.approx(chunk["relevance"], abs=1e-12)
-        assert set(chunk["matched_words"]) <= set(chunk["text"].split())
-        with_evidence |= {name for name, number in chunk["signals"].items() if number}
+        candidate = chunk["candidate"]
+        signals = candidate["signals"]
+        assert sum(signals.values()) == pytest.approx(chunk["relevance"], abs=1e-12)
+        assert set(candidate["found_words"]) <= set(candidate["text"].split())
+        with_evidence |= {name for name, number in signals.items() if number}
     assert with_evidence == names
 
 
@@ -178,10 +166,9 @@ def test_a_new_witness_is_shown_everywhere(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(witnesses, "WITNESSES", table)
     trace = make_retriever({"a": lines(60, 80)}, irrelevant_chunk_penalty=0.3).explain(QUERY)
 
-    signals = trace.to_dict()["documents"][0]["chunks"][0]["signals"]
+    signals = trace.to_dict()["documents"][0]["chunks"][0]["candidate"]["signals"]
     assert signals["the moon"] == pytest.approx(0.125)  # of what vectors leave
     assert "the moon 0.13" in str(trace)
-    assert "the moon 0.13" in trace._repr_html_()
     page = Page(trace.to_html())
     assert ["the moon", "0.13"] in page.data["documents"][0]["chunks"][0]["parts"]
     _, _, script = page.inside["script"]

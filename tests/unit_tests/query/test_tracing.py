@@ -288,7 +288,8 @@ def agree(trace: RSETrace, answer: Sequence[Document]) -> None:
             inside.add(place)
             chunk = chunks[place]
             assert chunk["outcome"] == ("filled" if described.get("filled") else "returned")
-            assert chunk["query"] == described.get("query", chunk["query"])
+            if "query" in described:
+                assert chunk["candidate"]["query"] == described["query"]
             for name in {"relevance", "credited", "value"} & set(described):
                 assert chunk[name] == pytest.approx(described[name], rel=1e-3), name
     for place, chunk in chunks.items():
