@@ -470,9 +470,9 @@ def test_pages_of_answers(ask: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.stdout.endswith("\nReport written to out.html\n"), result.stderr
     assert "do cats sleep</h1>" in Path("out.html").read_text("utf-8")
     result = ask("compare", "do cats sleep", "--html", "both.html")
-    assert "characters): 1 passage vs " in result.stdout
+    assert "passages: 1 text, " in result.stdout
     assert "\nPassage 1: cats.md, characters " in result.stdout
-    assert "\ntop-k chunks, rank 1: cats.md, characters " in result.stdout
+    assert "\nRank 1: cats.md, characters " in result.stdout
     page = Path("both.html").read_text("utf-8")
     assert "do cats sleep" in page
     assert "<script" not in page
