@@ -109,11 +109,7 @@ ifdef DATA
 	$(BIN)/python benchmarks/summary.py --data '$(DATA)' $(ARGS)
 	$(BIN)/python benchmarks/nothing.py --data '$(DATA)'
 else
-	$(BIN)/python benchmarks/hostile.py
-	$(BIN)/python benchmarks/segmentation.py
 	$(BIN)/python benchmarks/overhead.py
-	$(BIN)/python benchmarks/load.py
-	$(BIN)/python benchmarks/indexing.py
 endif
 
 $(VENV)/.release: pyproject.toml constraints.txt | $(VENV)/.pip

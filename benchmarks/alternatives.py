@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from data import MatrixStore
@@ -17,7 +16,6 @@ from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse.config import Greedy
 
 CANDIDATES = 200
-FUSION_CONSTANT = 60  # of reciprocal rank fusion, as published and in LangChain
 # With a penalty of 0, all chunks of a document would be equally good.
 HALVINGS = 5
 WITHOUT_LIMIT = 10_000
@@ -94,39 +92,6 @@ def slice_of(
     )
 
 
-class ParentRetriever(BaseRetriever):
-    """Parents of consecutive chunks in the order of their first hit, as `ParentDocumentRetriever`.
-
-    The children are the chunks of all methods, with the same vectors.
-    """
-
-    retriever: BaseRetriever
-    """Finds the hits."""
-    store: MatrixStore
-    sources: Mapping[str, str]
-    chunks: int
-    """The number of chunks of a parent."""
-
-    @override
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
-    ) -> list[Document]:
-        parents: dict[tuple[str, int], None] = {}
-        for hit in self.retriever.invoke(query):
-            number = hit.metadata["chunk_index"] // self.chunks
-            parents[hit.metadata["doc_id"], number] = None
-        found = []
-        for doc_id, number in parents:
-            first = number * self.chunks
-            after = first + 1
-            while after < first + self.chunks and (doc_id, after) in self.store.spans:
-                after += 1
-            parent = slice_of(self.sources, self.store, doc_id, range(first, after))
-            parent.page_content = parent.page_content.rstrip()
-            found.append(parent)
-        return found
-
-
 class LexicalRetriever(BaseRetriever):
     """The best chunks by keyword search."""
 
@@ -137,26 +102,6 @@ class LexicalRetriever(BaseRetriever):
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
         return [chunk for chunk, _ in self.docstore.lexical_search(query, CANDIDATES)]
-
-
-class FusedRetriever(BaseRetriever):
-    """Reciprocal rank fusion of two rankings with weights, as LangChain's `EnsembleRetriever`."""
-
-    retrievers: tuple[BaseRetriever, BaseRetriever]
-    weights: tuple[float, float]
-
-    @override
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
-    ) -> list[Document]:
-        hits: dict[str, Document] = {}
-        scores: dict[str, float] = defaultdict(float)
-        for retriever, weight in zip(self.retrievers, self.weights, strict=True):
-            for rank, hit in enumerate(retriever.invoke(query), start=1):
-                chunk_id = hit.metadata["chunk_id"]
-                hits.setdefault(chunk_id, hit)
-                scores[chunk_id] += weight / (rank + FUSION_CONSTANT)
-        return sorted(hits.values(), key=lambda hit: -scores[hit.metadata["chunk_id"]])
 
 
 class RerankedRetriever(BaseRetriever):

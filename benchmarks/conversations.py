@@ -1,9 +1,9 @@
 """How much text an agent reads in a conversation, with and without a budget for all of it.
 
-Run from anywhere: ``python benchmarks/conversations.py [--data PATH]``. A scripted model answers
-related questions with one search each and cites passages: the first one of an answer, or with
-``--data`` the passages that contain evidence. After every second question, the user returns to an
-earlier one; the model answers it without a search if it can still read what it cited.
+Run from anywhere: ``python benchmarks/conversations.py --data PATH``. A scripted model answers
+related questions with one search each and cites the passages that contain evidence. After every
+second question, the user returns to an earlier one; the model answers it without a search if it can
+still read what it cited.
 
 The table counts the characters of all requests, their share that repeats the beginning of the
 request before (a provider's prompt cache serves it), the share of the text cited so far that the
@@ -17,13 +17,11 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from pydoc_data.topics import topics
 from typing import Any, NamedTuple
 
 import numpy as np
 from data import HERE, index, read_folder
 from langchain.agents import create_agent
-from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -31,8 +29,7 @@ from langchain_core.tools import BaseTool
 from pages import table
 from pydantic import Field
 
-from langchain_rse import RSERetriever, SQLDocStore, create_rse_tool
-from langchain_rse.embeddings import WordLlamaEmbeddings
+from langchain_rse import SQLDocStore, create_rse_tool
 from langchain_rse.evaluation import Question
 from langchain_rse.tools import RSEMiddleware
 from langchain_rse.tools.conversation import passages_in
@@ -42,48 +39,6 @@ BUDGETS = (None, 12_000, 8_000)
 FOLDERS = ("manuals", "policies", "papers", "stories", "chats")
 QUESTIONS = 12  # of a conversation
 MOST_CONVERSATIONS = 8  # of a dataset
-TOPICS = {
-    "classes": (
-        "How does a metaclass create a class?",
-        "What does __prepare__ return?",
-        "What happens in __init_subclass__?",
-        "When is __set_name__ called?",
-        "How is the metaclass of a class determined?",
-        "What do __slots__ change?",
-        "Can a class with __slots__ be subclassed?",
-        "What does __class_getitem__ do?",
-    ),
-    "attributes": (
-        "How is a descriptor invoked?",
-        "What is the difference of __getattr__ and __getattribute__?",
-        "What does __delattr__ do?",
-        "How does super find an attribute?",
-        "What is a data descriptor?",
-        "How does a module customize attribute access?",
-        "What happens when an attribute is assigned?",
-        "How are instance methods bound?",
-    ),
-    "statements": (
-        "When is with __enter__ called?",
-        "What if __exit__ returns true?",
-        "What does except* do with exception groups?",
-        "When does a finally clause run?",
-        "How does raise from chain exceptions?",
-        "What does a mapping pattern match?",
-        "How does a class pattern match?",
-        "When does the else clause of a loop run?",
-    ),
-    "functions": (
-        "How are default values of parameters evaluated?",
-        "What are keyword-only parameters?",
-        "How does unpacking work in calls?",
-        "What are annotations of functions?",
-        "How do decorators apply to functions?",
-        "How are names resolved in nested scopes?",
-        "What does nonlocal do?",
-        "What does a generator function return?",
-    ),
-}
 
 
 class Place(NamedTuple):
@@ -131,15 +86,11 @@ class ScriptedModel(BaseChatModel):
             call = {"name": self.tool_name, "args": {"query": question}, "id": str(self.searches)}
             answer = AIMessage("", tool_calls=[call])
         else:
-            answer = AIMessage(self._answer(question, messages[-1], shown))
+            answer = AIMessage(self._answer(question, shown))
         return ChatResult(generations=[ChatGeneration(message=answer)])
 
-    def _answer(self, question: str, last: BaseMessage, shown: dict[int, Place]) -> str:
-        evidence = self.evidence.get(question)
-        if evidence is None:
-            evidence = self.cited.get(question) or [
-                place for _, place in list(readable_in(last))[:1]
-            ]
+    def _answer(self, question: str, shown: dict[int, Place]) -> str:
+        evidence = self.evidence.get(question, [])
         used = {}
         for number, place in shown.items():
             found = [each for each in evidence if place.cut(each)]
@@ -177,7 +128,7 @@ def share_of(places: Sequence[Place], shown: Iterable[Place]) -> float:
 def main() -> None:
     """Measure and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="folder of the datasets")
+    parser.add_argument("--data", type=Path, required=True, help="folder of the datasets")
     parser.add_argument("--folders", nargs="+", default=FOLDERS, metavar="NAME")
     parser.add_argument("--cache", type=Path, default=HERE / ".cache", help="folder for vectors")
     arguments = parser.parse_args()
@@ -194,14 +145,7 @@ def main() -> None:
 def cases(
     arguments: argparse.Namespace,
 ) -> Iterator[tuple[str, BaseTool, list[list[Question]]]]:
-    """The conversations about the Python reference, or about each dataset, with their tool."""
-    if arguments.data is None:
-        documents = [Document(text, id=name) for name, text in topics.items()]
-        retriever = RSERetriever.from_documents(documents, WordLlamaEmbeddings())
-        tool = create_rse_tool(retriever, max_context_length=ANSWER_LENGTH)
-        for name, questions in TOPICS.items():
-            yield name, tool, [[Question(text, ()) for text in questions]]
-        return
+    """The conversations about each dataset, with their tool."""
     for name in arguments.folders:
         folder = read_folder(arguments.data, name)
         retriever, _ = index(folder, "wordllama", arguments.cache, SQLDocStore("sqlite://"))

@@ -51,7 +51,9 @@ LANGUAGE = "languages-"  # prefix of datasets that are not in English
 LANGUAGES = Layout(200, (400, 800, 1600), names=False)
 LAYOUTS = {
     "chats": Layout(400, (800, 1600, 3200), names=False),
+    "claims": Layout(800, (1600, 3200, 6400), names=False),
     "code": Layout(800, (1600, 3200, 6400), names=False),
+    "diseases": Layout(800, (1600, 3200, 6400), names=False),
     "excerpts": Layout(400, (800, 1600, 3200, 6400), names=False),
     "filings": Layout(800, (4000, 8000, 16000), names=True),
     "manuals": Layout(400, (800, 1600, 3200), names=False),
@@ -59,7 +61,9 @@ LAYOUTS = {
     "meetings": Layout(800, (4000, 8000, 16000), names=False),
     "papers": Layout(800, (1600, 3200, 6400), names=False),
     "policies": Layout(800, (1600, 3200, 6400), names=False),
+    "reports": Layout(400, (800, 1600, 3200), names=False),
     "stories": Layout(400, (800, 1600, 3200), names=False),
+    "turns": Layout(400, (800, 1600, 3200), names=False),
     **{f"languages-{code}": LANGUAGES for code in ("ar", "de", "hi", "ru", "th", "zh")},
 }
 OTHER_LAYOUT = Layout(800, (4000, 8000, 16000), names=False)

@@ -10,6 +10,7 @@ import numpy as np
 from langchain_rse.evaluation import Report
 
 OURS = "langchain-rse"
+OURS_ALONE = "langchain-rse, not reranked"
 TOP_K = "top-k chunks"
 
 RESAMPLES = 2_000

@@ -23,18 +23,17 @@ import numpy as np
 from alternatives import (
     CANDIDATES,
     FilledRetriever,
-    FusedRetriever,
     LexicalRetriever,
     NeighborRetriever,
-    ParentRetriever,
     RememberingRetriever,
     RerankedRetriever,
 )
 from data import LANGUAGE, Folder, MatrixStore, command_given, index, parse_arguments, read_folder
-from langchain_core.retrievers import BaseRetriever
+from langchain_classic.retrievers import EnsembleRetriever
+from langchain_core.retrievers import BaseRetriever, RetrieverLike
 from langchain_core.stores import InMemoryStore
 from models import CachedCrossEncoder, progress
-from pages import OURS, TOP_K, difference, table, write_page
+from pages import OURS, OURS_ALONE, TOP_K, difference, table, write_page
 
 from langchain_rse import PRESETS, RSEConfig, RSERetriever, SQLDocStore
 from langchain_rse.evaluation import Report, evaluate
@@ -42,7 +41,6 @@ from langchain_rse.rerankers import CrossEncoderReranker
 
 # A penalty of 0 returns everything that fits.
 FILL: Mapping[str, Any] = {"irrelevant_chunk_penalty": 0.0}
-CEILING = 16_000
 RERANKED_CANDIDATES = 100
 SEED = 0
 MULTILINGUAL = "wordllama"
@@ -50,8 +48,8 @@ METRICS = {"recall": "Evidence recall", "whole": "Whole evidence"}
 WORDS = "words"
 ENSEMBLE = "ensemble"
 ENSEMBLE_RERANKED = "ensemble, cross-encoder top-k"
+AROUND_RERANKED = (1, 2)  # chunks on each side of a reranked hit
 WEIGHT = 0.5  # of vectors and of words in the ensemble
-PARENT = 3  # chunks
 # One setting is changed at a time: switched off, or set to values around the default.
 CHANGES: Mapping[str, Sequence[Any]] = {
     "neighbor_weight": (0.0, 0.25, 0.4, 0.6),
@@ -102,24 +100,15 @@ class Indexed(NamedTuple):
     published: RSERetriever
 
 
-class Pair(NamedTuple):
-    """Two reports of the same length."""
-
-    ours: Report
-    other: Report
-
-
 class Measured(NamedTuple):
     """The measurements of a row.
 
     Attributes:
         filled: Reports at filled budgets, by method.
-        stopped: The default penalty, and a filled budget of the same mean length.
         ablations: Reports with one setting changed, by setting; empty without ``--ablations``.
     """
 
     filled: dict[str, Report]
-    stopped: Pair
     ablations: dict[str, Report]
 
 
@@ -187,9 +176,6 @@ def measure(folder: Folder, indexed: Indexed, arguments: argparse.Namespace) -> 
         f"{WORDS} ±1": NeighborRetriever(retriever=by_words, around=1, **places),
         ENSEMBLE: ensemble,
         f"{ENSEMBLE} ±1": NeighborRetriever(retriever=ensemble, around=1, **places),
-        f"parent of {PARENT} chunks": ParentRetriever(
-            retriever=by_vectors, chunks=PARENT, **places
-        ),
     }
     filled = {TOP_K: ask(folder, TOP_K, by_vectors)}
     for label, retriever in alternatives.items():
@@ -197,11 +183,7 @@ def measure(folder: Folder, indexed: Indexed, arguments: argparse.Namespace) -> 
     for calibration in ("identity", "minmax"):
         filled |= ask_greedy(folder, indexed.published, calibration)
     filled[OURS] = ask(folder, OURS, ours, **FILL)
-    return Measured(
-        filled,
-        stopped=ask_stopped(folder, ours),
-        ablations=ask_changed(folder, ours) if arguments.ablations else {},
-    )
+    return Measured(filled, ask_changed(folder, ours) if arguments.ablations else {})
 
 
 def measure_reranked(folder: Folder, indexed: Indexed, arguments: argparse.Namespace) -> Measured:
@@ -222,21 +204,27 @@ def measure_reranked(folder: Folder, indexed: Indexed, arguments: argparse.Names
     settings: dict[str, Any] = {"reranker": reranker, "fetch_k": RERANKED_CANDIDATES}
     ours = RSERetriever(vectorstore=store, docstore=docstore, **settings)
     filled = {TOP_K: ask(folder, TOP_K, reranked(by_vectors))}
-    filled[ENSEMBLE_RERANKED] = ask(folder, ENSEMBLE_RERANKED, reranked(ensemble))
+    best = reranked(ensemble)
+    filled[ENSEMBLE_RERANKED] = ask(folder, ENSEMBLE_RERANKED, best)
+    for around in AROUND_RERANKED:
+        label = f"{ENSEMBLE_RERANKED} ±{around}"
+        neighbors = NeighborRetriever(
+            retriever=best, around=around, store=store, sources=folder.sources
+        )
+        filled[label] = ask(folder, label, neighbors)
+    without = RSERetriever(vectorstore=store, docstore=docstore)
+    filled[OURS_ALONE] = ask(folder, OURS_ALONE, without, **FILL)
     filled |= ask_greedy(folder, indexed.published, "minmax", **settings)
     filled[OURS] = ask(folder, OURS, ours, **FILL)
-    return Measured(
-        filled,
-        stopped=ask_stopped(folder, ours),
-        ablations={},
-    )
+    return Measured(filled, {})
 
 
 def fused(by_vectors: BaseRetriever, by_words: BaseRetriever) -> RememberingRetriever:
     """Hits by vectors and by words, combined by reciprocal rank fusion."""
-    weights = (1 - WEIGHT, WEIGHT)
-    both = FusedRetriever(retrievers=(by_vectors, by_words), weights=weights)
-    return RememberingRetriever(retriever=both)
+    both: list[RetrieverLike] = [by_vectors, by_words]
+    weights = [1 - WEIGHT, WEIGHT]
+    ensemble = EnsembleRetriever(retrievers=both, weights=weights, id_key="chunk_id")
+    return RememberingRetriever(retriever=ensemble)
 
 
 def ask(
@@ -305,13 +293,6 @@ def ask_greedy(
     return {label: ask_each(folder, label, at)}
 
 
-def ask_stopped(folder: Folder, ours: RSERetriever) -> Pair:
-    """Measure the default penalty, and a filled budget of the length that it returns."""
-    stopped = ask(folder, "default penalty", ours, [CEILING])
-    length = max(round(float(stopped.mean("characters")[0])), 1)
-    return Pair(ours=stopped, other=ask(folder, "as long", ours, [length], **FILL))
-
-
 def write_up(results: Mapping[Row, Measured], command: str) -> Iterator[str]:
     """The page, line by line."""
     yield from ("# All datasets", "", f"Made by `{command}`.", "")
@@ -322,8 +303,8 @@ def write_up(results: Mapping[Row, Measured], command: str) -> Iterator[str]:
         "passage contains all of it.",
         "",
         "*Words* is BM25 over all chunks, from the docstore's full-text index. *Ensemble* is the",
-        f"reciprocal rank fusion of vectors and words, each with a weight of {WEIGHT}. *Parent* is",
-        "like LangChain's `ParentDocumentRetriever`. *±1* adds the two neighbors of each hit;",
+        f"reciprocal rank fusion of vectors and words, each with a weight of {WEIGHT}. *±1*",
+        "adds the two neighbors of each hit;",
         f"*each hit* is a hit by vectors. Each search returns its best {CANDIDATES} hits; the",
         f"cross-encoder reranks {RERANKED_CANDIDATES}.",
         "",
@@ -331,16 +312,6 @@ def write_up(results: Mapping[Row, Measured], command: str) -> Iterator[str]:
     for metric, title in METRICS.items():
         yield from (f"## {title}", "")
         yield from write_up_metric({row: each.filled for row, each in results.items()}, metric)
-    yield from (
-        "## At the default penalty",
-        "",
-        f"The default settings with up to {CEILING:,} characters per question: the mean length and",
-        "the recall; compared with a penalty of 0 and that mean length as the budget of every",
-        "question.",
-        "",
-    )
-    stopped = {row: each.stopped for row, each in results.items()}
-    yield from write_up_stopped(stopped)
     changed = {row: each for row, each in results.items() if each.ablations}
     if changed:
         yield from write_up_ablations(changed)
@@ -365,7 +336,8 @@ def write_up_metric(results: Mapping[Row, Mapping[str, Report]], metric: str) ->
     lines = []
     for row, reports in results.items():
         ours = reports[OURS]
-        others = {label: report for label, report in reports.items() if label != OURS}
+        ours_all = (OURS, OURS_ALONE)
+        others = {label: report for label, report in reports.items() if label not in ours_all}
         best = max(others, key=lambda label: others[label].mean(metric).mean())
         highest = np.max([report.mean(metric) for report in others.values()], axis=0)
         below = int((ours.mean(metric) < highest).sum())
@@ -390,20 +362,25 @@ def write_up_metric(results: Mapping[Row, Mapping[str, Report]], metric: str) ->
             [[row.title, *figures(reports, labels, metric)] for row, reports in some.items()],
         )
         if ENSEMBLE_RERANKED in labels:
-            yield from write_up_differences(some, [TOP_K, ENSEMBLE_RERANKED], metric)
+            names = [label for label in labels if label.startswith(ENSEMBLE_RERANKED)]
+            for own in (OURS, OURS_ALONE):
+                yield from write_up_differences(some, own, [TOP_K, *names], metric)
         yield from write_up_means(f"means, {kind}", some, labels, metric)
 
 
 def write_up_differences(
-    results: Mapping[Row, Mapping[str, Report]], others: Sequence[str], metric: str
+    results: Mapping[Row, Mapping[str, Report]], ours: str, others: Sequence[str], metric: str
 ) -> Iterator[str]:
-    """The differences to some alternatives in each row."""
+    """The differences to some alternatives in each row, and in all of them together."""
     lines = []
     for row, reports in results.items():
         line = [row.title]
-        line += [difference([reports[OURS]], [reports[other]], metric) for other in others]
+        line += [difference([reports[ours]], [reports[other]], metric) for other in others]
         lines.append(line)
-    yield from table([f"{OURS} minus", *others], lines)
+    of_ours = [reports[ours] for reports in results.values()]
+    every = [[reports[other] for reports in results.values()] for other in others]
+    lines.append(["all", *(difference(of_ours, of_other, metric) for of_other in every)])
+    yield from table([f"{ours} minus", *others], lines)
 
 
 def write_up_means(
@@ -423,27 +400,12 @@ def write_up_means(
         for place, label in enumerate(labels)
     ]
     ours = labels.index(OURS)
+    own = {ours, labels.index(OURS_ALONE)} if OURS_ALONE in labels else {ours}
     gains = ["minus the best alternative"]
     for means in columns.values():
-        best = max(mean for place, mean in enumerate(means) if place != ours)
+        best = max(mean for place, mean in enumerate(means) if place not in own)
         gains.append(f"{means[ours] - best:+.3f}")
     yield from table([title, *columns], [*lines, gains])
-
-
-def write_up_stopped(results: Mapping[Row, Pair]) -> Iterator[str]:
-    """Compare the default penalty with a filled budget of the same mean length."""
-    header = ["set, model", "characters"]
-    for title in METRICS.values():
-        header += [f"{title}: filled", "default penalty", "difference"]
-    lines = []
-    for row, pair in results.items():
-        line = [row.title, f"{pair.ours.mean('characters')[0]:,.0f}"]
-        for metric in METRICS:
-            line += [f"{report.mean(metric)[0]:.3f}" for report in (pair.other, pair.ours)]
-            # Each has one budget, and the two differ.
-            line.append(difference([pair.ours], [pair.other], metric))
-        lines.append(line)
-    yield from table(header, lines)
 
 
 def figures(reports: Mapping[str, Report], labels: Sequence[str], metric: str) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """What strangers send takes time in proportion to its size: such tests would not end otherwise.
 
 Each reader gets texts that made it, or something like it, read on from every character to the end.
-benchmarks/hostile.py measures the time. With SOAK=n, the texts are n times as long, up to 1 MB.
+With SOAK=n, the texts are n times as long, up to 1 MB.
 """
 
 from __future__ import annotations
