@@ -13,7 +13,7 @@ from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.runnables import Runnable
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
-from langchain_rse._messages import Checked, explain_unknown, warn
+from langchain_rse._messages import Checked, warn
 from langchain_rse.engine import Calibration
 
 __all__ = [
@@ -380,22 +380,14 @@ class QuerySettings(Checked):
         return self.irrelevant_chunk_penalty
 
 
-_CALL_ARGUMENTS = frozenset(QuerySettings.model_fields) - {"config"} | {"rse_config", "filter"}
-
-
 def settings_of_call(settings: QuerySettings, arguments: Mapping[str, Any]) -> QuerySettings:
     """Return a retriever's settings with the arguments of a call applied.
 
     ``rse_config`` replaces the retriever's whole config, and its penalty.
 
     Raises:
-        TypeError: If an argument is unknown.
+        ValueError: If an argument is unknown or out of range.
     """
-    if not arguments:
-        return settings
-    for name in arguments:
-        if name not in _CALL_ARGUMENTS:
-            raise TypeError(explain_unknown(name, _CALL_ARGUMENTS, ADVICE))
     values = {name: getattr(settings, name) for name in QuerySettings.model_fields}
     if "rse_config" in arguments:
         del values["config"], values["irrelevant_chunk_penalty"]

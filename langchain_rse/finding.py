@@ -16,7 +16,7 @@ from langchain_rse.errors import MissingRecordError
 from langchain_rse.stores.compare_and_set import Record, read_records
 from langchain_rse.stores.document_names import find_document, names_of
 from langchain_rse.stores.layouts import chunk_keys
-from langchain_rse.stores.records import END_INDEX, START_INDEX, Manifest
+from langchain_rse.stores.records import START_INDEX, Manifest
 from langchain_rse.text.outlines import Section, outline
 from langchain_rse.text.patterns import Pattern, fold
 from langchain_rse.text.quoting import first_few
@@ -170,22 +170,17 @@ def _read_chunks(
 
 def _join(records: Iterable[Record]) -> Sequence[_Run]:
     """Join the chunks of a document, without those that are missing or damaged."""
-    runs: dict[int, list[str]] = {}  # the texts of chunks, by the first character of a run
-    parts: list[str] = []
-    last_end = -1
+    texts_of: dict[int, list[str]] = {}  # of chunks, by the first character of their run
+    run_start = end = -1
     for record in records:
         if not isinstance(record, Document):
             continue
-        start, end = record.metadata.get(START_INDEX), record.metadata.get(END_INDEX)
-        if not isinstance(start, int) or start < last_end:
-            continue
-        if end != start + len(record.page_content):
-            continue
-        if start > last_end:
-            parts = runs[start] = []
-        parts.append(record.page_content)
-        last_end = end
-    return [_Run(start, "".join(parts)) for start, parts in runs.items()]
+        start = record.metadata[START_INDEX]
+        if start != end:
+            run_start = start
+        texts_of.setdefault(run_start, []).append(record.page_content)
+        end = start + len(record.page_content)
+    return [_Run(start, "".join(texts)) for start, texts in texts_of.items()]
 
 
 def _find_in(runs: Iterable[_Run], pattern: Pattern) -> Iterator[tuple[int, str, int, int, int]]:

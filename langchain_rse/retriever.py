@@ -92,10 +92,10 @@ class RSERetriever(QuerySettings, BaseRetriever):
     Raises:
         ValueError: At construction, if a field is unknown or out of range; if not exactly one of
             ``vectorstore`` and ``base_retriever`` is given; or if ``base_retriever`` or, for
-            ``hybrid``, the docstore cannot apply ``search_kwargs``. In a call, also if the search
-            ignored ``filter``.
-        TypeError: In a call, if an argument is unknown, the query is not a string, or a retriever,
-            reranker or ``query_generator`` returns a value of a wrong type.
+            ``hybrid``, the docstore cannot apply ``search_kwargs``. In a call, also if an argument
+            is unknown or out of range, or the search ignored ``filter``.
+        TypeError: In a call, if the query is not a string, or a retriever, reranker or
+            ``query_generator`` returns a value of a wrong type.
         CandidateError: If the metadata of a candidate does not identify its chunk.
         MissingRecordError: If the docstore has no documents.
         StoreMismatchError: If the docstore belongs to another vector store or embedding model, or

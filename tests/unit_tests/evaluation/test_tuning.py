@@ -301,7 +301,7 @@ def test_arguments_out_of_range(arguments: dict[str, Any], message: str) -> None
 
 def test_arguments_of_another_type() -> None:
     corpus = Corpus()
-    with pytest.raises(TypeError, match="unknown argument 'top'"):
+    with pytest.raises(ValueError, match="unknown argument 'top'"):
         tune(corpus.retriever, corpus.questions, top=3)
     other: Any = corpus.store.as_retriever()
     with pytest.raises(TypeError, match="must be an RSERetriever"):

@@ -105,7 +105,7 @@ def test_several_queries_and_arguments(retriever: RSERetriever) -> None:
     broken: Any = RunnableLambda(lambda _: ["no document"])
     found = retriever.compare(QUERY, queries=["query 0", "query 80"], k=2)
     assert found.passages
-    with pytest.raises(TypeError, match="unknown argument"):
+    with pytest.raises(ValueError, match="unknown argument"):
         retriever.compare(QUERY, budget=3)
     with pytest.raises(TypeError, match="must return Documents"):
         retriever.compare(QUERY, broken)

@@ -238,7 +238,7 @@ def test_explain_takes_what_invoke_takes(way: Way) -> None:
     outer = TraceCollector()
     trace = explain(config={"callbacks": [outer]}, k=1)
     assert outer.traces == [trace]
-    with pytest.raises(TypeError, match="unknown argument"):
+    with pytest.raises(ValueError, match="unknown argument"):
         explain(nonsense=1)
 
 
