@@ -37,12 +37,12 @@ def outline(text: str) -> list[Section]:
             number = open_sections.pop()
             sections[number] = sections[number]._replace(end=heading.start)
         open_sections.append(len(sections))
-        title = _title_of(text[heading.start : heading.end])
+        title = title_of_heading(text[heading.start : heading.end])
         sections.append(Section(title, heading.level, heading.start, len(text)))
     return sections
 
 
-def _title_of(heading: str) -> str:
+def title_of_heading(heading: str) -> str:
     """The words of a heading on one line, without its marks."""
     title = heading.strip("\ufeff \t\r\n")
     tag = _INLINE_TAG

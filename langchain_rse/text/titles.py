@@ -9,6 +9,7 @@ from typing import Any
 
 from langchain_rse.text.fences import outside_fences
 from langchain_rse.text.headings import end_of_front_matter, markdown_headings
+from langchain_rse.text.outlines import title_of_heading
 from langchain_rse.text.quoting import one_line
 
 # A title must be in this many characters at the beginning of a text.
@@ -28,7 +29,6 @@ _HIDDEN = re.compile(
     re.MULTILINE,
 )
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
-_AROUND_HEADING = "\ufeff \t\r#"
 _LETTER = re.compile(r"[^\W\d_]")
 
 
@@ -69,16 +69,13 @@ def first_heading(text: str) -> str:
         return one_line(field["title"])
     below = text[front_matter_end:].removeprefix("\ufeff")
     text = _HIDDEN.sub("", outside_fences(below)[:_READ])
-    for heading in markdown_headings(text[:_HEADING_WITHIN]):
-        title = _without_tags(text[heading.start : heading.end]).strip(_AROUND_HEADING)
+    beginning = text[:_HEADING_WITHIN]
+    for heading in markdown_headings(beginning):
+        title = title_of_heading(beginning[heading.start : heading.end])
         if _LETTER.search(title):
-            return one_line(title)
-    for line in text[:_HEADING_WITHIN].splitlines():
-        heading_line = _without_tags(line).strip()
-        if _LETTER.search(heading_line):
-            return one_line(heading_line) if len(heading_line) <= _LONGEST_HEADING else ""
+            return title
+    for line in beginning.splitlines():
+        title = html.unescape(_TAG.sub(" ", line)).strip()
+        if _LETTER.search(title):
+            return one_line(title) if len(title) <= _LONGEST_HEADING else ""
     return ""
-
-
-def _without_tags(text: str) -> str:
-    return html.unescape(_TAG.sub(" ", text)) if "<" in text else text
