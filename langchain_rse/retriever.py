@@ -318,13 +318,6 @@ class RSERetriever(QuerySettings, BaseRetriever):
         copied._indexer = copied._sources = None  # noqa: SLF001 - `model_copy` may change the stores
         return copied
 
-    @override
-    def __getstate__(self) -> dict[Any, Any]:
-        return {
-            **super().__getstate__(),
-            "__pydantic_private__": {"_indexer": None, "_sources": None},
-        }
-
     # Whole documents
 
     def document_access(self) -> DocumentAccess:

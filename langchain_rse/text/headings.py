@@ -1,4 +1,4 @@
-"""Finds headings in a text: Markdown, underlined, numbered and HTML headings.
+"""Finds headings in a text: Markdown, underlined and numbered headings.
 
 Lines that could be prose do not count: list items, rows of a table of contents, lines that end like
 sentences. Headings in fenced code do not count either.
@@ -48,10 +48,6 @@ _NAMED = re.compile(
     \r?$""",
     re.MULTILINE | re.VERBOSE,
 )
-_HTML = re.compile(
-    rf"<h(?P<level>[1-6])\b[^<>]{{0,300}}>(?:(?!</?h[1-6]\b)[\s\S]){{0,{_LONGEST_TITLE}}}</h(?P=level)\s*>",
-    re.IGNORECASE,
-)
 # Front matter of a Markdown file, in YAML or TOML: it begins with a field, or comments above it.
 _FRONT_MATTER = re.compile(
     r"\ufeff?(?P<mark>---|\+\+\+)[ \t]*\r?\n(?:\#[^\n]*\n){0,9}[\w-]+[ \t]*[:=]"
@@ -60,7 +56,7 @@ _FRONT_MATTER = re.compile(
 )
 
 # Matches the last line of a text if it may be a heading with marks.
-_MAY_END_HEADING = re.compile(r"""\ufeff?[ ]{0,3}\#|(?P<mark>[-~^"*+'`:])(?P=mark){2,}\Z|.*>\Z""")
+_MAY_END_HEADING = re.compile(r"""\ufeff?[ ]{0,3}\#|(?P<mark>[-~^"*+'`:])(?P=mark){2,}\Z""")
 
 _WORD = re.compile(r"[^\W_]")
 _LIST_ITEM = re.compile(r"[ \t]{0,3}(?:\d{1,3}[.)]|[-*+])[ \t]")
@@ -89,11 +85,6 @@ def find_headings(text: str, fences: Sequence[Fence] | None = None) -> list[Head
     return _outside_fences(text, candidates, find_fences(text) if fences is None else fences)
 
 
-def markdown_headings(text: str) -> list[Heading]:
-    """Find headings like "## Title" and "<h2>Title</h2>" in a text without fenced blocks."""
-    return sorted([*_atx_headings(text), *_html_headings(text)])
-
-
 def end_of_front_matter(text: str) -> int:
     """Return the end of the front matter of a Markdown file; 0 if there is none."""
     front_matter = _FRONT_MATTER.match(text)
@@ -118,8 +109,7 @@ def end_before_headings(text: str) -> int:
 
 def _marked_headings(text: str) -> list[Heading]:
     """Find headings that are recognized by marks alone."""
-    finders = (_atx_headings, _html_headings, _underlined_headings)
-    return [heading for find in finders for heading in find(text)]
+    return [*atx_headings(text), *_underlined_headings(text)]
 
 
 def _outside_fences(
@@ -135,7 +125,7 @@ def _outside_fences(
     return headings
 
 
-def _atx_headings(text: str) -> list[Heading]:
+def atx_headings(text: str) -> list[Heading]:
     """Find headings like "## Title"; consecutive lines of one level are a comment of a script."""
     headings: list[Heading] = []
     comments: set[Heading] = set()
@@ -147,14 +137,6 @@ def _atx_headings(text: str) -> list[Heading]:
         if _WORD.search(match["title"]):
             headings.append(heading)
     return [heading for heading in headings if heading not in comments]
-
-
-def _html_headings(text: str) -> Iterator[Heading]:
-    """Yield HTML headings at the beginning of a line or after another tag."""
-    for match in _HTML.finditer(text):
-        before = text[max(match.start() - 100, 0) : match.start()].rstrip(" \t")
-        if not before or before[-1] in "\n>\ufeff":
-            yield Heading(match.start(), match.end(), int(match["level"]))
 
 
 def _underlined_headings(text: str) -> Iterator[Heading]:

@@ -7,9 +7,7 @@ from typing import NamedTuple
 from langchain_rse.text.headings import find_headings
 from langchain_rse.text.quoting import one_line
 
-_HTML_HEADING = re.compile(r"<h[1-6]\b", re.IGNORECASE)
-# Any tag, in a heading of HTML; in others, only tags that Markdown often has: not "List<String>".
-_TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
+# Tags that Markdown often has in headings: not "List<String>".
 _INLINE_TAG = re.compile(
     r"</?(?:a|abbr|b|br|code|em|font|i|img|kbd|mark|small|span|strong|sub|sup|tt|u)\b[^<>]*>",
     re.IGNORECASE,
@@ -45,12 +43,9 @@ def outline(text: str) -> list[Section]:
 def title_of_heading(heading: str) -> str:
     """The words of a heading on one line, without its marks."""
     title = heading.strip("\ufeff \t\r\n")
-    tag = _INLINE_TAG
-    if _HTML_HEADING.match(title):
-        tag = _TAG
-    elif "\n" in title:  # the lines under and above a title have marks only
+    if "\n" in title:  # the lines under and above a title have marks only
         title = next(line for line in title.splitlines() if _WORD.search(line))
     elif title.startswith("#"):
         title = _CLOSING_MARKS.sub("", title.lstrip("#"))
-    title = tag.sub("", _LINE_BREAK.sub(" ", title))
+    title = _INLINE_TAG.sub("", _LINE_BREAK.sub(" ", title))
     return one_line(html.unescape(title))

@@ -150,7 +150,7 @@ def test_outlines_of_numbered_documents() -> None:
         ("# Using List<String>", "Using List<String>"),
         ('# <a name="x"></a>Title &amp; more', "Title & more"),
         ("# What == means =", "What == means ="),
-        ("<h2 id='x'>H<sub>2</sub>O<br/>and\n <em>more</em></h2>", "H2O and more"),
+        ("## H<sub>2</sub>O<br/>and <em>more</em>", "H2O and more"),
         ("Title #\n-------", "Title #"),
         ("=======\n Title\n=======", "Title"),
         ("4.2 Scope", "4.2 Scope"),

@@ -76,7 +76,7 @@ def test_a_comment_in_a_fenced_block_is_no_title(mark: str) -> None:
         ("<!-- Copyright -->\nHerons\n", "Herons"),
         ("<!-- # never closed\n# Herons", ""),
         ("\ufeffHerons\nnest.", "Herons"),
-        ('<h1 align="center">Herons &amp; <i>storks</i></h1>\n\n## Nests', "Herons & storks"),
+        ('<h1 align="center">Herons &amp; <i>storks</i></h1>\n\nNests', "Herons & storks"),
         ('<p align="center">\n<img src="a.png">\n</p>\nHerons', "Herons"),
     ],
 )
