@@ -11,6 +11,9 @@ from langchain_rse._messages import Checked
 from langchain_rse._sync import Steps, arun, run
 
 
+_SCORE = "relevance_score"  # where LangChain's rerankers put it
+
+
 class Compressor(Checked, BaseDocumentCompressor):
     """A document compressor whose sync and async methods share one implementation."""
 
@@ -37,3 +40,11 @@ class Compressor(Checked, BaseDocumentCompressor):
 def with_metadata(document: Document, metadata: Mapping[str, object]) -> Document:
     """Copy a document and add metadata."""
     return document.model_copy(update={"metadata": {**document.metadata, **metadata}})
+
+
+def best_first(documents: Sequence[Document], scores: Sequence[float]) -> list[Document]:
+    """Copy documents, add their scores to the metadata, and sort them, best first (stable)."""
+    scored = []
+    for document, score in zip(documents, scores, strict=True):
+        scored.append(with_metadata(document, {_SCORE: score}))
+    return sorted(scored, key=lambda document: document.metadata[_SCORE], reverse=True)

@@ -10,7 +10,7 @@ from langchain_core.embeddings import Embeddings
 from pydantic import Field
 from typing_extensions import override
 
-from langchain_rse._compressing import Compressor, with_metadata
+from langchain_rse._compressing import Compressor, best_first
 from langchain_rse._sync import Steps, call, during
 from langchain_rse.stores.records import RELEVANCE_SCORE
 
@@ -35,8 +35,8 @@ class SimilarityBasedRelevanceFilter(Compressor):
     """Keeps the text documents whose vectors are similar enough to the query vector.
 
     Similarity is the cosine of the two vectors, clipped to [0, 1]; it is 0 for a zero vector.
-    Returns copies of the kept documents with the similarity as ``relevance_score`` in their
-    metadata. Documents without text are dropped without embedding them.
+    Returns copies of the kept documents, the most similar first, with the similarity as
+    ``relevance_score`` in their metadata. Documents without text are dropped and not embedded.
 
     Raises:
         ValueError: At construction, if ``threshold`` is not in [0, 1]; at use, if the embeddings do
@@ -49,10 +49,6 @@ class SimilarityBasedRelevanceFilter(Compressor):
     """Minimum similarity of kept documents, from 0 to 1."""
     is_text: Callable[[Document], bool] = has_text
     """Returns True for documents with text."""
-    sort_by_similarity: bool = False
-    """True to return the most similar document first, False to keep the order. As the reranker of
-    an `RSERetriever` whose vector store uses another model, set True: the retriever ignores scores
-    that contradict the order."""
 
     @override
     def _compress(
@@ -72,14 +68,8 @@ class SimilarityBasedRelevanceFilter(Compressor):
                 f"got {len(vectors)}"
             )
         similarities = _similarities(query_vector, vectors)
-        kept = [
-            with_metadata(document, {RELEVANCE_SCORE: similarity})
-            for document, similarity in zip(documents, similarities, strict=True)
-            if similarity >= self.threshold
-        ]
-        if self.sort_by_similarity:
-            kept.sort(key=lambda document: document.metadata[RELEVANCE_SCORE], reverse=True)
-        return kept
+        ranked = best_first(documents, similarities)
+        return [each for each in ranked if each.metadata[RELEVANCE_SCORE] >= self.threshold]
 
 
 def _similarities(query: Sequence[float], vectors: Sequence[Sequence[float]]) -> list[float]:

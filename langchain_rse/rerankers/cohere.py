@@ -10,10 +10,9 @@ from langchain_core.utils import secret_from_env
 from pydantic import Field, SecretStr
 from typing_extensions import override
 
-from langchain_rse._compressing import Compressor
+from langchain_rse._compressing import Compressor, best_first
 from langchain_rse._messages import load
 from langchain_rse._sync import Steps, batches, call
-from langchain_rse.rerankers.cross_encoder import best_first
 
 # Maximum number of documents in one request to the service.
 _MOST_DOCUMENTS = 1_000

@@ -8,9 +8,8 @@ from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 from typing_extensions import override
 
-from langchain_rse._compressing import Compressor, with_metadata
+from langchain_rse._compressing import Compressor, best_first
 from langchain_rse._sync import Steps, compute
-from langchain_rse.stores.records import RELEVANCE_SCORE
 
 
 class CrossEncoderReranker(Compressor):
@@ -44,9 +43,3 @@ class CrossEncoderReranker(Compressor):
                 f"{len(documents)} texts; got {len(values)} values, such as {values[:3]!r}"
             )
         return best_first(documents, scores.tolist())
-
-
-def best_first(documents: Sequence[Document], scores: Sequence[float]) -> list[Document]:
-    """Copy documents, add their scores to the metadata, and sort them, best first (stable)."""
-    order = sorted(range(len(documents)), key=scores.__getitem__, reverse=True)
-    return [with_metadata(documents[index], {RELEVANCE_SCORE: scores[index]}) for index in order]

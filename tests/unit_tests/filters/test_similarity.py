@@ -62,9 +62,9 @@ def test_similar_documents_are_kept_with_their_scores(way: Way) -> None:
         similarity.compress_documents, similarity.acompress_documents, documents, fakes.QUERY
     )
     assert [(document.id, document.metadata) for document in kept] == [
-        ("id 1", {"page": 1, "source": "birds.md", "relevance_score": 0.5}),
         ("id 2", {"page": 2, "source": "birds.md", "relevance_score": 1.0}),
         ("id 4", {"page": 4, "source": "birds.md", "relevance_score": pytest.approx(0.5**0.5)}),
+        ("id 1", {"page": 1, "source": "birds.md", "relevance_score": 0.5}),
     ]
     assert documents == before
     assert embeddings.ways == (["async query", "async"] if way.is_async else ["sync"])
@@ -143,9 +143,9 @@ def test_is_text_replaces_the_rule() -> None:
     assert texts_of(kept) == ["a 0", "c 0"]
 
 
-def test_sort_by_similarity_puts_the_most_similar_first() -> None:
+def test_the_most_similar_comes_first() -> None:
     documents = documents_of("a 50", "b 10", "c 80", "d 50", "e 0")
-    kept = similar(Angles(), documents, sort_by_similarity=True)
+    kept = similar(Angles(), documents)
     assert texts_of(kept) == ["e 0", "b 10", "a 50", "d 50"]
 
 
@@ -178,4 +178,4 @@ def test_wrong_vectors_are_an_error(vectors: list[list[float]], message: str) ->
 
 def test_a_vector_of_zeros_has_a_similarity_of_0() -> None:
     kept = similar(FixedVectors([0.0, 0.0], [1.0, 0.0]), documents_of("a", "b"), threshold=0)
-    assert [document.metadata["relevance_score"] for document in kept] == [0.0, 1.0]
+    assert [document.metadata["relevance_score"] for document in kept] == [1.0, 0.0]
