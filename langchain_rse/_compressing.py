@@ -10,7 +10,6 @@ from typing_extensions import override
 from langchain_rse._messages import Checked
 from langchain_rse._sync import Steps, arun, run
 
-
 _SCORE = "relevance_score"  # where LangChain's rerankers put it
 
 

@@ -111,9 +111,7 @@ class RSEIndexer:
         )
 
     def __repr__(self) -> str:
-        namespace = f", namespace={self.namespace!r}" if self.namespace else ""
-        stores = f"{type(self.vectorstore).__name__}, {self.docstore!r}"
-        return f"{type(self).__name__}({stores}{namespace})"
+        return f"RSEIndexer({type(self.vectorstore).__name__}, {self.docstore!r})"
 
     def add_documents(
         self,

@@ -157,9 +157,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
         if (self.vectorstore is None) == (self.base_retriever is None):
             given = "neither" if self.vectorstore is None else "both"
             raise ValueError(f"pass exactly one of vectorstore and base_retriever; got {given}")
-        docstore = in_namespace(self.docstore, self.namespace, self.vectorstore)
-        self.__dict__["docstore"] = docstore  # bypasses validation
         self._indexer = self._sources = None
+        self.__dict__["docstore"] = self.sources.docstore  # bypasses validation
         check_search(self.sources, self)
         return self
 

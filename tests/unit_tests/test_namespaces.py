@@ -364,7 +364,7 @@ def test_a_query_cannot_choose_its_namespace(vectorstore: InMemoryVectorStore) -
     docstore = InMemoryStore()
     a, b = (opened(vectorstore, docstore, name) for name in (A, B))
     a.add_documents([document("d", "secret text")])
-    with pytest.raises(TypeError):
+    with pytest.raises(ValueError, match="unknown argument 'namespace'"):
         b.invoke("text", namespace=A)
     with pytest.raises(ValueError, match="frozen"):
         b.namespace = A
