@@ -45,8 +45,7 @@ from langchain_rse.stores.records import (
     manifest_key,
 )
 from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
-from langchain_rse.text.quoting import first_few
-from langchain_rse.text.ranges import format_range
+from langchain_rse.text.quoting import first_few, format_range
 
 
 class StoredDocument(NamedTuple):

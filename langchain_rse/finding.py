@@ -19,8 +19,7 @@ from langchain_rse.stores.layouts import chunk_keys
 from langchain_rse.stores.records import START_INDEX, Manifest
 from langchain_rse.text.outlines import Section, outline
 from langchain_rse.text.patterns import Pattern, fold
-from langchain_rse.text.quoting import first_few
-from langchain_rse.text.ranges import format_range
+from langchain_rse.text.quoting import first_few, format_range
 
 _BATCH = 500  # chunks that are read at once
 _AROUND = 300  # the most characters of its lines on each side of a match

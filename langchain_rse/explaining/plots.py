@@ -15,8 +15,7 @@ from matplotlib.ticker import MaxNLocator
 
 from langchain_rse.explaining.by_document import DocumentTrace, TraceByDocument
 from langchain_rse.explaining.colors import DARK, LIGHT, Colors
-from langchain_rse.text.quoting import first_few, one_line
-from langchain_rse.text.ranges import format_range
+from langchain_rse.text.quoting import first_few, format_range, one_line
 
 # In inches. README shows the figure on phones too, so that letters have to be large in it.
 _WIDTH = 4.8

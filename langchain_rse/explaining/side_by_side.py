@@ -13,8 +13,7 @@ from typing import Literal, NamedTuple
 from langchain_rse.explaining.colors import DARK, LIGHT
 from langchain_rse.text.bars import bar_as_html, strip_of
 from langchain_rse.text.quoting import as_html as text_as_html
-from langchain_rse.text.quoting import counted, shortened, visible
-from langchain_rse.text.ranges import format_range
+from langchain_rse.text.quoting import counted, format_range, shortened, visible
 from langchain_rse.text.titles import short_names
 
 TOP_K = "top-k chunks"

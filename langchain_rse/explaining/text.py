@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Iterable, Iterator
 
 from langchain_rse.explaining.by_document import TraceByDocument
@@ -11,8 +10,7 @@ from langchain_rse.query.candidates import RERANKER, Reason
 from langchain_rse.query.reading import Passage
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.query.trace import sentence
-from langchain_rse.text.quoting import counted, middle_shortened, one_line, visible
-from langchain_rse.text.ranges import format_range
+from langchain_rse.text.quoting import counted, format_range, one_line, visible
 from langchain_rse.text.titles import name_of
 
 _MOST_SHOWN = 8  # passages or queries
@@ -102,7 +100,7 @@ def _describe_passage(trace: TraceByDocument, passage: Passage) -> str:
         details += f", {filled} filled in)" if filled else ")"
     return (
         f"{_name_in(trace, passage)}, {_chunks_of(passage)}{details}, characters "
-        f"{_range(*passage.span)}, value {passage.value:.3g}"
+        f"{format_range(*passage.span)}, value {passage.value:.3g}"
     )
 
 
@@ -188,7 +186,7 @@ def _name_in(trace: TraceByDocument, passage: Passage) -> str:
 
 
 def _shorten_name(name: str) -> str:
-    return middle_shortened(one_line(name), _MOST_CHARACTERS)
+    return one_line(name, _MOST_CHARACTERS)
 
 
 def name_of_function(function: object) -> str:
@@ -198,11 +196,7 @@ def name_of_function(function: object) -> str:
 
 def _chunks_of(passage: Passage) -> str:
     noun = "chunk" if len(passage.chunks) == 1 else "chunks"
-    return f"{noun} {_range(passage.start, passage.end - 1)}"
-
-
-def _range(start: int, end: int) -> str:
-    return format_range(start, end, getattr(sys.stdout, "encoding", None))
+    return f"{noun} {format_range(passage.start, passage.end - 1)}"
 
 
 def _best_of(chunks: Iterable[Chunk]) -> Chunk:

@@ -67,14 +67,6 @@ def shortened(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
-def middle_shortened(text: str, length: int) -> str:
-    """Cut the middle of a text: the end of a path or address tells more than its middle."""
-    if len(text) <= length:
-        return text
-    start = (length - 3) // 3
-    return f"{text[:start]}...{text[start + 3 - length :]}"
-
-
 def one_line(value: object, length: int = 500) -> str:
     """Format a value as one line of at most ``length`` characters; None becomes ""."""
     text = "" if value is None else str(value)
@@ -95,3 +87,10 @@ def first_few(items: Iterable[str], limit: int = 5) -> str:
     if len(listed) > limit:
         text += f" and {len(listed) - limit} more"
     return text
+
+
+def format_range(start: int, end: int) -> str:
+    """Format a range with thousands separators and an en dash; one number if both are equal."""
+    if start == end:
+        return f"{start:,}"
+    return f"{start:,}\u2013{end:,}"

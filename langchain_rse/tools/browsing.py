@@ -20,8 +20,7 @@ from langchain_rse.stores.records import DOC_ID, END_INDEX, PASSAGE, Manifest
 from langchain_rse.text.outlines import outline
 from langchain_rse.text.pages import pages_of
 from langchain_rse.text.patterns import Pattern
-from langchain_rse.text.quoting import counted
-from langchain_rse.text.ranges import format_range
+from langchain_rse.text.quoting import counted, format_range
 from langchain_rse.text.titles import short_names
 from langchain_rse.tools.asked_filters import FilterFields, MakeFilter, conditions_of
 from langchain_rse.tools.catalog import BROWSING_TOOLS, DEFAULT_K, MAX_READ_LENGTH

@@ -16,8 +16,7 @@ from langchain_rse.stores.records import (
     START_INDEX,
 )
 from langchain_rse.text.pages import pages_of
-from langchain_rse.text.quoting import encodable, shortened, visible
-from langchain_rse.text.ranges import format_range
+from langchain_rse.text.quoting import encodable, format_range, shortened, visible
 from langchain_rse.text.titles import short_names
 from langchain_rse.tools.places import (
     LINE,

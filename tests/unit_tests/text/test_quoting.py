@@ -13,6 +13,7 @@ from langchain_rse.text.quoting import (
     counted,
     encodable,
     first_few,
+    format_range,
     join_surrogates,
     one_line,
     visible,
@@ -81,3 +82,8 @@ def test_numbers_and_lists() -> None:
     assert counted(2000, "chunk") == "2,000 chunks"
     assert first_few("abc") == "a, b, c"
     assert first_few("abcdefg", 2) == "a, b and 5 more"
+
+
+def test_ranges_have_one_format() -> None:
+    assert format_range(4792, 5038) == "4,792\u20135,038"
+    assert format_range(7, 7) == "7"
