@@ -13,7 +13,7 @@ from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.runnables import Runnable
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
-from langchain_rse._messages import Checked, warn
+from langchain_rse._messages import Checked
 from langchain_rse.engine import Calibration
 
 __all__ = [
@@ -187,25 +187,10 @@ class RSEConfig(_Frozen):
             f"config must be an RSEConfig or one of {', '.join(PRESETS)}; got {config!r:.200}"
         )
 
-    @classmethod
-    def from_file(cls, path: str | os.PathLike[str]) -> RSEConfig:
-        """Read a config from a file written by `to_file`.
-
-        Raises:
-            ValueError: If the file does not contain a config. The message names the file.
-        """
-        fields = read_settings(path)
-        hybrid = fields["hybrid"]
-        if hybrid != "auto":
-            warn(f"{path} also sets a field of the retriever: pass {hybrid=} to RSERetriever")
-        config: RSEConfig = fields["config"]
-        return config
-
     def to_file(self, path: str | os.PathLike[str], *, hybrid: Hybrid = "auto") -> None:
-        """Write the config as JSON, for `from_file` and ``--config`` of the command line.
+        """Write the config as JSON, for `read_settings` and ``--config`` of the command line.
 
-        The file can also hold ``hybrid``, a field of the retriever: the command line restores it,
-        `from_file` warns about it.
+        The file can also hold ``hybrid``, a field of the retriever.
         """
         fields = self.model_dump()
         if hybrid != "auto":
@@ -395,7 +380,11 @@ def settings_of_call(settings: QuerySettings, arguments: Mapping[str, Any]) -> Q
 
 
 def read_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read ``config`` and ``hybrid`` from a file written by `RSEConfig.to_file`."""
+    """Read ``config`` and ``hybrid``, fields of a retriever, from a file of `RSEConfig.to_file`.
+
+    Raises:
+        ValueError: If the file does not contain a config. The message names the file.
+    """
     content = Path(path).read_bytes()
     try:
         saved = json.loads(content)

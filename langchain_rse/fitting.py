@@ -89,7 +89,6 @@ def fit_floor(
     manifests: Sequence[Manifest],
     model: Model,
     *,
-    seed: int,
     show_progress: bool,
 ) -> FittedFloor:
     """Ask all questions, fit the floor, and write it to the docstore.
@@ -101,12 +100,11 @@ def fit_floor(
         settings: The settings of queries, with ``score_floor=None``.
         manifests: The documents that a search may find.
         model: The embedding model and the name of the vector store.
-        seed: Seed for drawing questions and sentences.
         show_progress: Show a progress bar.
     """
     name = floor_name(sources.name, settings.reranker)
     try:
-        off_topic, sentences = _ask_all(sources, settings, manifests, seed, show_progress)
+        off_topic, sentences = _ask_all(sources, settings, manifests, show_progress)
         fitted = _fit(off_topic, sentences, sources, settings)
     except ScoreFloorError:
         write_floor(sources.docstore, name, None)
@@ -179,11 +177,10 @@ def _ask_all(
     sources: Sources,
     settings: QuerySettings,
     manifests: Sequence[Manifest],
-    seed: int,
     show_progress: bool,  # noqa: FBT001
 ) -> tuple[Sequence[_Probe], Sequence[_Probe]]:
     """Ask off-topic questions, and sentences from the documents; return the probes of both."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     questions = list(GENERAL_QUESTIONS)
     most_sentences = _SENTENCES
     if settings.reranker is not None:

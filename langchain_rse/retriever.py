@@ -225,7 +225,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
 
     acompare = as_async(compare)
 
-    def fit_score_floor(self, *, seed: int = 0, show_progress: bool = False) -> FittedFloor:
+    def fit_score_floor(self, *, show_progress: bool = False) -> FittedFloor:
         """Find the score below (distance: above) which a query is unanswerable, and store it.
 
         The method asks off-topic questions, which most documents do not answer, and sentences from
@@ -243,7 +243,6 @@ class RSERetriever(QuerySettings, BaseRetriever):
         standard deviations of the scores of off-topic questions.
 
         Args:
-            seed: Seed for drawing sentences and questions; the same seed asks the same ones.
             show_progress: Show a progress bar; needs tqdm.
 
         Returns:
@@ -265,7 +264,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         may_read = self.document_access().may_read
         manifests = read_manifests(sources.docstore)
         readable = [each for each in manifests if each.current and may_read(each)]
-        return fit_floor(sources, settings, readable, model, seed=seed, show_progress=show_progress)
+        return fit_floor(sources, settings, readable, model, show_progress=show_progress)
 
     afit_score_floor = as_async(fit_score_floor)
 

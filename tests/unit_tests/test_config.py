@@ -29,6 +29,7 @@ from langchain_rse.config import (
     Greedy,
     QuerySettings,
     RSEConfig,
+    read_settings,
 )
 from langchain_rse.errors import MissingRecordError
 from tests.unit_tests import fakes
@@ -178,16 +179,15 @@ def test_a_config_comes_back_from_a_file(tmp_path: Path, preset: str) -> None:
     config = PRESETS[preset].replace(decay_rate=7, calibration="voyage")
     path = tmp_path / "config.json"
     config.to_file(path)
-    assert RSEConfig.from_file(str(path)) == config
+    assert read_settings(str(path)) == {"config": config, "hybrid": "auto"}
     assert set(json.loads(path.read_bytes())) == set(RSEConfig.model_fields)
 
 
-def test_the_weight_of_the_full_text_index_is_not_lost_in_silence(tmp_path: Path) -> None:
+def test_the_weight_of_the_full_text_index_comes_back_too(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
-    RSEConfig(passage_cost=0.3).to_file(path, hybrid=0.2)
-    with pytest.warns(UserWarning, match=r"hybrid=0\.2") as caught:
-        assert RSEConfig.from_file(path) == RSEConfig(passage_cost=0.3)
-    assert caught[0].filename == __file__
+    config = RSEConfig(passage_cost=0.3)
+    config.to_file(path, hybrid=0.2)
+    assert read_settings(path) == {"config": config, "hybrid": 0.2}
 
 
 @pytest.mark.parametrize(
@@ -200,9 +200,9 @@ def test_the_weight_of_the_full_text_index_is_not_lost_in_silence(tmp_path: Path
 def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "config.json").write_bytes(content)
     with pytest.raises(ValueError, match=r"config\.json is "):
-        RSEConfig.from_file(tmp_path / "config.json")
+        read_settings(tmp_path / "config.json")
     with pytest.raises(FileNotFoundError):
-        RSEConfig.from_file(tmp_path / "none.json")
+        read_settings(tmp_path / "none.json")
 
 
 # The retriever

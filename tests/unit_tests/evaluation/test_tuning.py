@@ -367,7 +367,7 @@ def test_the_best_settings_are_saved_with_all_that_trials_had(tmp_path: Path) ->
     dataclasses.replace(tuning, hybrid=0.25).to_file(path)
     assert read_settings(path) == {"config": tuning.config, "hybrid": 0.25}
     tuning.to_file(path)
-    config = RSEConfig.from_file(path)
+    config = read_settings(path)["config"]
     assert config == tuning.config
     assert config == NOTHING.replace(name_weight=0.1, irrelevant_chunk_penalty=0.3)
     # Used from the file, the settings measure as the best trial did.
