@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from langchain_rse.explaining.colors import DARK, LIGHT
-from langchain_rse.text.bars import bar_as_html, strip_of
+from langchain_rse.text.bars import strip_of
 from langchain_rse.text.quoting import as_html as text_as_html
 from langchain_rse.text.quoting import counted, format_range, shortened, visible
 from langchain_rse.text.titles import short_names
@@ -265,7 +265,7 @@ class SideBySide:
         rows = [f'<section class="{css_class}"><h3>{text_as_html(side.name)}</h3>']
         for doc_id, name in list(self.documents().items())[:_MOST_STRIPS]:
             length = self._length_of(doc_id)
-            bars = [bar_as_html("i", *each, length) for each in _ranges_in(side.pieces, doc_id)]
+            bars = [_bar_as_html(*each, length) for each in _ranges_in(side.pieces, doc_id)]
             if bars:
                 rows.append(_place_as_html(name, names[name]))
                 rows.append(f'<div class="strip">{"".join(bars)}</div>')
@@ -371,6 +371,13 @@ def _ranges_in(pieces: Iterable[Piece], doc_id: str) -> list[tuple[int, int]]:
         if piece.doc_id == doc_id and piece.start is not None and piece.end is not None:
             ranges.append((piece.start, piece.end))
     return ranges
+
+
+def _bar_as_html(start: int, end: int, length: int) -> str:
+    """A bar from one character of a document to another."""
+    left = 100 * start / length
+    width = 100 * (end - start) / length
+    return f'<i style="left:{left:.2f}%;width:{width:.2f}%"></i>'
 
 
 def _place_as_html(name: str, shown: str) -> str:

@@ -1,22 +1,11 @@
-"""Draws a document as a strip with bars, in HTML and in characters."""
+"""Draws a document as a strip of characters with bars."""
 
 import math
 from collections.abc import Iterable, Sequence
 
-EMPTY = "·"
-"""The character of a strip without a bar."""
-
-BLOCKS = "▁▂▃▄▅▆▇█"
-"""The characters of bars, from the lowest to the highest."""
+_LEVELS = "·▁▂▃▄▅▆▇█"  # no bar, then from the lowest to the highest
 
 _FEWEST_CELLS = 10
-
-
-def bar_as_html(tag: str, start: int, end: int, length: int) -> str:
-    """Draw the characters from ``start`` to ``end`` (exclusive) of a document as an element."""
-    left = 100 * start / length
-    width = 100 * (end - start) / length
-    return f'<{tag} style="left:{left:.2f}%;width:{width:.2f}%"></{tag}>'
 
 
 def strip_of(bars: Iterable[Sequence[float]], length: int, cells: int) -> str:
@@ -29,13 +18,12 @@ def strip_of(bars: Iterable[Sequence[float]], length: int, cells: int) -> str:
         cells: The length of the strip, at least ten.
     """
     cells = max(cells, _FEWEST_CELLS)
-    symbols = EMPTY + BLOCKS
     levels = [0] * cells
     for start, end, height in bars:
-        level = min(int(height * len(BLOCKS)) + 1, len(BLOCKS))
+        level = min(int(height * 8) + 1, 8)
         first_cell = int(start * cells / length)
         end_cell = math.ceil(end * cells / length)
         end_cell = max(end_cell, first_cell + 1)  # every bar is visible
         for cell in range(first_cell, min(end_cell, cells)):
             levels[cell] = max(levels[cell], level)
-    return "".join(symbols[level] for level in levels)
+    return "".join(_LEVELS[level] for level in levels)

@@ -18,12 +18,12 @@ from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.document_names import source_of
 from langchain_rse.stores.records import DOC_ID, END_INDEX, PASSAGE, Manifest
 from langchain_rse.text.outlines import outline
-from langchain_rse.text.pages import pages_of
 from langchain_rse.text.patterns import Pattern
 from langchain_rse.text.quoting import counted, format_range
 from langchain_rse.text.titles import short_names
 from langchain_rse.tools.asked_filters import FilterFields, MakeFilter, conditions_of
 from langchain_rse.tools.catalog import BROWSING_TOOLS, DEFAULT_K, MAX_READ_LENGTH
+from langchain_rse.tools.page_labels import pages_of
 from langchain_rse.tools.passages import format_passages, name_shown, number_passages, quote_lines
 from langchain_rse.tools.places import LINE, name_in
 from langchain_rse.tools.search import (

@@ -15,9 +15,9 @@ from langchain_rse.stores.records import (
     PASSAGE,
     START_INDEX,
 )
-from langchain_rse.text.pages import pages_of
 from langchain_rse.text.quoting import encodable, format_range, shortened, visible
 from langchain_rse.text.titles import short_names
+from langchain_rse.tools.page_labels import pages_of
 from langchain_rse.tools.places import (
     LINE,
     NAME,
