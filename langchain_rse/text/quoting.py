@@ -37,11 +37,7 @@ def encodable(text: str) -> str:
 
     Surrogate pairs are joined to characters; lone surrogates and NUL become U+FFFD.
     """
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text.replace("\x00", "\ufffd")
+    return UNENCODABLE.sub("\ufffd", join_surrogates(text))
 
 
 def join_surrogates(value: Any) -> Any:  # noqa: ANN401 - the same type as the value's
