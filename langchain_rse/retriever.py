@@ -105,19 +105,19 @@ class RSERetriever(QuerySettings, BaseRetriever):
         UserWarning: If documents are excluded because they are unknown, corrupt or incomplete.
 
     Example:
-        .. code-block:: python
+        ```python
+        retriever = RSERetriever.from_documents(
+            PyPDFium2Loader("10k.pdf").load(), OpenAIEmbeddings(), persist_directory="kb"
+        )
+        retriever.invoke("What drove the change in gross margin?")
 
-            retriever = RSERetriever.from_documents(
-                PyPDFium2Loader("10k.pdf").load(), OpenAIEmbeddings(), persist_directory="kb"
-            )
-            retriever.invoke("What drove the change in gross margin?")
-
-            # With other stores:
-            retriever = RSERetriever(
-                vectorstore=Chroma(collection_name="reports", embedding_function=embeddings),
-                docstore=SQLDocStore("sqlite:///chunks.db"),
-            )
-            retriever.add_documents(PyPDFium2Loader("10k.pdf").load())
+        # With other stores:
+        retriever = RSERetriever(
+            vectorstore=Chroma(collection_name="reports", embedding_function=embeddings),
+            docstore=SQLDocStore("sqlite:///chunks.db"),
+        )
+        retriever.add_documents(PyPDFium2Loader("10k.pdf").load())
+        ```
     """
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True)
@@ -490,12 +490,12 @@ class RSERetriever(QuerySettings, BaseRetriever):
             UserWarning: If there are no documents, neither given nor stored.
 
         Example:
-            .. code-block:: python
-
-                retriever = RSERetriever.from_documents(
-                    PyPDFium2Loader("10k.pdf").load(), OpenAIEmbeddings(), persist_directory="kb"
-                )
-                retriever.invoke("What drove the change in gross margin?")
+            ```python
+            retriever = RSERetriever.from_documents(
+                PyPDFium2Loader("10k.pdf").load(), OpenAIEmbeddings(), persist_directory="kb"
+            )
+            retriever.invoke("What drove the change in gross margin?")
+            ```
         """
         if not isinstance(embedding, Embeddings):
             raise TypeError(

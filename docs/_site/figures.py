@@ -93,7 +93,7 @@ def draw(recalls: dict[str, Recall], colors: Colors) -> str:
         bars = [
             ("langchain-rse", each.ours, colors.passage),
             (each.alternative_name, each.alternative, colors.chunk),
-            ("top-k chunks", each.top_k, colors.others[4]),
+            ("top-k chunks", each.top_k, colors.other),
         ]
         for name, share, color in bars:
             is_ours = name == "langchain-rse"

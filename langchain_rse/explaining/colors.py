@@ -8,38 +8,35 @@ class Colors(NamedTuple):
 
     background: str
     panel: str  # behind texts
-    strip: str  # behind the bars of a document
     ink: str
     line: str  # of a limit, such as the penalty
     passage: str
     chunk: str  # a candidate, or what another retriever returned
-    others: tuple[str, ...]
+    other: str  # of a third kind
     passage_mark: str  # behind text that only the passages have
     chunk_mark: str  # behind text that only the chunks have
 
 
-# Passage, chunk and others are Okabe and Ito's colors, which color-blind people can tell apart.
+# Passage and chunk are Okabe and Ito's colors, which color-blind people can tell apart.
 LIGHT = Colors(
     background="#ffffff",
     panel="#f2f2f2",
-    strip="#dfdfdf",
     ink="#1b1f24",
     line="#b3261e",
     passage="#0072b2",
     chunk="#d55e00",
-    others=("#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f7f7f"),
+    other="#7f7f7f",
     passage_mark="#cfe8f7",
     chunk_mark="#fbdcc8",
 )
 DARK = Colors(
     background="#121212",
     panel="#1e1e1e",
-    strip="#2e2e2e",
     ink="#e6e9ec",
     line="#ff8a80",
     passage="#56b4e9",
     chunk="#e8853a",
-    others=("#33c79c", "#cc79a7", "#8fb3ff", "#f0e442", "#a6a6a6"),
+    other="#a6a6a6",
     passage_mark="#124a6b",
     chunk_mark="#6b3312",
 )

@@ -102,11 +102,10 @@ def test_published_solvers_are_shown_as_they_were(open_page: Open) -> None:
 def test_hostile_text_stays_text(open_page: Open) -> None:
     texts = {f"{HOSTILE}.txt": f"{HOSTILE} rent\n\u202erent\u2028late \u0000fee"}
     trace = retriever_of(texts).explain(f"rent {HOSTILE}", irrelevant_chunk_penalty=0.0)
-    for text in (trace.to_html(), f"<!doctype html><meta charset=utf-8>{trace._repr_html_()}"):
-        page = open_page(text)
-        assert page.evaluate("typeof hacked") == "undefined"
-        assert page.locator("img").count() == 0
-        assert HOSTILE in page.locator("body").inner_text().replace("\n", "")
+    page = open_page(trace.to_html())
+    assert page.evaluate("typeof hacked") == "undefined"
+    assert page.locator("img").count() == 0
+    assert HOSTILE in page.locator("body").inner_text().replace("\n", "")
 
 
 def test_a_report_works_with_the_keyboard(open_page: Open, trace: RSETrace) -> None:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from langchain_core.documents import Document
-from langchain_core.stores import InMemoryByteStore
-from langchain_core.vectorstores import InMemoryVectorStore
 from playwright.sync_api import FloatRect, Locator
 
 from langchain_rse import RSERetriever, RSETrace
@@ -19,7 +16,6 @@ from tests.browser_tests.reports import (
     slide,
     texts_of,
 )
-from tests.unit_tests.fakes import BagOfWords
 
 
 @pytest.mark.parametrize("order", ["document", "relevance"])
@@ -127,24 +123,15 @@ def test_a_print_has_colors_and_no_controls(open_page: Open, retriever: RSERetri
     assert folded.count()
 
 
-def test_texts_have_their_direction_and_code_its_columns(open_page: Open) -> None:
-    code = "def rent(late):  # fee\n    return fee(late)\n    total = rent(1)"
-    texts = {"ar.txt": "دفع الإيجار rent متأخر", "en.txt": "A late rent costs a fee.", "x.py": code}
-    retriever = RSERetriever(
-        vectorstore=InMemoryVectorStore(BagOfWords()), docstore=InMemoryByteStore()
-    )
-    retriever.add_documents(Document(text, id=name) for name, text in texts.items())
-    trace = retriever.explain("late rent fee الإيجار", irrelevant_chunk_penalty=0.0)
+def test_texts_have_their_direction(open_page: Open) -> None:
+    texts = {"ar.txt": "دفع الإيجار rent متأخر", "en.txt": "A late rent costs a fee."}
+    trace = retriever_of(texts).explain("late rent fee الإيجار", irrelevant_chunk_penalty=0.0)
     for scripts in (True, False):
         page = open_page(trace.to_html(), scripts=scripts)
         part = ".passage .text" if scripts else ".unscripted .text"
         arabic, english = (page.locator(part, has_text=words) for words in ("متأخر", "costs a"))
-        python = page.locator(f"{part} code")
         assert style_of(arabic, "direction") == "rtl"
-        assert style_of(english, "direction") == style_of(python, "direction") == "ltr"
-        assert "monospace" not in style_of(english, "fontFamily")
-        assert "monospace" in style_of(python, "fontFamily")
-        assert style_of(python, "whiteSpace") == "pre"
+        assert style_of(english, "direction") == "ltr"
 
 
 def test_each_slider_says_what_it_does(open_page: Open, trace: RSETrace) -> None:
@@ -169,18 +156,3 @@ def test_all_passages_are_listed_and_numbers_are_in_one_line(open_page: Open) ->
         last = page.locator("[data-index='1000']")
         height = last.evaluate("(bar) => getComputedStyle(bar, '::after').height")
         assert height == "14px"
-
-
-def test_tables_in_prose_keep_their_columns_and_long_lines_a_mark(open_page: Open) -> None:
-    row = "| late    | rent        | " + "x" * 200 + " |"
-    text = f"Rent is paid late.\nThen a fee is due,\nas this table tells.\n\n{row}\n{row}\n"
-    retriever = RSERetriever(
-        vectorstore=InMemoryVectorStore(BagOfWords()), docstore=InMemoryByteStore()
-    )
-    retriever.add_documents([Document(text, id="a")])
-    page = open_page(retriever.explain(QUESTION, irrelevant_chunk_penalty=0.0).to_html(), width=390)
-    [table] = page.locator(".passage .text code").all()
-    assert "monospace" in style_of(table, "fontFamily")
-    assert "monospace" not in style_of(page.locator(".passage .text").first, "fontFamily")
-    assert table.evaluate("(code) => code.scrollWidth > code.clientWidth")
-    assert style_of(table, "backgroundAttachment") == "local, scroll"

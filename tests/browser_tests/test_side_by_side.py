@@ -40,21 +40,13 @@ def test_it_fits_and_can_be_read(open_page: Open, width: int, scheme: str) -> No
     assert shown.locator("mark").count() >= 2
 
 
-def test_a_narrow_screen_has_a_tab_for_each_side(open_page: Open) -> None:
-    both = comparison()._repr_html_() * 2
-    page = open_page(f"<!doctype html><meta charset=utf-8>{both}", width=390)
-    first, second = page.locator(".rse-compare").all()
-    for one in (first, second):  # each has its own tabs
-        assert one.locator(".text:visible").all_inner_texts() == [
-            text for text in one.locator("section.passages .text").all_inner_texts() if text
-        ]
-    first.get_by_label("top-k chunks (2)").click()
-    assert first.locator("section.passages").is_hidden()
-    assert first.locator("section.other").is_visible()
-    assert second.locator("section.passages").is_visible()
-    wide = open_page(comparison().to_html(), width=1280)
-    assert wide.get_by_role("radio").count() == 0
-    assert wide.locator("section:visible").count() == 2
+@pytest.mark.parametrize(("width", "columns"), [(390, 1), (1280, 2)])
+def test_sides_are_columns_if_there_is_room(open_page: Open, width: int, columns: int) -> None:
+    page = open_page(comparison().to_html(), width=width)
+    lefts = page.locator("section").evaluate_all(
+        "(all) => all.map((one) => one.getBoundingClientRect().left)"
+    )
+    assert len(set(lefts)) == columns
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,9 +1,15 @@
-"""Examples in docstrings that need nothing else say what is true."""
+"""Examples in docstrings say what is true, and the reference has all public names."""
 
 import doctest
 import importlib
+import re
+from pathlib import Path
 
 import pytest
+
+import langchain_rse
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
 
 @pytest.mark.parametrize("name", ["engine.exact", "engine.published", "stores.sql"])
@@ -11,3 +17,15 @@ def test_examples_are_true(name: str) -> None:
     found = doctest.testmod(importlib.import_module(f"langchain_rse.{name}"))
     assert found.attempted
     assert not found.failed
+
+
+def test_the_reference_has_what_exists() -> None:
+    paths = []
+    for page in REFERENCE.glob("*.md"):
+        paths += re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    names = set()
+    for path in paths:
+        module, _, name = path.rpartition(".")
+        assert hasattr(importlib.import_module(module), name), path
+        names.add(name)
+    assert set(langchain_rse.__all__) <= names
