@@ -35,7 +35,7 @@ from langchain_rse.text.quoting import format_range
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 _EDGES = re.compile(r"\A(?:[^\S\n]*\n)+|\s+\Z")  # empty lines around a text
 _WITH_SLIDER = ("irrelevant_chunk_penalty", "max_context_length")
-_SCRIPTS = ("data.js", "strips.js", "passages.js", "chunk.js", "controls.js", "page.js")
+_SCRIPTS = ("data.js", "strips.js", "passages.js", "chunk.js", "page.js")
 # The style sheet shows controls only where scripts run.
 _START = 'document.documentElement.className = "scripted";'
 
@@ -101,15 +101,12 @@ def _page_data(trace: TraceByDocument, *, has_sliders: bool) -> dict[str, Any]:
             "chunks": chunks,
         }
         documents.append(fields)
-    returned = {id(passage) for passage in trace.returned}
-    unreturned = [passage for passage in trace.passages if id(passage) not in returned]
     data: dict[str, Any] = {
         "penalty": settings.penalty,
         "budget": settings.max_context_length,
         "arguments": _arguments(settings),
         "config": _arguments(settings.config),
         "returned": _passages_data(trace.returned, columns),
-        "unreturned": _passages_data(unreturned, columns),
         "documents": documents,
     }
     if has_sliders:
@@ -117,13 +114,15 @@ def _page_data(trace: TraceByDocument, *, has_sliders: bool) -> dict[str, Any]:
     return data
 
 
-def _passages_data(passages: Sequence[Passage], columns: Columns) -> list[float]:
+def _passages_data(
+    passages: Sequence[Passage], columns: Columns
+) -> tuple[tuple[int, int, float], ...]:
     """Three numbers for each passage: its first position, the one after its last, its value."""
-    numbers: list[float] = []
+    numbers = []
     for passage in passages:
         start = columns[passage.layout.manifest.key, passage.start]
-        numbers += [start, start + len(passage.chunks), float(f"{passage.value:.3g}")]
-    return numbers
+        numbers.append((start, start + len(passage.chunks), float(f"{passage.value:.3g}")))
+    return tuple(numbers)
 
 
 def _alternatives_data(trace: TraceByDocument, columns: Columns) -> dict[str, Any]:
@@ -131,12 +130,12 @@ def _alternatives_data(trace: TraceByDocument, columns: Columns) -> dict[str, An
     if trace.scored is None:
         return {}
     alternatives = find_alternatives(trace, trace.scored)
-    places: dict[tuple[float, ...], int] = {}
+    places: dict[tuple[tuple[int, int, float], ...], int] = {}
     rows = []
     for answers in alternatives.answers:
         row = []
         for answer in answers:
-            numbers = tuple(_passages_data(answer, columns))
+            numbers = _passages_data(answer, columns)
             row.append(places.setdefault(numbers, len(places)))
         rows.append(row)
     budgets = [None if math.isinf(budget) else budget for budget in alternatives.budgets]

@@ -9,6 +9,11 @@ function showChunk(chunk) {
   close.addEventListener("click", hideChunk);
   const isRecorded = chunk.now === chunk.outcome || chunk.now === chunk.excluded;
   const passage = numbers.get(chunk.column);
+  const hits = (chunk.hits ?? []).map(([name, rank, score]) => [
+    name, score === null ? `rank ${rank}` : `rank ${rank}, score\u00a0${number(score, 3)}`,
+  ]);
+  // The difference of the rounded numbers, so that they add up.
+  const fromNeighbors = number(chunk.credited) - number(chunk.relevance);
   byId("chunk").replaceChildren(
     close, element("h2", {}, `Chunk ${chunk.index} of `, element("bdi", { title: pathOf(chunk) }, nameOf(chunk))),
     listOf([
@@ -16,35 +21,18 @@ function showChunk(chunk) {
       ["why", data.documents[chunk.document].reason || (isRecorded && !passage && chunk.why)],
       ["passage", passage && `${passage.number}`],
       ["characters", chunk.length && range(chunk.start_index ?? 0, (chunk.start_index ?? 0) + chunk.length)],
+      ...hits, ["query", chunk.query], ["query words", chunk.words],
     ]),
-    ...groupOf("Search", searchOf(chunk)),
-    ...groupOf("Adds to relevance", chunk.parts ?? []),
-    ...groupOf("Relevance", relevanceRows(chunk)),
+    element("h3", {}, "Relevance"),
+    listOf([
+      ...(chunk.parts ?? []).map(([name, added]) => [`from ${name}`, added]),
+      ["alone", number(chunk.relevance)],
+      ["neighbors add", fromNeighbors > 0.001 && number(fromNeighbors)],
+      ["with neighbors", number(chunk.credited)],
+      ["value", isInitial() && number(chunk.value)],
+    ]),
     textOf(chunk),
   );
-}
-
-/** A list with a heading; nothing if all values are empty. */
-function groupOf(title, rows) {
-  return rows.some(([, value]) => value) ? [element("h3", {}, title), listOf(rows)] : [];
-}
-
-function searchOf(chunk) {
-  const hits = (chunk.hits ?? []).map(([name, rank, score]) => [
-    name, score === null ? `rank ${rank}` : `rank ${rank}, score\u00a0${number(score, 3)}`,
-  ]);
-  return [...hits, ["query", chunk.query], ["query words", chunk.words]];
-}
-
-/** The relevance and the value. Differences are those of the rounded numbers, so they add up. */
-function relevanceRows(chunk) {
-  const fromNeighbors = number(chunk.credited) - number(chunk.relevance);
-  return [
-    ["alone", number(chunk.relevance)],
-    ["neighbors add", fromNeighbors > 0.001 && number(fromNeighbors)],
-    ["with neighbors", number(chunk.credited)],
-    ["value", isInitial() && number(chunk.value)],
-  ];
 }
 
 /** A list of names and values, without empty values. */
@@ -56,10 +44,7 @@ function listOf(rows) {
   return list;
 }
 
-function hideChunk() {
-  byId("chunk").replaceChildren();
-}
-
+const hideChunk = () => byId("chunk").replaceChildren();
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") hideChunk();
 });

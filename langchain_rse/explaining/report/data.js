@@ -32,14 +32,3 @@ data.documents.forEach((doc, place) => {
     if (!chunk.unseen) chunk.column = chunks.push(chunk) - 1;
   }
 });
-
-/** Reads passages from a list: each has a first column, the one after its last, and a value. */
-function passagesOf(numbers) {
-  const passages = [];
-  for (let n = 0; n < numbers.length; n += 3) {
-    const [start, end, value] = numbers.slice(n, n + 3);
-    passages.push({ start, end, value });
-  }
-  return passages;
-}
-const recorded = passagesOf(data.returned); // the original answer

@@ -1,9 +1,19 @@
-// The page: shows the answer for the positions of the sliders, and starts.
-const columnsOf = (passages) => new Set(passages.flatMap(({ start, end }) => {
-  return Array.from({ length: end - start }, (_, n) => start + n);
-}));
-const before = columnsOf(recorded);
-let numbers = new Map(); // the number of the passage of each column in the answer
+// Two sliders, which show answers that Python has computed, and the settings to copy.
+const state = { penalty: data.penalty, budget: data.budget };
+const isInitial = () => state.penalty === data.penalty && state.budget === data.budget;
+const budgetOf = (budget) => (budget === null ? "no limit" : `${grouped(budget)} characters`);
+let numbers = new Map(); // the passage of each column in the answer
+const refreshers = []; // each shows a setting on its slider
+
+/** The passages for the positions of the sliders: each has three numbers. */
+function answerNow() {
+  let list = data.returned;
+  if (!isInitial()) {
+    const { penalties, budgets, rows, answers } = data.alternatives;
+    list = answers[rows[penalties.indexOf(state.penalty)][budgets.indexOf(state.budget)]];
+  }
+  return list.map(([start, end, value]) => ({ start, end, value }));
+}
 
 /** The outcome of a chunk; for the original settings, the outcome in the trace. */
 function outcomeOf(chunk) {
@@ -13,38 +23,74 @@ function outcomeOf(chunk) {
 }
 
 function update() {
+  refreshers.forEach((tell) => tell());
   const passages = answerNow();
   numbers = new Map();
   passages.forEach(({ start, end }, n) => {
     for (let at = start; at < end; at++) numbers.set(at, { number: n + 1, isFirst: at === start });
   });
-  const shown = columnsOf(passages);
-  for (const doc of data.documents) for (const chunk of doc.chunks) chunk.now = outcomeOf(chunk);
-  showBars(shown);
+  for (const doc of data.documents) {
+    for (const chunk of doc.chunks) {
+      chunk.now = outcomeOf(chunk);
+      showBar(chunk);
+    }
+  }
+  document.body.style.setProperty("--penalty", state.penalty);
   byId("filled-key").hidden = !chunks.some((chunk) => chunk.now === "filled");
-  showPassages(passages, isInitial() ? passagesOf(data.unreturned) : []);
+  showPassages(passages);
   foldDocuments(passages);
-  showResult(passages, shown);
+  const some = passages.flatMap(({ start, end }) => chunks.slice(start, end));
+  byId("result").textContent = `${counted(passages.length, "passage")}, ${counted(lengthOf(some), "character")}`;
   showSettings();
   if (selected) showChunk(selected);
 }
 
-function showResult(passages, shown) {
-  const some = passages.flatMap(({ start, end }) => chunks.slice(start, end));
-  const added = [...shown].filter((at) => !before.has(at)).length;
-  const lost = [...before].filter((at) => !shown.has(at)).length;
-  let changes = "";
-  if (!isInitial()) {
-    changes = "; same as the original answer";
+/** The settings as arguments of a retriever or a call; fields of RSEConfig are in an RSEConfig. */
+function showSettings() {
+  const budget = state.budget === null ? "None" : grouped(state.budget).replaceAll(",", "_");
+  const lines = [`irrelevant_chunk_penalty=${state.penalty}`, `max_context_length=${budget}`, ...data.arguments];
+  if (data.config.length) {
+    const inside = data.config.map((line) => `    ${line},\n`).join("");
+    lines.push(`rse_config=RSEConfig(\n${inside})`);
   }
-  if (added || lost) {
-    changes = `; compared with the original answer: ${counted(added, "chunk")} added (blue line), ${lost} removed (red line)`;
-  }
-  byId("result").textContent = `${counted(passages.length, "passage")}, ${counted(lengthOf(some), "character")}${changes}`;
+  byId("settings").textContent = lines.map((line) => `${line},`).join("\n");
 }
+
+function addSlider(name, label, hint, values, shown) {
+  const output = element("output");
+  const about = element("small", { id: `about-${name}` }, hint);
+  const input = element("input", { type: "range", ariaLabel: label, min: 0, max: values.length - 1, step: 1, name });
+  input.setAttribute("aria-describedby", about.id);
+  const tell = () => {
+    input.value = values.indexOf(state[name]);
+    output.textContent = shown(state[name]);
+    input.setAttribute("aria-valuetext", output.textContent);
+  };
+  input.addEventListener("input", () => {
+    state[name] = values[Number(input.value)];
+    update();
+  });
+  refreshers.push(tell);
+  byId("sliders").append(element("label", {}, element("span", {}, label), output, input, about));
+}
+
+if (data.alternatives) {
+  const { penalties, budgets } = data.alternatives;
+  addSlider("penalty", "Penalty", "How relevant text must be. Weaker chunks are returned only next to stronger ones.", penalties, (value) => `relevance ${value}`);
+  addSlider("budget", "Budget", "The maximum length of all passages together.", budgets, budgetOf);
+  byId("reset").addEventListener("click", () => {
+    Object.assign(state, { penalty: data.penalty, budget: data.budget });
+    update();
+  });
+}
+
+// A print has the whole answer unfolded.
+addEventListener("beforeprint", () => {
+  for (const details of document.querySelectorAll("#documents details, .used")) details.open = true;
+});
 
 addDocuments();
 update();
-byId("others").open = !recorded.length && data.documents.some((doc) => !doc.reason);
-const returned = chunks.filter((chunk) => chunk.outcome === "returned");
-if (returned.length && matchMedia("(min-width: 60rem)").matches) showChunk(bestOf(returned));
+byId("others").open = !data.returned.length && data.documents.some((doc) => !doc.reason);
+const first = chunks.find((chunk) => chunk.outcome === "returned");
+if (first && matchMedia("(min-width: 60rem)").matches) showChunk(first);
