@@ -85,7 +85,6 @@ SOAKED := tests/unit_tests/ingest/test_interleaving.py tests/unit_tests/ingest/t
 	tests/integration_tests/test_postgres.py tests/integration_tests/test_random_calls.py \
 	tests/integration_tests/test_stops.py \
 	tests/integration_tests/test_stress.py tests/unit_tests/test_hostile_texts.py \
-	tests/unit_tests/test_hostile.py \
 	tests/integration_tests/test_vectorstores.py
 soak: export SOAK := $(SOAK)
 soak: $(VENV)/.nightly  ## Kill, interleave, stress and fuzz for hours; SOAK=10 for a tenth.

@@ -1,12 +1,9 @@
-"""What strangers send takes time in proportion to its size: such tests would not end otherwise.
-
-Each reader gets texts that made it, or something like it, read on from every character to the end.
-With SOAK=n, the texts are n times as long, up to 1 MB.
-"""
+"""What strangers send takes time in proportion to its size: such tests would not end otherwise."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,75 +11,52 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever, SQLDocStore
-from langchain_rse.errors import SplittingError
+from langchain_rse._asking import quote
+from langchain_rse.cli.webpages import read_html
 from langchain_rse.ingest.alignment import align
+from langchain_rse.ingest.default_splitter import default_text_splitter
 from langchain_rse.ingest.markup import text_outside_tags
 from langchain_rse.ingest.splitting import find_spans
 from langchain_rse.text.words import MAX_QUERY_LENGTH
 from langchain_rse.tools import create_rse_tool, verify_quotes
-from tests.hostile import READERS, Given, hostile_texts, repeated
-from tests.soaking import SOAK
 from tests.unit_tests import fakes
 
 way = fakes.way
 Way = fakes.Way
 
-LENGTH = min(100_000 * SOAK, 1_000_000)
-SHORT = 20_000
+LENGTH = 300_000
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.filterwarnings("ignore:.*fully contained in another chunk")
-def test_a_hostile_text_is_read_to_its_end(reader: str) -> None:
-    for _, text in hostile_texts(LENGTH):
-        READERS[reader](text)()
+class Given:
+    """A splitter that returns the chunks that it was made with."""
+
+    def __init__(self, chunks: list[str]) -> None:
+        self.chunks = chunks
+
+    def split_text(self, _: str) -> list[str]:
+        return self.chunks
 
 
-# A few of them, whenever tests run: a tenth of this length took longer than all tests.
+def find_chunks(text: str) -> object:
+    return find_spans(text, Given([text[start : start + 500] for start in range(0, LENGTH, 500)]))
+
+
+def check_quotations(text: str) -> object:
+    return verify_quotes(text, [Document("The whale swam past the harbor.")])
 
 
 @pytest.mark.parametrize(
-    ("reader", "pattern"),
+    ("read", "pattern"),
     [
-        ("chunks without tags", "<script>"),
-        ("chunks as they are", "-"),
-        ("a text that is split by default", "``` a\n"),
-        ("an HTML file", "<div>"),
-        ("an answer with quotations", ".'a"),
-        ("a document that is replaced", ".x"),
-        ("a text in a prompt", "<text"),
+        (find_chunks, "-"),
+        (lambda text: find_spans(text, default_text_splitter()), "``` a\n"),
+        (read_html, "<div>"),
+        (check_quotations, ".'a"),
+        (lambda text: quote("text", text), "<text"),
     ],
 )
-def test_a_long_text_is_read_to_its_end(reader: str, pattern: str) -> None:
-    READERS[reader](repeated(pattern, 300_000))()
-
-
-# LangChain's splitters of HTML and Markdown: their own time is theirs, so the texts are short.
-
-
-@pytest.mark.nightly
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    "name",
-    ["HTMLHeaderTextSplitter", "HTMLSectionSplitter", "MarkdownHeaderTextSplitter"],
-)
-def test_chunks_of_langchains_splitters_are_found_or_refused(name: str) -> None:
-    import langchain_text_splitters
-
-    headings = [("h1", "One"), ("h2", "Two")] if "HTML" in name else [("#", "One"), ("##", "Two")]
-    splitter: Any = getattr(langchain_text_splitters, name)(headings)
-    for _, text in hostile_texts(SHORT):
-        try:
-            chunks = splitter.split_text(text)
-        except Exception:  # noqa: BLE001, S112 - its own limits
-            continue
-        given: Any = Given(chunks)
-        try:
-            spans, _ = find_spans(text, given)
-        except SplittingError:
-            continue
-        assert "".join(text[span.start : span.end] for span in spans) == text
+def test_a_long_text_is_read_to_its_end(read: Callable[[str], object], pattern: str) -> None:
+    read((pattern * LENGTH)[:LENGTH])
 
 
 # HTML with positions
