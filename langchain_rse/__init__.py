@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from langchain_rse.adopting import ExistingIndex
     from langchain_rse.config import PRESETS, RSEConfig
     from langchain_rse.errors import RSEError
-    from langchain_rse.evaluation import evaluate
+    from langchain_rse.evaluation import evaluate, load_questions, tune
     from langchain_rse.explaining import RSETrace, TraceCollector
     from langchain_rse.headers import DocumentHeaders, LMBasedHeaders
     from langchain_rse.indexer import RSEIndexer
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from langchain_rse.retriever import RSERetriever
     from langchain_rse.stores.redis import RedisDocStore
     from langchain_rse.stores.sql import SQLDocStore
-    from langchain_rse.tools import create_rse_tool, verify_quotes
+    from langchain_rse.tools import create_rse_tool, create_rse_tools, verify_quotes
 
 __all__ = [
     "PRESETS",
@@ -39,7 +39,10 @@ __all__ = [
     "SQLDocStore",
     "TraceCollector",
     "create_rse_tool",
+    "create_rse_tools",
     "evaluate",
+    "load_questions",
+    "tune",
     "verify_quotes",
 ]
 
@@ -58,7 +61,10 @@ _MODULE_OF = {
     "SQLDocStore": "stores.sql",
     "TraceCollector": "explaining",
     "create_rse_tool": "tools",
+    "create_rse_tools": "tools",
     "evaluate": "evaluation",
+    "load_questions": "evaluation",
+    "tune": "evaluation",
     "verify_quotes": "tools",
 }
 
