@@ -3,9 +3,8 @@
 `create_rse_tool` makes a search tool of a retriever, `create_rse_tools` tools to search, find,
 outline and read, `create_mcp_server` a server for MCP clients. `RSEMiddleware` keeps the passages
 of a conversation within one budget. `verify_quotes` checks the quotations in an answer against its
-passages. `search_result_blocks` (Claude) and `cohere_documents` (Cohere) let a model cite natively;
-`locate_citations` finds the cited places. `citation_of` and `place_of` describe the place of a
-passage.
+passages. `search_result_blocks` lets Claude cite natively, and `locate_citations` finds the cited
+places. `citation_of` and `place_of` describe the place of a passage.
 """
 
 import importlib
@@ -15,7 +14,6 @@ from langchain_rse.tools.browsing import create_rse_tools
 from langchain_rse.tools.citations import ModelCitation, locate_citations
 from langchain_rse.tools.passages import (
     citation_of,
-    cohere_documents,
     place_of,
     search_result_blocks,
 )
@@ -31,7 +29,6 @@ __all__ = [
     "Quote",
     "RSEMiddleware",
     "citation_of",
-    "cohere_documents",
     "create_mcp_server",
     "create_rse_tool",
     "create_rse_tools",

@@ -1,12 +1,12 @@
 """Filters by metadata fields, with values from a model."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, Field, create_model
 
 from langchain_rse.retriever import RSERetriever
-from langchain_rse.tools.catalog import MAX_VALUE_LENGTH, Argument, optional, text_type
+from langchain_rse.tools.catalog import Arguments
 
 FilterFields = Sequence[str] | Mapping[str, str]
 """Metadata fields that a model may filter by; a mapping describes them."""
@@ -14,11 +14,9 @@ FilterFields = Sequence[str] | Mapping[str, str]
 MakeFilter = Callable[[dict[str, Any], Any], Any]
 """Makes the vector store's filter from the model's values by field, and the retriever's filter."""
 
-STRICT = ConfigDict(extra="forbid")
-
 # Stores whose filters are not dicts.
 _OTHER_FILTERS = frozenset({"LanceDB", "Milvus", "QdrantVectorStore"})
-_Value = text_type(MAX_VALUE_LENGTH) | int | float | bool
+_Value = Annotated[str, Field(max_length=1_000)] | int | float | bool
 
 
 def check_fields(
@@ -48,15 +46,16 @@ def check_fields(
     )
 
 
-def filter_argument(fields: FilterFields) -> Argument:
+def filter_argument(fields: FilterFields) -> tuple[Any, Any]:
     """Make the ``filter`` argument. Metadata fields are aliases, because they may have any name."""
     descriptions = fields if isinstance(fields, Mapping) else {}
     conditions: dict[str, Any] = {}
     for number, name in enumerate(fields):
         field = Field(None, alias=name, description=descriptions.get(name) or None)
         conditions[f"field_{number}"] = (_Value | None, field)
-    model: type[BaseModel] = create_model("Filter", __config__=STRICT, **conditions)
-    return optional(model | None, "Search only documents with these metadata values.", None)
+    model: type[BaseModel] = create_model("Filter", __base__=Arguments, **conditions)
+    description = "Search only documents with these metadata values."
+    return model | None, Field(None, description=description)
 
 
 def conditions_of(filter_: BaseModel | None) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """Tools with which an agent finds words, looks at outlines, and reads on."""
 
+import inspect
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from langchain_core.documents import Document
@@ -82,34 +83,39 @@ def create_rse_tools(
         filter_fields=filter_fields,
         make_filter=make_filter,
     )
-    browser = Browser(retriever, answer_limit(retriever, max_context_length, length_function))
+    browser = _Browser(retriever, answer_limit(retriever, max_context_length, length_function))
     tools: list[BaseTool] = [search]
-    for name, entry in BROWSING_TOOLS.items():
-        fields = filter_fields if name == "find" else ()
-        tool = _BrowsingTool(getattr(browser, name), browser.limit, k)
-        tools.append(make_tool(name, entry.description, entry.arguments, fields, tool))
+    for name, arguments in BROWSING_TOOLS.items():
+        function = _numbering(getattr(browser, name), k)
+        tool = make_tool(
+            name,
+            inspect.cleandoc(arguments.__doc__ or "").replace("\n", " ").replace("  ", " "),
+            arguments,
+            browser.limit,
+            function=function,
+            coroutine=partial(in_thread, function),
+            filter_fields=filter_fields if name == "find" else (),
+        )
+        tools.append(tool)
     return tools
 
 
-@dataclass(frozen=True)
-class _BrowsingTool:
-    """The function of a tool, without LangChain's interface."""
+def _numbering(function: Callable[..., Answer], k: int) -> Callable[..., Answer]:
+    """Make the function of a tool, which continues the numbers of a conversation.
 
-    function: Callable[..., Answer]
-    limit: ToolLimit
-    k: int  # of the tool that searches
+    ``k`` is the maximum number of passages of the tool that searches.
+    """
 
-    def invoke(self, runtime: Any = None, **arguments: Any) -> Answer:  # noqa: ANN401 - of LangGraph
+    def numbering(runtime: Any = None, **arguments: Any) -> Answer:  # noqa: ANN401 - of LangGraph
         try:
-            return self.function(first=first_number(runtime, self.k), **arguments)
+            return function(first=first_number(runtime, k), **arguments)
         except (ImportError, RSEError, ValueError) as error:
             raise ToolException(str(error)) from error
 
-    async def ainvoke(self, runtime: Any = None, **arguments: Any) -> Answer:  # noqa: ANN401
-        return await in_thread(self.invoke, runtime, **arguments)
+    return numbering
 
 
-class Browser:
+class _Browser:
     """Finds words, lists sections and reads on, for a model.
 
     ``first`` is the number of the first passage.

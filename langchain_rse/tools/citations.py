@@ -1,4 +1,4 @@
-"""Finds the cited places in documents, for citations by Claude and Cohere's models."""
+"""Finds the places in documents that Claude cites."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from langchain_core.messages import BaseMessage
 
 from langchain_rse.text.quoting import encodable
-from langchain_rse.tools.passages import block_ranges, block_source, cohere_id, heading_of
+from langchain_rse.tools.passages import block_ranges, block_source, heading_of
 from langchain_rse.tools.places import Passage, PassageLike, Place, read_passages
 
 _Blocks = Sequence[str | Mapping[str, Any]]
@@ -38,68 +38,26 @@ def locate_citations(
 
     Claude cites chunks of passages from `search_result_blocks` or from `create_rse_tool` with
     ``content="search_results"``. The titles of the blocks identify the passages, so other search
-    results in the conversation do no harm. Cohere's models cite whole passages from
-    `cohere_documents`. Other citations, such as web pages, are skipped.
+    results in the conversation do no harm. Other citations, such as web pages, are skipped.
 
     Args:
         answer: The model's message, or its content blocks, with citations in Anthropic's form or as
-            LangChain's standard annotations. Cohere's citations need the message.
+            LangChain's standard annotations.
         passages: The passages that the model has read: all artifacts of the conversation in their
-            order, or the passages passed to the functions above. Dicts from a checkpointer work.
+            order, or the passages passed to `search_result_blocks`. Dicts from a checkpointer work.
 
     Returns:
         The citations in the order of the answer.
     """
     read = read_passages(passages)
-    if not isinstance(answer, BaseMessage):
-        return list(_locate_of_claude(answer, read))
-    citations = list(_locate_of_cohere(answer, read))
-    if isinstance(answer.content, list):
-        citations += _locate_of_claude(answer.content, read)
-    return citations
+    blocks = answer.content if isinstance(answer, BaseMessage) else answer
+    if isinstance(blocks, str):
+        return []
+    return list(_locate_all(blocks, read))
 
 
-def _cite(text: str, start: int, passage: Passage, first: int, last: int) -> ModelCitation:
-    """Cite characters of a passage's header and text.
-
-    Args:
-        text: The part of the answer with the citation.
-        start: The first character of ``text`` in the answer.
-        passage: The passage.
-        first: The first cited character.
-        last: The character after the last one. Characters of the header are not cited.
-    """
-    header_length = len(passage.header)
-    place = passage.place(max(first - header_length, 0), max(last - header_length, 0))
-    return ModelCitation(text, start, start + len(text), **place)
-
-
-def _locate_of_cohere(message: BaseMessage, passages: Sequence[Passage]) -> Iterator[ModelCitation]:
-    """Locate Cohere's citations: a range of the answer, and ids of documents."""
-    answer = str(message.text)
-    passage_of = {cohere_id(position): passage for position, passage in enumerate(passages, 1)}
-    for citation in message.additional_kwargs.get("citations") or ():
-        start = _field(citation, "start")
-        end = _field(citation, "end")
-        if not isinstance(start, int) or not isinstance(end, int):
-            continue
-        for source in _field(citation, "sources") or ():
-            passage = passage_of.get(_field(source, "id"))
-            if passage is None:
-                yield ModelCitation(answer[start:end], start, end)
-            else:
-                yield _cite(answer[start:end], start, passage, 0, len(passage.shown))
-
-
-def _field(record: object, name: str) -> Any:  # noqa: ANN401 - of Cohere's API
-    """Return a field of an object from Cohere's SDK, or of a dict from a checkpointer."""
-    if isinstance(record, Mapping):
-        return record.get(name)
-    return getattr(record, name, None)
-
-
-def _locate_of_claude(blocks: _Blocks, passages: Sequence[Passage]) -> Iterator[ModelCitation]:
-    """Locate Claude's citations. Each applies to a whole text block of the answer."""
+def _locate_all(blocks: _Blocks, passages: Sequence[Passage]) -> Iterator[ModelCitation]:
+    """Locate the citations of all blocks. Each applies to a whole text block of the answer."""
     position = 0
     for block in blocks:
         text = block if isinstance(block, str) else ""
@@ -153,7 +111,10 @@ def _locate(
     for passage in [*at_its_number, *passages]:
         characters = _find_cited(citation, passage)
         if characters is not None:
-            return _cite(text, position, passage, *characters)
+            # Characters of the header are not cited.
+            start, end = (max(each - len(passage.header), 0) for each in characters)
+            place = passage.place(start, end)
+            return ModelCitation(text, position, position + len(text), **place)
     return ModelCitation(text, position, position + len(text), found=citation.text)
 
 

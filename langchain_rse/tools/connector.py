@@ -4,21 +4,28 @@ Both answer with JSON, in the fields that https://platform.openai.com/docs/mcp r
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from langchain_core.documents import Document
-from langchain_core.tools import BaseTool
+from langchain_core.tools import BaseTool, ToolException
 from pydantic import BaseModel, Field
 
 from langchain_rse._sync import in_thread
-from langchain_rse.errors import MissingRecordError
+from langchain_rse.errors import MissingRecordError, RSEError
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
 from langchain_rse.text.quoting import encodable
-from langchain_rse.tools.catalog import MAX_READ_LENGTH
+from langchain_rse.tools.catalog import (
+    FETCH,
+    MAX_READ_LENGTH,
+    SEARCH_OF_CONNECTORS,
+    ConnectorSearch,
+    Fetch,
+)
 from langchain_rse.tools.passages import citation_of
 from langchain_rse.tools.places import name_in
+from langchain_rse.tools.search import limit_of, make_tool
 
 MakeUrl = Callable[[Document], str]
 """Makes the URL of a passage for a reader; "" for a passage without one."""
@@ -49,6 +56,10 @@ class FetchedText(FoundPassage):
     )
 
 
+ANSWERS: Mapping[str, type[BaseModel]] = {"search": FoundPassages, "fetch": FetchedText}
+"""The forms of the answers."""
+
+
 def url_of_source(passage: Document) -> str:
     """Return the source of a passage if it is a web address, else ""."""
     source = passage.metadata.get("source")
@@ -57,25 +68,34 @@ def url_of_source(passage: Document) -> str:
     return ""
 
 
-def connector_functions(
+def create_connector_tools(
     retriever: RSERetriever, search_tool: BaseTool, make_url: MakeUrl
-) -> dict[str, Callable[..., Any]]:
-    """Make the functions that clients call, by name."""
+) -> list[BaseTool]:
+    """Make the tools ``search``, which uses the agents' tool, and ``fetch``."""
 
-    async def search(query: str) -> FoundPassages:
-        return await _search(search_tool, query, make_url)
+    async def search(query: str, **_: Any) -> tuple[str, FoundPassages]:  # noqa: ANN401
+        answer = await _search(search_tool, query, make_url)
+        return answer.model_dump_json(), answer
 
-    async def fetch(id: str) -> FetchedText:  # noqa: A002 - the name that clients know
-        return await in_thread(_fetch, retriever, id, make_url)
+    async def fetch(id: str, **_: Any) -> tuple[str, FetchedText]:  # noqa: A002, ANN401
+        try:
+            answer = await in_thread(_fetch, retriever, id, make_url)
+        except (ImportError, RSEError, ValueError) as error:
+            raise ToolException(str(error)) from error
+        return answer.model_dump_json(), answer
 
-    return {"search": search, "fetch": fetch}
+    limit = limit_of(search_tool)
+    return [
+        make_tool("search", SEARCH_OF_CONNECTORS, ConnectorSearch, limit, coroutine=search),
+        make_tool("fetch", FETCH, Fetch, limit, coroutine=fetch),
+    ]
 
 
 async def _search(search_tool: BaseTool, query: str, make_url: MakeUrl) -> FoundPassages:
     call = {"type": "tool_call", "id": "1", "name": search_tool.name, "args": {"query": query}}
     message = await search_tool.ainvoke(call)
     if message.status == "error":
-        raise ValueError(str(message.content))
+        raise ToolException(str(message.content))
     results = []
     for passage in message.artifact:
         found = FoundPassage(

@@ -1,30 +1,30 @@
 """An MCP server, through which any agent can search the documents of a retriever."""
 
 import asyncio
-import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
+from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_function
 from mcp.server.mcpserver import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import ToolAnnotations
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
+from pydantic import BaseModel
 
-from langchain_rse._sync import in_thread
-from langchain_rse.errors import RSEError
 from langchain_rse.retriever import RSERetriever
-from langchain_rse.tools.browsing import Browser
-from langchain_rse.tools.catalog import (
-    BROWSING_TOOLS,
-    DEFAULT_K,
-    Argument,
-    ToolSet,
-    instructions_of,
-    mcp_tools,
+from langchain_rse.tools.browsing import create_rse_tools
+from langchain_rse.tools.catalog import DEFAULT_K, INSTRUCTIONS, SEARCH_OF_CLIENTS, ToolSet
+from langchain_rse.tools.connector import (
+    ANSWERS,
+    MakeUrl,
+    create_connector_tools,
+    url_of_source,
 )
-from langchain_rse.tools.connector import MakeUrl, connector_functions, url_of_source
-from langchain_rse.tools.search import create_rse_tool, limit_of
+
+# Arguments that n8n adds to those of the model.
+_ADDED_BY_HOSTS = frozenset({"action", "chatInput", "sessionId", "tool", "toolCallId"})
 
 
 def create_mcp_server(
@@ -40,8 +40,9 @@ def create_mcp_server(
 ) -> "MCPServer[Any]":
     """Make an MCP server with the tools ``search``, ``find``, ``outline`` and ``read``.
 
-    With ``tools="connector"``, it has ``search`` and ``fetch`` as ChatGPT's connectors and deep
-    research require them; they answer with JSON, as text and as structured content.
+    They are the tools of `create_rse_tools`, but the numbers of passages begin at 1 in each answer.
+    With ``tools="connector"``, the server has ``search`` and ``fetch`` as ChatGPT's connectors and
+    deep research require them; they answer with JSON, as text and as structured content.
 
     The tools are read-only and respect the filters of the retriever. If a filter cannot be applied
     to whole documents, only ``search`` works, and the other tools answer with an error.
@@ -64,69 +65,79 @@ def create_mcp_server(
     Raises:
         ValueError: If ``k`` or ``max_context_length`` is out of its range, or ``tools`` is unknown.
     """
-    entries = mcp_tools(tools, k)
-    search_tool = create_rse_tool(retriever, k=k, max_context_length=max_context_length)
-    is_connector = tools == "connector"
-    if is_connector:
-        functions = connector_functions(retriever, search_tool, make_url)
-    else:
-        functions = _passage_functions(retriever, search_tool)
-    server: MCPServer[Any] = MCPServer(
-        name, instructions=instructions_of(tools), version=version("langchain-rse"), **settings
+    if tools not in INSTRUCTIONS:
+        raise ValueError(f"tools must be 'passages' or 'connector'; got {tools!r}")
+    made = create_rse_tools(retriever, k=k, max_context_length=max_context_length)
+    made[0].description = SEARCH_OF_CLIENTS  # which does not cite by number
+    answers: Mapping[str, type[BaseModel]] = {}
+    if tools == "connector":
+        made = create_connector_tools(retriever, made[0], make_url)
+        answers = ANSWERS
+    return _Server(
+        made,
+        answers,
+        timeout,
+        name=name,
+        instructions=INSTRUCTIONS[tools],
+        version=version("langchain-rse"),
+        **settings,
     )
-    for tool_name, entry in entries.items():
-        server.add_tool(
-            _make_tool(functions[tool_name], entry.arguments, timeout),
-            tool_name,
-            description=entry.description,
-            annotations=ToolAnnotations(read_only_hint=True),
-            structured_output=is_connector,
-        )
-    return server
 
 
-def _make_tool(
-    function: Callable[..., Awaitable[Any]], arguments: Mapping[str, Argument], timeout: float
-) -> Callable[..., Awaitable[Any]]:
-    """Give a function these arguments and a timeout, and report errors to the client.
+class _Server(MCPServer[Any]):
+    """Serves LangChain tools; ``answers`` has the forms of those that answer with JSON."""
 
-    The SDK hides the messages of other errors.
-    """
+    def __init__(
+        self,
+        tools: Sequence[BaseTool],
+        answers: Mapping[str, type[BaseModel]],
+        timeout: float,
+        **settings: Any,  # noqa: ANN401 - of the SDK
+    ) -> None:
+        super().__init__(**settings)
+        self._answers = answers
+        self._tools = {tool.name: tool for tool in tools}
+        self._timeout = timeout
 
-    async def tool(**kwargs: Any) -> Any:  # noqa: ANN401
+    async def list_tools(self) -> list[Tool]:
+        """Describe the tools."""
+        listed = []
+        for name, tool in self._tools.items():
+            answer = self._answers.get(name)
+            described = Tool(
+                name=name,
+                description=tool.description,
+                input_schema=convert_to_openai_function(tool)["parameters"],
+                output_schema=None if answer is None else answer.model_json_schema(),
+                annotations=ToolAnnotations(read_only_hint=True),
+            )
+            listed.append(described)
+        return listed
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        context: object = None,  # noqa: ARG002 - of the SDK
+    ) -> CallToolResult:
+        """Call a tool. Errors that are not for clients are named by the tool alone."""
+        tool = self._tools.get(name)
+        if tool is None:
+            raise ToolError(f"there is no tool {name!r:.200}; there are {', '.join(self._tools)}")
+        given = {key: value for key, value in arguments.items() if key not in _ADDED_BY_HOSTS}
+        call = {"type": "tool_call", "id": "1", "name": name, "args": given}
         try:
-            return await asyncio.wait_for(function(**kwargs), timeout)
+            message: ToolMessage = await asyncio.wait_for(tool.ainvoke(call), self._timeout)
         except TimeoutError:
-            raise ToolError(f"no answer within {timeout:g} seconds") from None
-        except (ImportError, RSEError, ValueError) as error:
-            raise ToolError(str(error)) from error
-
-    parameters = []
-    for name, (type_, default) in arguments.items():
-        if default is ...:
-            default = inspect.Parameter.empty  # noqa: PLW2901
-        kind = inspect.Parameter.KEYWORD_ONLY
-        parameters.append(inspect.Parameter(name, kind, default=default, annotation=type_))
-    returned = inspect.signature(function).return_annotation
-    signature = inspect.Signature(parameters, return_annotation=returned)
-    tool.__signature__ = signature  # type: ignore[attr-defined]
-    return tool
-
-
-def _passage_functions(
-    retriever: RSERetriever, search_tool: BaseTool
-) -> dict[str, Callable[..., Any]]:
-    """Make the functions that clients call, by their names."""
-    browser = Browser(retriever, limit_of(search_tool))
-
-    async def search(query: str, k: int) -> str:
-        return str(await search_tool.ainvoke({"query": query, "k": k}))
-
-    def in_browser(name: str) -> Callable[..., Any]:
-        async def function(**arguments: Any) -> str:  # noqa: ANN401
-            answer: tuple[str, object] = await in_thread(getattr(browser, name), **arguments)
-            return answer[0]
-
-        return function
-
-    return {"search": search, **{name: in_browser(name) for name in BROWSING_TOOLS}}
+            raise ToolError(f"no answer within {self._timeout:g} seconds") from None
+        except Exception as error:
+            raise UnexpectedToolError(f"Error executing tool {name}") from error
+        text = str(message.content)
+        if message.status == "error":
+            raise ToolError(text)
+        structured = None
+        if isinstance(message.artifact, BaseModel):
+            structured = message.artifact.model_dump()
+        return CallToolResult(
+            content=[TextContent(type="text", text=text)], structured_content=structured
+        )

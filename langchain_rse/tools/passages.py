@@ -186,24 +186,3 @@ def text_of_blocks(blocks: Sequence[Mapping[str, Any]]) -> str:
     for block in blocks:
         parts += [block["title"], block["source"], *(text["text"] for text in block["content"])]
     return "\n".join(parts)
-
-
-def cohere_documents(passages: Iterable[PassageLike]) -> list[dict[str, Any]]:
-    """Make documents for Cohere's chat models, which cite them natively.
-
-    Call ``ChatCohere(...).invoke(question, documents=cohere_documents(passages))``, and pass the
-    answer with the same passages to `locate_citations`.
-
-    Returns:
-        A document for each passage, with the fields ``title`` (the place to cite) and ``text``.
-    """
-    documents = []
-    for position, passage in enumerate(read_passages(passages), 1):
-        fields = {"title": citation_of(passage.metadata), "text": encodable(passage.shown)}
-        documents.append({"id": cohere_id(position), "data": fields})
-    return documents
-
-
-def cohere_id(position: int) -> str:
-    """Return the id of a passage's document for Cohere's models."""
-    return f"passage-{position}"

@@ -1,7 +1,7 @@
 """A tool for agents that searches and returns passages to cite."""
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
@@ -9,7 +9,14 @@ from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 from langchain_core.runnables.config import merge_configs
 from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool
-from pydantic import BaseModel, PlainSerializer, ValidationError, create_model
+from pydantic import (
+    BaseModel,
+    Field,
+    PlainSerializer,
+    SkipValidation,
+    ValidationError,
+    create_model,
+)
 
 from langchain_rse._messages import problems_of
 from langchain_rse._sync import Steps, arun, call, compute, run
@@ -19,7 +26,6 @@ from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import RELEVANCE_SCORE
 from langchain_rse.text.quoting import counted
 from langchain_rse.tools.asked_filters import (
-    STRICT,
     FilterFields,
     MakeFilter,
     check_fields,
@@ -30,9 +36,10 @@ from langchain_rse.tools.asked_filters import (
 from langchain_rse.tools.catalog import (
     DEFAULT_K,
     MAX_ANSWER_LENGTH,
-    Argument,
+    SEARCH_DESCRIPTIONS,
+    Arguments,
     ContentType,
-    search_tool,
+    search_arguments,
 )
 from langchain_rse.tools.conversation import (
     VisibleChunks,
@@ -111,7 +118,9 @@ def create_rse_tool(
             f"max_context_length={max_context_length!r}"
         )
     check_fields(retriever, filter_fields, make_filter)
-    entry = search_tool(content, k)
+    if content not in SEARCH_DESCRIPTIONS:
+        allowed = ", ".join(map(repr, SEARCH_DESCRIPTIONS))
+        raise ValueError(f"content must be one of {allowed}; got {content!r}")
     search = _Search(
         retriever=retriever,
         has_blocks=content == "search_results",
@@ -119,32 +128,14 @@ def create_rse_tool(
         limit=limit,
         make_filter=make_filter or join_filters,
     )
-    if description is None:
-        description = entry.description
-    return make_tool(name, description, entry.arguments, filter_fields, search)
-
-
-def make_tool(
-    name: str,
-    description: str,
-    arguments: Mapping[str, Argument],
-    filter_fields: FilterFields,
-    function: Any,  # noqa: ANN401 - with invoke and ainvoke
-) -> StructuredTool:
-    """Make a tool of a function, with LangGraph's runtime and a filter as further arguments."""
-    fields: dict[str, Any] = {**arguments, "runtime": (_runtime_type(), None)}
-    if filter_fields:
-        fields["filter"] = filter_argument(filter_fields)
-    schema: type[BaseModel] = create_model("Arguments", __config__=STRICT, **fields)
-    return StructuredTool(
-        name=name,
-        description=description,
-        args_schema=schema,
-        func=function.invoke,
-        coroutine=function.ainvoke,
-        response_format="content_and_artifact",
-        handle_tool_error=True,
-        handle_validation_error=_explain_arguments(name, filter_fields),
+    return make_tool(
+        name,
+        SEARCH_DESCRIPTIONS[content] if description is None else description,
+        search_arguments(k),
+        limit,
+        function=search.invoke,
+        coroutine=search.ainvoke,
+        filter_fields=filter_fields,
     )
 
 
@@ -155,19 +146,50 @@ class ToolLimit(NamedTuple):
     length_function: Callable[[str], float]
 
 
+class _Tool(StructuredTool):
+    """A tool of this package."""
+
+    limit: SkipValidation[ToolLimit] = Field(exclude=True)
+
+
+def make_tool(
+    name: str,
+    description: str,
+    arguments: type[Arguments],
+    limit: ToolLimit,
+    *,
+    function: Callable[..., Any] | None = None,
+    coroutine: Callable[..., Awaitable[Any]],
+    filter_fields: FilterFields = (),
+) -> StructuredTool:
+    """Make a tool of a function, with LangGraph's runtime and a filter as further arguments."""
+    fields: dict[str, Any] = {"runtime": (_runtime_type(), None)}
+    if filter_fields:
+        fields["filter"] = filter_argument(filter_fields)
+    return _Tool(
+        name=name,
+        description=description,
+        args_schema=create_model(arguments.__name__, __base__=arguments, **fields),
+        func=function,
+        coroutine=coroutine,
+        response_format="content_and_artifact",
+        handle_tool_error=True,
+        handle_validation_error=_explain_arguments(name, arguments, filter_fields),
+        limit=limit,
+    )
+
+
 def limit_of(tool: BaseTool) -> ToolLimit:
     """Return the limit of a tool of this package.
 
     Raises:
         TypeError: If it is another tool.
     """
-    function = getattr(getattr(tool, "func", None), "__self__", None)
-    limit = getattr(function, "limit", None)
-    if not isinstance(limit, ToolLimit):
+    if not isinstance(tool, _Tool):
         raise TypeError(
             f"the tool must come from create_rse_tool or create_rse_tools; got {tool!r:.200}"
         )
-    return limit
+    return tool.limit
 
 
 def answer_limit(
@@ -197,15 +219,18 @@ def _runtime_type() -> Any:  # noqa: ANN401 - an annotation
     return Annotated[Any, InjectedToolArg(), marker, unread]
 
 
-def _explain_arguments(name: str, filter_fields: FilterFields) -> Callable[[Any], str]:
+def _explain_arguments(
+    name: str, arguments: type[Arguments], filter_fields: FilterFields
+) -> Callable[[Any], str]:
     """Make the function that explains wrong arguments to the model."""
-    allowed = ""
+    names = [*arguments.model_fields, *(["filter"] if filter_fields else [])]
+    allowed = f"{name} takes {', '.join(names)}."
     if filter_fields:
-        allowed = f" Fields of filter: {', '.join(filter_fields)}."
+        allowed += f" Fields of filter: {', '.join(filter_fields)}."
 
     def explain(error: Any) -> str:  # noqa: ANN401 - LangChain's union of pydantic's
         problems = problems_of(error) if isinstance(error, ValidationError) else str(error)
-        return f"Wrong arguments: {problems}.{allowed} Correct them and call {name} again."
+        return f"Wrong arguments: {problems}. {allowed} Correct them and call {name} again."
 
     return explain
 

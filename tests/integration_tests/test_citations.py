@@ -1,20 +1,18 @@
-"""Citations of Claude and Cohere's models, by LangChain's integrations over HTTP."""
+"""Citations of Claude, by LangChain's integration over HTTP."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-import cohere
 import pytest
 from langchain.agents import create_agent
 from langchain_anthropic import ChatAnthropic
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from pydantic import SecretStr
 
 from langchain_rse.tools import (
-    cohere_documents,
     create_rse_tool,
     locate_citations,
 )
@@ -100,25 +98,3 @@ def test_the_answer_goes_back_with_its_citations(server: CitingServer) -> None:
     messages = agent.invoke({"messages": [HumanMessage("?")]})["messages"]
     again = agent.invoke({"messages": [*messages, HumanMessage("And?")]})["messages"]
     check(again[-1], passages_of(again), TEXTS)
-
-
-def test_documents_for_cohere(server: CitingServer) -> None:
-    passages = make_retriever(TEXTS).invoke("q 0")
-    assert len(passages) > 1
-    with cohere.ClientV2(KEY.get_secret_value(), base_url=server.url) as client:
-        message = client.chat(
-            model="command-a-03-2025",
-            messages=[{"role": "user", "content": "?"}],
-            documents=cohere_documents(passages),
-        ).message
-    answer = AIMessage(message.content[0].text, additional_kwargs={"citations": message.citations})
-    (request,) = server.requests
-    assert request["documents"] == cohere_documents(passages)
-    citations = locate_citations(answer, passages)
-    assert [citation.found for citation in citations] == [each.page_content for each in passages]
-    for number, citation in enumerate(citations, 1):
-        assert citation.number == number
-        assert citation.text == answer.text[citation.start : citation.end]
-        assert citation.text == f"what is in passage-{number}"
-        place = slice(citation.start_index, citation.end_index)
-        assert TEXTS[str(citation.doc_id)][place] == citation.found

@@ -234,6 +234,33 @@ async def test_answers_are_short_whatever_the_names() -> None:
     assert text.startswith("[1] README.md, characters 0–9\n")
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments", "takes"),
+    [
+        ("search", {"query": "plan", "document": "b.md"}, "search takes query, k."),
+        (
+            "read",
+            {"document": "a", "heading": "B"},
+            "read takes document, section, page, start, end.",
+        ),
+        ("find", {}, "find takes pattern, regex, offset."),
+    ],
+)
+async def test_unknown_arguments_are_refused_with_the_names_that_exist(
+    tool: str, arguments: dict[str, Any], takes: str
+) -> None:
+    server = create_mcp_server(library(["a"]))
+    with pytest.raises(ToolError, match=re.escape(takes)):
+        await server.call_tool(tool, arguments)
+    with pytest.raises(ToolError, match="there is no tool 'fetch'; there are search, find, "):
+        await server.call_tool("fetch", {})
+
+
+async def test_arguments_that_hosts_add_are_ignored() -> None:
+    added = {"toolCallId": "call_1", "sessionId": "1", "action": "sendMessage"}
+    assert "text of a" in await text_of(library(["a"]), "read", document="a", **added)
+
+
 async def test_null_stands_for_the_default() -> None:
     retriever = library(["a", "b"])
     assert "text of a" in await text_of(retriever, "search", query="text of", k=None)

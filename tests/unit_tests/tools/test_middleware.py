@@ -19,7 +19,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_core.tools import tool as make_tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langchain_rse.tools import RSEMiddleware, create_rse_tool, verify_quotes
+from langchain_rse.tools import RSEMiddleware, create_rse_tool, create_rse_tools, verify_quotes
 from langchain_rse.tools.catalog import ContentType
 from langchain_rse.tools.passages import format_passages, search_result_blocks, text_of_blocks
 from tests.unit_tests import fakes
@@ -279,6 +279,20 @@ def test_beside_a_middleware_that_clears_the_results_of_other_tools() -> None:
     first, second = answers(model.read[-1])
     assert str(first.content).startswith("[1] a, ")
     assert str(second.content).endswith("shown above: [1].")
+
+
+def test_the_tools_that_read_share_the_budget_too() -> None:
+    tools = create_rse_tools(SIX, k=1, max_context_length=LIMIT)
+    budget = RSEMiddleware(*tools, max_context_length=LIMIT)
+    messages: list[Any] = [HumanMessage("?")]
+    calls: dict[str, Calls] = {"read": [{"document": "30"}], "search": search(90)}
+    for name, arguments in calls.items():
+        model = ScriptedModel(script=[arguments, "answer"], tool=name)
+        app = create_agent(model, middleware=[budget])
+        messages = SYNC.invoke(app, {"messages": messages})["messages"]
+    removed_text, shown = contents(model.read[-1])
+    assert removed_text == removed(1)
+    assert shown.startswith("[2] 90, ")
 
 
 def test_wrong_tools_and_budgets() -> None:
