@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 from bs4 import BeautifulSoup, Tag
 from markdownify import ATX, MarkdownConverter
 
-_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+_HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
 # Elements without visible text. What a click reveals, such as tabs and folded answers, is read.
 # Ruby tags (rp, rt) give the pronunciation of the text before them.
-_INVISIBLE = """
-    script, style, template, select, datalist, dialog, rp, rt, [role=dialog], [role=alertdialog],
+_TITLE = "title:not(svg title)"
+_INVISIBLE = f"""
+    {_TITLE}, script, style, template, select, datalist, dialog, rp, rt,
+    [role=dialog], [role=alertdialog],
     button:not([role=tab], :is(h1, h2, h3, h4, h5, h6) button)
 """
 # The parts that every page of a site repeats, also of older generators.
@@ -52,7 +54,6 @@ _CONVERTED += ["section", "table", "td", "th", "tr", "ul", *_HEADINGS]
 # Items of nested lists are indented by two spaces per level, up to this level.
 _DEEPEST_INDENTATION = 4
 _BACKTICKS = re.compile("`{3,}")
-_NO_LETTERS_OR_DIGITS = re.compile(r"[\W_]+")
 
 
 class WebPage(NamedTuple):
@@ -70,11 +71,9 @@ def read_html(source: str) -> WebPage:
     soup = _parse(source)
     if _depth(soup) > _MOST_DEPTH:
         return WebPage(soup.get_text("\n", strip=True), "")
+    title_element = soup.select_one(_TITLE)
+    title = "" if title_element is None else " ".join(title_element.get_text().split())
     _remove(soup, _INVISIBLE)
-    title_element = soup.select_one("title:not(svg title)")
-    title = ""
-    if title_element is not None:
-        title = " ".join(title_element.get_text().split())
     _remove(soup, _BOILERPLATE)
     parts = _main_parts(soup)
     if not any(map(_has_text, parts)):
@@ -83,7 +82,7 @@ def read_html(source: str) -> WebPage:
         parts = [whole]
     length = sum(_length(part) for part in parts)
     texts = [_as_markdown(part, most_fenced=_MOST_FENCED_SHARE * length) for part in parts]
-    return WebPage(_with_title(title, "\n\n".join(texts)), title)
+    return WebPage("\n\n".join(texts), title)
 
 
 def _parse(source: str) -> BeautifulSoup:
@@ -125,27 +124,13 @@ def _length(element: Tag) -> int:
 
 
 def _has_text(element: Tag) -> bool:
-    """Tell whether an element has text outside headings and titles."""
-    headings = element.find_all([*_HEADINGS, "title"])
+    """Tell whether an element has text outside headings."""
+    headings = element.find_all(_HEADINGS)
     return _length(element) > sum(_length(heading) for heading in headings)
-
-
-def _with_title(title: str, text: str) -> str:
-    """Put the title of a page in front, unless the title contains the first heading."""
-    heading = re.search(r"^#+ (.+)", text, re.MULTILINE)
-    if not title or (heading and _letters_of(heading[1]) in _letters_of(title)):
-        return text
-    return f"# {title}\n\n{text}".rstrip()
-
-
-def _letters_of(text: str) -> str:
-    return _NO_LETTERS_OR_DIGITS.sub("", text).casefold()
 
 
 def _as_markdown(element: Tag, most_fenced: float) -> str:
     """Write an element as Markdown; code of more characters than ``most_fenced`` is plain text."""
-    for title in element.select("title:not(svg title)"):
-        title.decompose()
     for link in element.select('a[href^="#"]'):
         if not any(map(str.isalnum, link.get_text())):  # a link to a heading, such as # or ¶
             link.decompose()

@@ -156,7 +156,7 @@ class _Browser:
                 head += f". Continue with offset={end}"
             numbered = number_passages(passages, first)
             content = f"{head}:\n\n{format_passages(numbered)}"
-            if self._fits(content):
+            if self.limit.fits(content):
                 return content, numbered
             passages.pop()
             end = offset + before.pop()
@@ -226,7 +226,7 @@ class _Browser:
             if end < total:
                 head += f". Continue with offset={end}"
             content = "\n".join([f"{head}:", *lines[:count]])
-            if len(content) <= MAX_READ_LENGTH and self._fits(content):
+            if len(content) <= MAX_READ_LENGTH and self.limit.fits(content):
                 return content
             count = count * 3 // 4
         return f"{noun} 0 of {total:,}{owner}: nothing to show from offset={offset}."
@@ -262,13 +262,10 @@ class _Browser:
             next_start = passage.metadata[END_INDEX]
             if next_start < wanted_end:
                 content += f"\n\nContinue with start={next_start}, end={wanted_end}."
-            if self._fits(content):
+            if self.limit.fits(content):
                 return content, numbered
             length = length * 3 // 4
         return "Found, but too long to show.", []
-
-    def _fits(self, content: str) -> bool:
-        return self.limit.length_function(content) <= self.limit.max_context_length
 
 
 def _page_range(access: DocumentAccess, manifest: Manifest, page: str) -> tuple[int, int]:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib.metadata import version
 from typing import Any, TypeAlias
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
@@ -35,9 +34,6 @@ try:
     from langgraph.types import Command
 except ImportError as error:
     raise ImportError(_TO_INSTALL) from error
-# In these versions, tools ignore the state from a middleware.
-if version("langchain") in {"1.0.0", "1.0.1"}:
-    raise ImportError(_TO_INSTALL)
 
 _ToolResult: TypeAlias = ToolMessage | Command[Any]
 

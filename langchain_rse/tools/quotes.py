@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 from unicodedata import category, normalize
 
-from rapidfuzz.distance import Indel, LCSseq
+from rapidfuzz.distance import Indel
 from rapidfuzz.fuzz import partial_ratio_alignment
 
 from langchain_rse.ingest.alignment import Form, fold, folded
@@ -41,8 +41,8 @@ _MOST_PARTS = 50
 # step per letter. They must be at least this similar, in percent.
 _RUN = 64
 _LEAST_SIMILAR = 60
-# Located text is compared in blocks of this many letters, which takes linear time.
-_BLOCK = 1_000
+# The alignment takes time and memory by the square of the letters.
+_MOST_LETTERS = 20_000
 _FEWEST = 4  # shorter runs of equal letters occur by chance
 
 Verdict = Literal["exact", "shortened", "similar", "missing", "too short", "unclosed"]
@@ -247,56 +247,40 @@ def _similar_ranges(letters: str, source: str, first: int) -> Iterator[_Range]:
         end = start + len(letters)
         yield 1.0, start, end
         start = source.find(letters, end)
-    head = _align(letters[:_BLOCK], source, first)
-    if head is None:
-        return
-    start, end = head
-    if len(letters) > _BLOCK:
-        before_tail = len(letters) - _BLOCK
-        tail = _align(letters[-_BLOCK:], source, start + before_tail * 3 // 4)
-        if tail is None:
-            return
-        _, end = tail
-    yield _similarity(letters, source[start:end]), start, end
-
-
-def _align(letters: str, source: str, first: int) -> tuple[int, int] | None:
-    """Find the range of the source, from ``first`` on, that is most similar to a block."""
     remaining = source[first:]
+    place = _locate(letters, remaining)
+    if place is not None:
+        similarity, start, end = _align(letters, remaining, place)
+        yield similarity, first + start, first + end
+
+
+def _locate(letters: str, source: str) -> int | None:
+    """Find the place in the source that is similar to the letters."""
+    if len(letters) > _MOST_LETTERS:
+        return None
     last_run = max(len(letters) - _RUN, 0)
     highest = float(_LEAST_SIMILAR)
-    expected = None
-    for place in sorted({0, last_run // 2, last_run}):
-        run = letters[place : place + _RUN]
-        found = partial_ratio_alignment(run, remaining, score_cutoff=highest)
-        if found is not None and (expected is None or found.score > highest):
+    place = None
+    for start in (0, last_run // 2, last_run):
+        run = letters[start : start + _RUN]
+        found = partial_ratio_alignment(run, source, score_cutoff=highest)
+        if found is not None and (place is None or found.score > highest):
             highest = found.score
-            expected = found.dest_start - found.src_start - place
-    if expected is None:
-        return None
+            place = max(found.dest_start - found.src_start - start, 0)
+    return place
+
+
+def _align(letters: str, source: str, place: int) -> _Range:
+    """Find the range of the source near a place that is most similar to the letters."""
     slack = len(letters) // 8
-    start = max(expected - slack, 0)
-    window = remaining[start : expected + len(letters) + slack]
+    start = max(place - slack, 0)
+    window = source[start : place + len(letters) + slack]
     blocks = Indel.editops(letters, window).as_matching_blocks()
-    runs = [block for block in blocks if block.size >= _FEWEST]
-    if not runs:
-        return None
-    begin = start + runs[0].b - runs[0].a
-    end = start + runs[-1].b - runs[-1].a + len(letters)
-    return first + max(begin, 0), first + min(end, len(remaining))
-
-
-def _similarity(letters: str, found: str) -> float:
-    """Return the share of equal letters of two different texts, compared block by block."""
-    reach = min(abs(len(letters) - len(found)), _BLOCK) + _BLOCK // 10
-    equal = 0
-    for start in range(0, len(letters), _BLOCK):
-        block = letters[start : start + _BLOCK]
-        expected = start * len(found) // len(letters)
-        window = found[max(expected - reach, 0) : expected + len(block) + reach]
-        equal += LCSseq.similarity(block, window)
-    similarity = 2 * equal / (len(letters) + len(found))
-    return min(similarity, 1 - 1 / (2 * len(letters)))
+    runs = [block for block in blocks if block.size >= _FEWEST] or blocks
+    begin = max(start + runs[0].b - runs[0].a, 0)
+    end = min(start + runs[-1].b - runs[-1].a + len(letters), len(source))
+    similarity = Indel.normalized_similarity(letters, source[begin:end])
+    return min(similarity, 1 - 1 / (2 * len(letters))), begin, end
 
 
 # Symbols and numbers

@@ -145,6 +145,10 @@ class ToolLimit(NamedTuple):
     max_context_length: float
     length_function: Callable[[str], float]
 
+    def fits(self, text: str) -> bool:
+        """Tell whether an answer is short enough."""
+        return self.length_function(text) <= self.max_context_length
+
 
 class _Tool(StructuredTool):
     """A tool of this package."""
@@ -339,8 +343,7 @@ class _Search:
                 text = text_of_blocks(content)
             else:
                 content = text = f"{format_passages(numbered)}\n\n{note}".rstrip("\n")
-            is_short = self.limit.length_function(text) <= self.limit.max_context_length
-            if len(passages) <= k and is_short:
+            if len(passages) <= k and self.limit.fits(text):
                 return content, numbered
             passages.remove(min(passages, key=_value_of))
         return f"{counted(len(found), 'passage')} found, but too long to show.", []

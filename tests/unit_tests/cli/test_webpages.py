@@ -122,13 +122,11 @@ def test_empty_rows_name_no_columns() -> None:
     assert lines_of(f"{table[:-8]}<tr><td>d<td>e</table>") == ["| a | b |", "| c |  |", "| d | e |"]
 
 
-def test_the_title_stands_above_other_headings() -> None:
-    assert text_of("<title>Cats - Animals</title><h1>Cats</h1>Text.") == "# Cats\n\nText."
-    assert text_of("<title>Animals</title><h2>2.0</h2>Text.") == "# Animals\n\n## 2.0\n\nText."
+def test_the_title_is_no_text() -> None:
     icon = "<svg><title>Copy</title></svg><title>Cats</title><p>Text."
-    assert read_html(icon) == ("# Cats\n\nCopy\n\nText.", "Cats")
+    assert read_html(icon) == ("Copy\n\nText.", "Cats")
     page = read_html("<title> About\n cats</title><svg><title>Copy</title></svg><p>Text.")
-    assert page == ("# About cats\n\nCopy\n\nText.", "About cats")
+    assert page == ("Copy\n\nText.", "About cats")
 
 
 # What is left out
@@ -243,6 +241,12 @@ def test_what_a_click_shows_is_read() -> None:
       <details><summary>Answer</summary><p style="display: none">42</p></details>
       <h3><button>Why?</button></h3><button>Copy</button>"""
     assert lines_of(page)[1:] == ["On Linux, use apt.", "Answer", "42", "### Why?"]
+
+
+@pytest.mark.parametrize("depth", [140, 5_000])
+def test_a_page_of_any_depth_is_read(depth: int) -> None:
+    page = f"{'<div>' * depth}<p>Cats sleep.<p>Dogs bark.{'</div>' * depth}<p>End."
+    assert lines_of(page) == ["Cats sleep.", "Dogs bark.", "End."]
 
 
 # Any page
