@@ -1,7 +1,7 @@
 """The tools that models and clients get: descriptions, arguments and their limits."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
@@ -44,8 +44,10 @@ class Arguments(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _clean(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _clean(cls, values: object) -> object:
         """Leave out ``null``, and replace lone surrogates."""
+        if not isinstance(values, Mapping):
+            return values
         given = {}
         for name, value in values.items():
             if value is not None:
