@@ -2,7 +2,7 @@
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -149,17 +149,16 @@ class _Browser:
         passages, before = self._read_lines(page.matches)
         problem = "too long to show" if passages else "in documents that changed or are corrupt"
         documents = counted(page.documents, "document")
-        end = offset + len(page.matches)
-        while passages:
+        before.append(len(page.matches))
+        for count in _shorter(len(passages)):
+            end = offset + before[count]
             head = f"Matches {format_range(offset + 1, end)} of {page.total:,} in {documents}"
             if end < page.total:
                 head += f". Continue with offset={end}"
-            numbered = number_passages(passages, first)
+            numbered = number_passages(passages[:count], first)
             content = f"{head}:\n\n{format_passages(numbered)}"
             if self.limit.fits(content):
                 return content, numbered
-            passages.pop()
-            end = offset + before.pop()
         return f"Matches found, but {problem}.", []
 
     def _read_lines(self, matches: Sequence[Match]) -> tuple[list[Document], list[int]]:
@@ -219,8 +218,7 @@ class _Browser:
 
     def _listed(self, noun: str, owner: str, lines: Sequence[str], offset: int, total: int) -> str:
         """Show as many lines as fit, with the number to continue from."""
-        count = len(lines)
-        while count:
+        for count in _shorter(len(lines)):
             end = offset + count
             head = f"{noun} {format_range(offset + 1, end)} of {total:,}{owner}"
             if end < total:
@@ -228,7 +226,6 @@ class _Browser:
             content = "\n".join([f"{head}:", *lines[:count]])
             if len(content) <= MAX_READ_LENGTH and self.limit.fits(content):
                 return content
-            count = count * 3 // 4
         return f"{noun} 0 of {total:,}{owner}: nothing to show from offset={offset}."
 
     def read(
@@ -254,8 +251,7 @@ class _Browser:
         wanted_end = manifest.length if end is None else min(end, manifest.length)
         if start >= wanted_end > 0:
             raise ValueError(f"start must be below end, and below the length, {manifest.length:,}")
-        length = max(min(wanted_end - start, MAX_READ_LENGTH), 1)
-        while length:
+        for length in _shorter(max(min(wanted_end - start, MAX_READ_LENGTH), 1)):
             passage = access.passage(manifest, start, start + length)
             numbered = number_passages([passage], first)
             content = format_passages(numbered)
@@ -264,8 +260,14 @@ class _Browser:
                 content += f"\n\nContinue with start={next_start}, end={wanted_end}."
             if self.limit.fits(content):
                 return content, numbered
-            length = length * 3 // 4
         return "Found, but too long to show.", []
+
+
+def _shorter(length: int) -> Iterator[int]:
+    """Yield the lengths to try until an answer fits its limit."""
+    while length:
+        yield length
+        length = length * 3 // 4
 
 
 def _page_range(access: DocumentAccess, manifest: Manifest, page: str) -> tuple[int, int]:
