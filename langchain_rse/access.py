@@ -20,16 +20,14 @@ from langchain_rse.query.filters import filters_of
 from langchain_rse.query.reading import Passage, without_changed
 from langchain_rse.query.rendering import render
 from langchain_rse.query.scoring import Chunk
-from langchain_rse.stores.compare_and_set import read_records
 from langchain_rse.stores.conditions import OPERATORS, matches
 from langchain_rse.stores.layouts import (
     Layout,
     manifests_at,
-    read_blank,
     read_chunks,
+    read_description,
     read_layouts,
     read_manifests,
-    read_parts,
     readable,
 )
 from langchain_rse.stores.records import (
@@ -40,7 +38,6 @@ from langchain_rse.stores.records import (
     Manifest,
     Part,
     content_name,
-    description_key,
     document_key,
     manifest_key,
 )
@@ -111,16 +108,20 @@ class DocumentAccess:
         """Read the whole text of a document."""
         manifest = self.manifest(doc_id)
         if not manifest.chunk_count:
-            key = description_key(manifest.key, manifest.version)
-            return read_blank(read_records(self.docstore, [key])[key], key, manifest)
+            return manifest.blank
         return self.passage(manifest, 0, manifest.length).page_content
 
     def parts(self, manifest: Manifest) -> Sequence[Part]:
         """Read where the parts of a document lie, such as pages; empty if it has one part."""
         if manifest.current is None or manifest.current.adopted:
             return ()
-        key = description_key(manifest.key, manifest.version)
-        return read_parts(read_records(self.docstore, [key])[key], key, manifest)
+        description = read_description(self.docstore, manifest.key, manifest.version)
+        if description is None:
+            raise MissingRecordError(
+                f"cannot read where the parts of document {manifest.doc_id!r} begin: it was "
+                "replaced, or its record is damaged. Read it again, or add it again"
+            )
+        return description.parts
 
     def around(self, passage: Document, length: int) -> Document:
         """Read a passage with at most ``length`` more characters on each side."""

@@ -11,14 +11,16 @@ from langchain_core.documents import Document
 
 from langchain_rse._sync import batches, during
 from langchain_rse.errors import CorruptRecordError, FormatError, MissingRecordError
+from langchain_rse.stores.adopted import adopted_vectors
 from langchain_rse.stores.compare_and_set import Change, DocStore, Record, change, read_records
-from langchain_rse.stores.layouts import read_adopted, readable, stored_versions
+from langchain_rse.stores.layouts import read_description, readable, stored_versions
 from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.records import (
     NAMESPACES,
     VERSION,
     Manifest,
     Version,
+    chunk_key,
     document_key,
     manifest_key,
 )
@@ -137,13 +139,19 @@ class DocStoreWriter:
         records = self._read_each(keys)
         return {key: readable(record) for key, record in records.items()}
 
-    def adopted_vectors(self, manifest: Manifest, version: Version) -> list[str]:
-        """Read the ids of the vectors that a version was adopted from."""
-        records = self.read(version.vectors_keys(manifest.key))
+    def adopted_vectors(self, key: str, version: Version) -> list[str]:
+        """Read the ids of the vectors that a document's version was adopted from."""
+        if not version.adopted:
+            return []
+        description = read_description(self.docstore, key, version.name)
+        if description is not None:
+            return list(description.vectors)
+        # An interrupted call did not write it, or it is damaged. The chunks name their vectors.
         ids: list[str] = []
-        for key, record in records.items():
-            if record is not None:  # None: an interrupted call did not write it
-                ids += read_adopted(record, key, manifest)
+        chunk_keys = (chunk_key(key, version.name, index) for index in range(version.chunks))
+        for record_key, record in self._read_each(chunk_keys).items():
+            if isinstance(record, Document):
+                ids += adopted_vectors(record, record_key)
         return ids
 
     def write(self, records: Iterable[tuple[str, Document]]) -> None:

@@ -10,23 +10,23 @@ from langchain_core.documents import Document
 from langchain_rse._progress import Advance
 from langchain_rse._sync import batches, run
 from langchain_rse.errors import CorruptRecordError, StoreMismatchError
-from langchain_rse.ingest.docstore import StoredManifest, readable_manifest
+from langchain_rse.ingest.docstore import StoredManifest
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.adopted import adopted_vectors
 from langchain_rse.stores.compare_and_set import Record, read_records
-from langchain_rse.stores.layouts import stored_versions
+from langchain_rse.stores.layouts import read_description, stored_versions
 from langchain_rse.stores.namespaces import namespace_of, whole_store
 from langchain_rse.stores.pairing import PAIR_KEY, check_pair
 from langchain_rse.stores.records import (
     DOC_ID,
     VERSION,
+    Description,
     DocumentVersion,
     Manifest,
     Version,
     adopted_key,
     adopted_record,
     chunk_key,
-    description_key,
     document_key,
     manifest_key,
     namespace_in,
@@ -209,8 +209,8 @@ class Scan:
             return found
         self.chunks += current.chunks
         stored = read_document(self.writer.docstore, manifest)
-        for items in stored.problems.values():
-            found.note("unreadable", items)
+        if stored.problems:
+            found.note("unreadable", stored.problems)
         found.document = stored.document
         found.vectors = stored.vectors
         if self.writer.is_of_another_model(manifest):
@@ -292,23 +292,18 @@ class Scan:
 
         The manifest is None if no version is complete; the id is empty if no record contains it.
         """
-        description_keys = [description_key(key, name) for name in names]
-        descriptions = read_records(self.writer.docstore, description_keys)
-        newest: Manifest | None = None
-        newest_time = -1.0
+        newest: Description | None = None
         doc_id = ""
-        for record in descriptions.values():
-            if not isinstance(record, Document):
+        for name in names:
+            description = read_description(self.writer.docstore, key, name)
+            if description is None:
                 continue
-            fields = Document("", metadata=record.metadata.get("manifest") or {})
-            manifest = readable_manifest(fields, manifest_key(key))
-            time = record.metadata.get("time")
-            if manifest is None or not isinstance(time, float):
-                continue
-            doc_id = manifest.doc_id
-            if time > newest_time and self._is_whole(manifest):
-                newest, newest_time = manifest, time
-        return newest, doc_id or self._find_doc_id(key, names)
+            doc_id = description.manifest.doc_id
+            is_newer = newest is None or description.time > newest.time
+            if is_newer and self._is_whole(description.manifest):
+                newest = description
+        manifest = None if newest is None else newest.manifest
+        return manifest, doc_id or self._find_doc_id(key, names)
 
     def _is_whole(self, manifest: Manifest) -> bool:
         stored = read_document(self.writer.docstore, manifest)

@@ -45,10 +45,10 @@ from langchain_rse.stores.records import (
     adopted_key,
     adopted_records,
     answers_key,
+    chunk_records,
     chunk_vectors,
-    description_record,
+    describe,
     digest,
-    document_records,
     vector_id,
 )
 from langchain_rse.stores.whole_documents import read_text
@@ -284,7 +284,7 @@ class Writer:
         """
         announced = yield from self._announce(writes)
         try:
-            yield from compute_to_the_end(self.records.write, self._each_record(announced))
+            yield from compute_to_the_end(self.records.write, _all_chunk_records(announced))
             yield from self._describe(announced)
             refused = yield from self._write_vectors(announced, force=force)
             written = {key: announced[key] for key in announced if key not in refused}
@@ -367,22 +367,24 @@ class Writer:
             "the model, and add the document(s) again"
         )
 
-    def _each_record(self, writes: _Writes) -> Iterator[tuple[str, Document]]:
-        for document, _ in writes.values():
-            yield from document_records(document)
-
     def _describe(self, writes: _Writes) -> Steps[None]:
-        """Write the description records of versions that are still announced.
+        """Describe versions that are still announced, and name the chunks of adopted vectors.
 
-        A call that removes such a version also removes its other records. So a removed version is
-        never complete, and `check` cannot mistake it for a version with a lost manifest.
+        A description lists adopted vectors, so a cleanup finds their records. A call that removes a
+        version also removes its chunks. So a removed version is never complete, and `check` cannot
+        mistake it for a version with a lost manifest.
         """
         manifests = yield from compute(self.records.manifests, writes)
         descriptions: list[tuple[str, Document]] = []
+        adopted: list[Iterable[tuple[str, Document]]] = []
         for (document, _), manifest in zip(writes.values(), manifests, strict=True):
             if manifest is not None and manifest.announces(document.version):
-                descriptions.append(description_record(document, self.model.id))
+                description = describe(document, self.model.id)
+                descriptions.append((description.key, description.to_document()))
+                adopted.append(adopted_records(document))
         yield from compute_to_the_end(self.records.write, descriptions)
+        all_adopted = itertools.chain.from_iterable(adopted)
+        yield from compute_to_the_end(self.records.write, all_adopted)
 
     # Vectors
 
@@ -412,7 +414,7 @@ class Writer:
                     continue
                 vectors.append(version.vector_ids(document.key))
                 vectors.append(
-                    (yield from compute(self.records.adopted_vectors, manifest, version))
+                    (yield from compute(self.records.adopted_vectors, manifest.key, version))
                 )
         reusable: dict[str, str] = {}
         for ids in batches(itertools.chain.from_iterable(vectors), self.vectors.batch_size):
@@ -440,9 +442,9 @@ class Writer:
             still_adopted: set[str] = set()
             if current is not None and is_adopted:
                 still_adopted.update(
-                    (yield from compute(self.records.adopted_vectors, manifest, current))
+                    (yield from compute(self.records.adopted_vectors, key, current))
                 )
-            was_adopted = yield from compute(self.records.adopted_vectors, manifest, version)
+            was_adopted = yield from compute(self.records.adopted_vectors, manifest.key, version)
             former = [vector for vector in was_adopted if vector not in still_adopted]
             vectors.append(version.vector_ids(key))
             if not is_adopted:  # after a repeated adoption, the vectors stay the user's
@@ -452,8 +454,13 @@ class Writer:
             names.add(version.name)
         yield from self.vectors.delete(itertools.chain.from_iterable(vectors))
         yield from compute_to_the_end(self.records.delete_adopted, adopted, names)
-        # The list of a version's vectors is removed last: it tells what remains to be removed.
+        # A version's description is removed last: it tells which adopted vectors remain.
         yield from compute_to_the_end(self.records.delete, itertools.chain.from_iterable(records))
+
+
+def _all_chunk_records(writes: _Writes) -> Iterator[tuple[str, Document]]:
+    for document, _ in writes.values():
+        yield from chunk_records(document)
 
 
 def without_abandoned(manifest: Manifest) -> Manifest:

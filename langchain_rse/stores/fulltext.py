@@ -309,7 +309,7 @@ class _MatchReader:
     def _chunk(self, key: str, record: str | None) -> Document | None:
         """Make a chunk; None if it is stale or deleted, or if the filter excludes it."""
         parts = key.split("/")
-        if len(parts) != 3:  # noqa: PLR2004 - see _is_chunk
+        if len(parts) != 3 or not parts[2].isdecimal():  # noqa: PLR2004 - see _is_chunk
             raise CorruptRecordError(
                 f"the docstore's indexes list the record {key!r}, which is not a chunk. Rebuild "
                 "them with check(repair=True) or langchain-rse check --repair"

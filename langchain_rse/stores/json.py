@@ -24,7 +24,7 @@ from langchain_rse.errors import CorruptRecordError, FormatError, MetadataError
 from langchain_rse.stores.compare_and_set import DocStore, is_as_expected
 from langchain_rse.stores.file_errors import explained_file_errors
 
-_FORMAT = 6
+_FORMAT = 7
 _END = ',"checksum":"%s","format":%d}'  # the end of a record
 # The end of a record in any format; formats before 6 have no number.
 _ANY_END = re.compile(
@@ -172,6 +172,8 @@ def _to_json(value: Any, place: str) -> Any:  # noqa: ANN401 - a return for each
         fields = _dict_to_json(value, place)
         return {_TAG: ["dict", list(fields.items())]} if _TAG in fields else fields
     if isinstance(value, list):
+        if set(map(type, value)) == {int} and _LEAST_INTEGER <= min(value) <= max(value) < 2**63:
+            return value  # such as the starts of a hundred thousand chunks
         return [_to_json(item, f"{place}[{index}]") for index, item in enumerate(value)]
     return {_TAG: _to_tagged(value, place)}
 

@@ -1,16 +1,15 @@
-"""Reads the docstore: spans and chunks for queries, and the list of all documents."""
+"""Reads the docstore: layouts and chunks for queries, and the list of all documents."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from langchain_core.documents import Document
 from numpy.typing import NDArray
-from pydantic import NonNegativeInt, TypeAdapter
 
 from langchain_rse._messages import warn
 from langchain_rse._sync import batches
@@ -22,15 +21,14 @@ from langchain_rse.stores.records import (
     FLOORS,
     LOCATION_FIELDS,
     NAMESPACES,
-    SPANS_PER_PAGE,
+    Description,
     Manifest,
-    Part,
     Version,
     chunk_document,
     chunk_key,
+    description_key,
     manifest_key,
     metadata_changes,
-    spans_key,
 )
 from langchain_rse.text.quoting import counted
 
@@ -40,11 +38,8 @@ _BATCH = 500
 VersionKey = tuple[str, str]
 """A document's key and the name of a version."""
 
-_IDS = TypeAdapter(list[str])
-_PARTS = TypeAdapter(list[tuple[NonNegativeInt, NonNegativeInt, dict[str, Any]]])
 
-
-# Spans, for queries
+# Layouts, for queries
 
 
 @dataclass(frozen=True)
@@ -53,7 +48,7 @@ class Layout:
 
     manifest: Manifest
     windows: Sequence[range]  # requested chunks that exist, ascending; no range contains a gap
-    pages: Mapping[int, NDArray[np.int64]]  # starts of the chunks, then the end of the last one
+    cuts: NDArray[np.int64]  # starts of all chunks, then the end of the last one
 
     @property
     def version(self) -> str:
@@ -77,9 +72,7 @@ class Layout:
 
     def span_of(self, index: int) -> tuple[int, int]:
         """Return the start and end of a chunk in a window, in characters of the document."""
-        page, position = divmod(index, SPANS_PER_PAGE)
-        cuts = self.pages[page]
-        return int(cuts[position]), int(cuts[position + 1])
+        return int(self.cuts[index]), int(self.cuts[index + 1])
 
     def without(self, chunks: Iterable[int]) -> Layout:
         """Return this layout with some chunks turned into gaps, which no passage may contain."""
@@ -91,7 +84,7 @@ Layouts = dict[str, Layout | CorruptRecordError | None]
 
 
 def read_layouts(docstore: DocStore, windows: Mapping[VersionKey, Sequence[range]]) -> Layouts:
-    """Read manifests and the spans of chunks in one batch; ``windows`` are ascending."""
+    """Read the layouts of documents in one batch; ``windows`` are ascending."""
     layouts, _ = read_layouts_and_floors(docstore, windows)
     return layouts
 
@@ -101,10 +94,7 @@ def read_layouts_and_floors(
 ) -> tuple[Layouts, Record]:
     """Like `read_layouts`, but also read the record of score floors in the same batch."""
     document_keys = dict.fromkeys(key for key, _ in windows)
-    keys = dict.fromkeys(manifest_key(key) for key in document_keys)
-    for (key, version), version_windows in windows.items():
-        for page in _pages_of(version_windows):
-            keys[spans_key(key, version, page)] = None
+    keys = [manifest_key(key) for key in document_keys]
     records = read_records(docstore, [*keys, NAMESPACES, FLOORS])
     if records[NAMESPACES] is not None:
         refuse_namespaces(records[NAMESPACES])
@@ -112,7 +102,7 @@ def read_layouts_and_floors(
     layouts: Layouts = {}
     for key in document_keys:
         try:
-            layouts[key] = _read_layout(key, windows, records)
+            layouts[key] = _layout_of(key, records[manifest_key(key)], windows)
         except CorruptRecordError as error:
             layouts[key] = error
     return layouts, records[FLOORS]
@@ -125,110 +115,51 @@ def readable(record: Record) -> Document | None:
     return record
 
 
-def _pages_of(windows: Iterable[range]) -> list[int]:
-    """Return the numbers of the pages that hold the spans of these chunks, ascending."""
-    pages: set[int] = set()
-    for window in windows:
-        pages.update(range(window.start // SPANS_PER_PAGE, -(-window.stop // SPANS_PER_PAGE)))
-    return sorted(pages)
-
-
-def _read_layout(
-    key: str, windows: Mapping[VersionKey, Sequence[range]], records: Mapping[str, Record]
+def _layout_of(
+    key: str, record: Record, windows: Mapping[VersionKey, Sequence[range]]
 ) -> Layout | None:
     """Make the layout of a document's current version; clip windows to the document."""
-    manifest_record = readable(records[manifest_key(key)])
+    manifest_record = readable(record)
     if manifest_record is None:
         return None
     manifest = Manifest.from_document(manifest_record, manifest_key(key))
-    if manifest.current is None:
-        return Layout(manifest, [], {})
-    version, chunks, _ = manifest.current
-    shortened = (
-        range(window.start, min(window.stop, chunks)) for window in windows.get((key, version), ())
-    )
-    existing_windows = [window for window in shortened if window]
-    pages: dict[int, NDArray[np.int64]] = {}
-    gaps: list[int] = []
-    for page in _pages_of(existing_windows):
-        page_key = spans_key(key, version, page)
-        record = readable(records[page_key])
-        pages[page], gaps_of_page = read_spans(record, page_key, manifest, page)
-        gaps += gaps_of_page
-    return Layout(manifest, _cut_at_gaps(existing_windows, gaps), pages)
+    existing_windows: list[range] = []
+    for window in windows.get((key, manifest.version), ()):
+        shortened = range(window.start, min(window.stop, manifest.chunk_count))
+        if shortened:
+            existing_windows.append(shortened)
+    return Layout(manifest, _cut_at_gaps(existing_windows, manifest.gaps), cuts_of(manifest))
+
+
+def cuts_of(manifest: Manifest) -> NDArray[np.int64]:
+    """Return the starts of a document's chunks and the end of the last one, ascending from 0."""
+    count = manifest.chunk_count
+    if not count:
+        return np.zeros(1, np.int64)
+    try:
+        cuts = np.append(np.asarray(manifest.starts), manifest.length)
+        is_right = cuts.dtype == np.int64 and len(cuts) == count + 1 and cuts[0] == 0
+        is_right = is_right and bool((cuts[1:] > cuts[:-1]).all())
+    except ValueError:  # lists within the list
+        is_right = False
+    if not is_right:
+        raise CorruptRecordError(
+            f"the docstore's record {manifest_key(manifest.key)!r} of document {manifest.doc_id!r} "
+            f"is unusable: the starts of its chunks are not {count} ascending numbers from 0 to "
+            f"{manifest.length}. Delete the document and add it again"
+        )
+    return cuts
 
 
 def _cut_at_gaps(windows: Sequence[range], gaps: Sequence[int]) -> Sequence[range]:
-    """Split ascending windows at gaps, because no passage may contain one."""
+    """Split ascending windows at ascending gaps, because no passage may contain one."""
     cut_windows: list[range] = []
     for window in windows:
-        inside = [gap for gap in gaps if gap in window]
+        inside = gaps[bisect_left(gaps, window.start) : bisect_left(gaps, window.stop)]
         starts = [window.start, *(gap + 1 for gap in inside)]
         ends = [*inside, window.stop]
         cut_windows += map(range, starts, ends)
     return [window for window in cut_windows if window]
-
-
-# Records other than manifests and chunks
-
-
-def read_spans(
-    record: Record, key: str, manifest: Manifest, page: int
-) -> tuple[NDArray[np.int64], list[int]]:
-    """Read a page of spans: the cuts between chunks, and the numbers of gaps."""
-    first = page * SPANS_PER_PAGE
-    expected = min(SPANS_PER_PAGE, manifest.chunk_count - first) + 1
-    with _reading(record, key, manifest) as fields:
-        cuts = np.asarray(fields["cuts"], dtype=np.int64)
-        gaps = [first + int(number) for number in fields.get("gaps", ())]
-        is_rising = cuts.shape == (expected,) and bool((cuts[1:] > cuts[:-1]).all())
-        is_inside = is_rising and cuts[0] >= 0 and cuts[-1] <= manifest.length
-        if not is_inside or gaps != sorted({*gaps}):
-            allowed = f"{expected} ascending numbers from 0 to {manifest.length}"
-            raise ValueError(f"it does not contain {allowed}")
-    return cuts, gaps
-
-
-def read_parts(record: Record, key: str, manifest: Manifest) -> Sequence[Part]:
-    """Read the parts of a document as added; empty if it was a single part."""
-    with _reading(record, key, manifest) as fields:
-        parts = _PARTS.validate_python(fields["parts"])
-        bounds: list[int] = []
-        for start, length, _ in parts:
-            bounds += [start, start + length]
-        is_inside = bounds == sorted(bounds) and bounds[-1:] in ([], [manifest.length])
-        if not is_inside:
-            raise ValueError("its parts do not match the text")
-    return parts
-
-
-def read_blank(record: Record, key: str, manifest: Manifest) -> str:
-    """Read the text of a document of white space; empty for any other document."""
-    with _reading(record, key, manifest) as fields:
-        blank = str(fields["blank"])
-        if len(blank) != (0 if manifest.chunk_count else manifest.length):
-            raise ValueError("it does not contain the text")
-    return blank
-
-
-def read_adopted(record: Record, key: str, manifest: Manifest) -> list[str]:
-    """Read the ids of a page of adopted vectors."""
-    with _reading(record, key, manifest) as fields:
-        return _IDS.validate_python(fields["ids"])
-
-
-@contextmanager
-def _reading(record: Record, key: str, manifest: Manifest) -> Iterator[dict[str, Any]]:
-    """Yield a record's fields; turn errors in the block into a CorruptRecordError."""
-    try:
-        if not isinstance(record, Document):
-            raise TypeError(record or "it is missing")  # noqa: TRY301 - like all other errors
-        yield record.metadata
-    except (KeyError, OverflowError, TypeError, ValueError) as error:
-        raise CorruptRecordError(
-            f"the docstore's record {key!r} of document {manifest.doc_id!r} is unusable: {error}. "
-            "Delete the document and add it again"
-        ) from error
 
 
 # Chunks
@@ -309,22 +240,40 @@ def read_changes(
 def stored_versions(docstore: DocStore, key: str) -> list[Version]:
     """Find the versions of a document that have records, from the keys in the docstore.
 
-    The counts of chunks and vectors are lower bounds.
+    Without a readable description, the number of chunks is a lower bound.
     """
-    versions: dict[str, Version] = {}
-    keys = list_keys(docstore, f"{key}/")
-    for record_key in keys:
-        _, name, *kind, last = record_key.split("/")
-        number = int(last) if last.isdecimal() and last.isascii() else -1
-        _, chunks, adopted = versions.get(name, Version(name, 0))
-        if kind == ["vectors"]:
-            adopted = max(adopted, (number + 1) * SPANS_PER_PAGE)
-        elif kind == ["spans"]:  # a page has at least one chunk
-            chunks = max(chunks, number * SPANS_PER_PAGE + 1)
-        else:  # a chunk, or the description
-            chunks = max(chunks, number + 1)
-        versions[name] = Version(name, chunks, adopted)
-    return list(versions.values())
+    numbers: dict[str, list[int]] = {}  # numbers of stored chunks, by the name of the version
+    for record_key in list_keys(docstore, f"{key}/"):
+        _, name, last = record_key.split("/")
+        numbers_of_version = numbers.setdefault(name, [])
+        if last.isdecimal():
+            numbers_of_version.append(int(last))
+    return [_stored_version(docstore, key, name, numbers[name]) for name in numbers]
+
+
+def _stored_version(docstore: DocStore, key: str, name: str, numbers: Sequence[int]) -> Version:
+    """Read a version from its description or, without it, from one of its chunks."""
+    description = read_description(docstore, key, name)
+    if description is not None and description.manifest.current is not None:
+        return description.manifest.current
+    if not numbers:
+        return Version(name, 0)
+    last_key = chunk_key(key, name, max(numbers))
+    chunk = read_records(docstore, [last_key])[last_key]
+    is_adopted = isinstance(chunk, Document) and ADOPTED in chunk.metadata
+    return Version(name, max(numbers) + 1, adopted=int(is_adopted))
+
+
+def read_description(docstore: DocStore, key: str, version: str) -> Description | None:
+    """Read what a version keeps beside its chunks; None if it is missing or corrupt."""
+    record_key = description_key(key, version)
+    record = read_records(docstore, [record_key])[record_key]
+    if not isinstance(record, Document):
+        return None
+    try:
+        return Description.from_document(record, record_key)
+    except CorruptRecordError:
+        return None
 
 
 def manifest_keys(docstore: DocStore) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import time
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -12,7 +11,7 @@ from functools import cached_property, lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
 from langchain_core.documents import Document
-from pydantic import Field, NonNegativeInt, TypeAdapter, ValidationError
+from pydantic import Field, NonNegativeInt, SkipValidation, TypeAdapter, ValidationError
 
 from langchain_rse._messages import problems_of
 from langchain_rse.errors import CorruptRecordError
@@ -46,9 +45,6 @@ COUNTS_IN_SOURCE = "counts_in_source"  # in that dict, if `Manifest.counts_in_so
 IS_RELEVANT = "is_relevant"  # the model's judgment; None if not judged
 RELEVANCE_EXPLANATION = "relevance_explanation"  # the model's explanation; None if not judged
 RELEVANCE_FAILURE = "relevance_failure"  # why it was not judged
-
-SPANS_PER_PAGE = 512
-"""Number of chunk spans per record, and of adopted vector ids per record."""
 
 Rule = Literal["range", "first", "last", "all", "same", "drop"]
 """How a passage shows a metadata field that changes along a document; see `RSEIndexer`."""
@@ -101,24 +97,14 @@ def chunk_key(key: str, version: str, index: int) -> str:
     return f"{key}/{version}/{index}"
 
 
-def spans_key(key: str, version: str, page: int) -> str:
-    """Return the key of a page of spans."""
-    return f"{key}/{version}/spans/{page}"
-
-
 def description_key(key: str, version: str) -> str:
-    """Return the key of the record with a version's parts and a copy of its manifest."""
+    """Return the key of a version's `Description`."""
     return f"{key}/{version}/document"
 
 
 def adopted_key(vector: str) -> str:
     """Return the key of the record of an adopted vector, given the vector's id."""
     return f"adopted/{digest(vector)}"
-
-
-def _vectors_key(key: str, version: str, page: int) -> str:
-    """Return the key of a page of adopted vector ids."""
-    return f"{key}/{version}/vectors/{page}"
 
 
 @lru_cache(1024)
@@ -305,24 +291,11 @@ class Version(NamedTuple):
         written_model = self.name.partition(_WRITE)[2][:-_WRITE_DIGITS]
         return not written_model or not model or written_model == model[:_MODEL_DIGITS]
 
-    @property
-    def pages(self) -> int:
-        """Number of pages of spans."""
-        return _pages(self.chunks)
-
     def docstore_keys(self, key: str) -> Iterator[str]:
         """Yield all docstore keys of this version, except the keys of adopted vectors."""
         for index in range(self.chunks):
             yield chunk_key(key, self.name, index)
-        for page in range(self.pages):
-            yield spans_key(key, self.name, page)
         yield description_key(key, self.name)
-        yield from self.vectors_keys(key)
-
-    def vectors_keys(self, key: str) -> Iterator[str]:
-        """Yield the keys of the pages of adopted vector ids."""
-        for page in range(_pages(self.adopted)):
-            yield _vectors_key(key, self.name, page)
 
     def vector_ids(self, key: str) -> Iterator[str]:
         """Yield the ids of this version's vectors; none if it is adopted."""
@@ -330,11 +303,6 @@ class Version(NamedTuple):
             return
         for index in range(self.chunks):
             yield vector_id(key, self.name, index)
-
-
-def _pages(items: int) -> int:
-    """Return the number of pages for a number of items."""
-    return math.ceil(items / SPANS_PER_PAGE)
 
 
 class Announcement(NamedTuple):
@@ -360,6 +328,11 @@ class Manifest:
     revision: str = field(default_factory=lambda: uuid.uuid4().hex)
     model: str = ""  # id of the embedding model, see `langchain_rse.stores.pairing`; may be empty
     length: _Length = 0  # length of the current text, in characters
+    # Starts of the current chunks, which tile the text. There may be 100,000 of them, so they are
+    # checked as an array where they are used.
+    starts: SkipValidation[Sequence[int]] = ()
+    gaps: Sequence[_Count] = ()  # numbers of the current chunks without text, ascending
+    blank: str = ""  # the current text if it is white space, which has no chunks
     text_digest: str = ""  # digest of the current text; empty without text
     metadata: Mapping[str, Any] = field(default_factory=dict)  # of the whole document
     # Rules of metadata fields; other fields follow the default rules.
@@ -436,6 +409,8 @@ class Manifest:
             "current": list(self.current) if self.current else None,
             "announced": [[list(version), time] for version, time in self.announced],
             "garbage": [list(version) for version in self.garbage],
+            "starts": list(self.starts),
+            "gaps": list(self.gaps),
         }
         return Document(page_content="", metadata=fields)
 
@@ -479,7 +454,7 @@ class Chunk(NamedTuple):
     table_header: str = ""  # header row of a table that began in an earlier chunk
 
 
-Part = tuple[int, int, Mapping[str, Any]]
+Part = tuple[NonNegativeInt, NonNegativeInt, Mapping[str, Any]]
 """A part of a document: its start, its length, and its metadata."""
 
 
@@ -517,6 +492,9 @@ class DocumentVersion:
             current=self.version,
             model=model,
             length=self.length,
+            starts=[chunk.start for chunk in self.chunks],
+            gaps=sorted(self.gaps),
+            blank=self.blank,
             text_digest=self.text_digest,
             metadata=self.metadata,
             rules=self.rules,
@@ -536,13 +514,64 @@ class DocumentVersion:
         return {**self.metadata, **chunk.metadata[0][1]}
 
 
-def document_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
-    """Make the docstore records of a document, except its manifest and its description."""
-    # First the list of vectors, which a cleanup needs if the other records are not written.
-    yield from _vectors_records(document)
-    yield from _chunk_records(document)
-    yield from _spans_records(document)
-    yield from adopted_records(document)
+@dataclass(frozen=True)
+class Description:
+    """What a version keeps beside its chunks.
+
+    A lost manifest is written anew from it. It is written after all chunks, and so marks a version
+    as complete.
+    """
+
+    manifest: Manifest  # as it becomes current
+    parts: Sequence[Part] = ()  # see `DocumentVersion.parts`
+    vectors: Sequence[str] = ()  # ids of its vectors, if other code wrote them
+    time: float = field(default_factory=time.time)  # when it was written, in seconds since 1970
+
+    @property
+    def key(self) -> str:
+        """The key of its record."""
+        return description_key(self.manifest.key, self.manifest.version)
+
+    def to_document(self) -> Document:
+        """Make the record of this description."""
+        return _record(
+            manifest=self.manifest.to_document().metadata,
+            parts=[list(part) for part in self.parts],
+            vectors=list(self.vectors),
+            time=self.time,
+        )
+
+    @classmethod
+    def from_document(cls, record: Document, key: str) -> Description:
+        """Parse the record of a key; raise a CorruptRecordError if it is corrupt."""
+        try:
+            description = _DESCRIPTION.validate_python(record.metadata)
+        except ValidationError as error:
+            raise _not_a_description(key, problems_of(error)) from error
+        bounds: list[int] = []
+        for start, length, _ in description.parts:
+            bounds += [start, start + length]
+        if description.key != key:
+            raise _not_a_description(key, "it belongs to another version")
+        if bounds != sorted(bounds) or bounds[-1:] not in ([], [description.manifest.length]):
+            raise _not_a_description(key, "its parts do not match the text")
+        return description
+
+
+def _not_a_description(key: str, problem: str) -> CorruptRecordError:
+    return CorruptRecordError(
+        f"the docstore's record {key!r} is unusable ({problem}). Delete the document and add it "
+        "again"
+    )
+
+
+_DESCRIPTION = TypeAdapter(Description)
+
+
+def describe(document: DocumentVersion, model: str) -> Description:
+    """Describe a version; for ``model``, see `Manifest.model`."""
+    vectors = [vector.id for vector in document.adopted]
+    return Description(document.manifest(model), document.parts, vectors)
 
 
 def adopted_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
@@ -551,32 +580,7 @@ def adopted_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]
         yield adopted_record(vector.id, document.doc_id, document.version.name, vector.chunk)
 
 
-def description_record(document: DocumentVersion, model: str) -> tuple[str, Document]:
-    """Make the record that can restore a lost manifest; return it with its key.
-
-    The record also contains the parts. It is written last and so marks a version as complete.
-
-    Args:
-        document: The document.
-        model: The id of the embedding model, see `Manifest.model`.
-    """
-    manifest = document.manifest(model).to_document()
-    parts = [list(part) for part in document.parts]
-    record = _record(
-        manifest=manifest.metadata, parts=parts, blank=document.blank, time=time.time()
-    )
-    return description_key(document.key, document.version.name), record
-
-
-def _vectors_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
-    """Make the pages of adopted vector ids."""
-    ids = [vector.id for vector in document.adopted]
-    for page, key in enumerate(document.version.vectors_keys(document.key)):
-        first = page * SPANS_PER_PAGE
-        yield key, _record(ids=ids[first : first + SPANS_PER_PAGE])
-
-
-def _chunk_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
+def chunk_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
     """Make the records of chunks; gaps have none."""
     vectors_of: dict[int | None, list[list[str]]] = {}  # by the numbers of chunks
     for vector in document.adopted:
@@ -597,19 +601,6 @@ def _chunk_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
             metadata[ADOPTED] = vectors_of[index]
         key = chunk_key(document.key, document.version.name, index)
         yield key, Document(page_content=chunk.text, metadata=metadata)
-
-
-def _spans_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
-    """Make the pages of spans: the cuts between chunks, and the numbers of gaps."""
-    for page in range(document.version.pages):
-        first = page * SPANS_PER_PAGE
-        chunks = document.chunks[first : first + SPANS_PER_PAGE]
-        cuts = [chunk.start for chunk in chunks]
-        spans: dict[str, Any] = {"cuts": [*cuts, chunks[-1].end]}
-        gaps = [number for number in range(len(chunks)) if first + number in document.gaps]
-        if gaps:
-            spans["gaps"] = gaps  # counted from the first chunk of the page
-        yield spans_key(document.key, document.version.name, page), _record(**spans)
 
 
 def adopted_record(

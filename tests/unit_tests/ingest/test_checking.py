@@ -36,7 +36,6 @@ from langchain_rse.stores.records import (
     digest,
     document_key,
     manifest_key,
-    spans_key,
     vector_id,
 )
 from tests.unit_tests import fakes
@@ -176,19 +175,6 @@ def all_vectors(pair: Pair) -> None:
     pair.vectorstore.store.clear()
 
 
-def spans(pair: Pair) -> None:
-    pair.docstore.mdelete([spans_key(B, pair.version("b").name, 0)])
-
-
-def shifted_spans(pair: Pair) -> None:
-    key = spans_key(B, pair.version("b").name, 0)
-    record = pair.docstore.mget([key])[0]
-    assert record is not None
-    cuts = [*record.metadata["cuts"]]
-    cuts[1] += 1
-    pair.docstore.mset([(key, Document("", metadata={"cuts": cuts}))])
-
-
 def unfinished_version(pair: Pair) -> None:
     """An interrupted replacement: chunks and vectors of a version that never became current."""
     manifest = pair.manifest("b")
@@ -229,8 +215,6 @@ REPAIRED: dict[Damage, dict[str, int]] = {
     records_of_a_former_version: {"leftovers": 1},
     one_vector: {"vectors": 1},
     all_vectors: {"vectors": 12},
-    spans: {"unreadable": 1},
-    shifted_spans: {"unreadable": 1},
     unfinished_version: {"leftovers": 1},
     left_answers: {"leftovers": 1},
     unreadable_description: {"unreadable": 1},
@@ -387,7 +371,7 @@ def test_a_document_that_is_replaced_while_it_is_looked_at_is_not_damaged(pair: 
 
     def mget(keys: Sequence[str]) -> list[Any]:
         found = read(keys)
-        if spans_key(B, former, 0) in keys and left:
+        if chunk_key(B, former, 0) in keys and left:
             left.pop()
             pair.docstore.mget = read  # type: ignore[method-assign]
             pair.add("b", chunks=8)

@@ -165,9 +165,7 @@ def row_of(file: Path, key: str) -> bytes:
         return value.encode()
 
 
-@pytest.mark.parametrize(
-    "key", ["manifest/%", "%/%/3", "%/%/spans/%", "%/%/document", "vectorstore"]
-)
+@pytest.mark.parametrize("key", ["manifest/%", "%/%/3", "%/%/document", "vectorstore"])
 @pytest.mark.parametrize(
     "at", [0.3, *(pytest.param(at, marks=pytest.mark.nightly) for at in (0.0, 0.6, 0.95))]
 )
@@ -226,11 +224,11 @@ def test_a_key_in_the_table_or_in_its_index(
 
 
 def test_an_index_that_names_another_record_costs_no_query(tmp_path: Path, way: Way) -> None:
-    """As if a damaged row number led to the record of spans."""
+    """As if a damaged row number led to a description."""
     stores = SQLFile(tmp_path, way)
     stores.execute(
         "UPDATE langchain_rse_lexical_keys SET key = "
-        "(SELECT max(key) FROM langchain_rse WHERE key LIKE '%/%/spans/%') WHERE id = 3"
+        "(SELECT max(key) FROM langchain_rse WHERE key LIKE '%/%/document') WHERE id = 3"
     )
     with pytest.warns(UserWarning, match="which is not a chunk"):
         assert None not in stores.index.ask().values()
@@ -348,7 +346,7 @@ def test_random_bytes_of_a_folder_of_files(tmp_path: Path, way: Way) -> None:
     damage_random_bytes(original.folder, tmp_path, reopened)
 
 
-@pytest.mark.parametrize("pattern", ["KEY/*/3", "manifest/KEY", "KEY/*/spans/0"])
+@pytest.mark.parametrize("pattern", ["KEY/*/3", "manifest/KEY", "KEY/*/document"])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @fakes.both_ways
 def test_a_folder_in_place_of_a_record(tmp_path: Path, way: Way, pattern: str) -> None:

@@ -173,7 +173,7 @@ def assert_holds_exactly(stores: Stores, texts: dict[str, str]) -> None:
         (version,) = {each["rse_version"] for each in metadata}
         key = document_key(doc_id)
         expected_keys |= {f"{key}/{version}/{index}" for index in range(len(vectors))}
-        expected_keys |= {f"{key}/{version}/{name}" for name in ("spans/0", "document")}
+        expected_keys.add(f"{key}/{version}/document")
         expected_keys.add(f"manifest/{key}")
     assert stores.keys() == sorted(expected_keys)
     assert {vector["metadata"]["doc_id"] for vector in stores.vectors()} == set(texts)
@@ -412,7 +412,7 @@ def test_changed_splitter_replaces(stores: Stores) -> None:
     stores.indexer = stores.indexer_with(text_splitter=splitter(3 * CHUNK_SIZE))
     stores.add(Document(text, id="a"))
     assert len(stores.vectors()) == 2
-    assert len(stores.keys()) == 2 + 1 + 1 + 1
+    assert len(stores.keys()) == 2 + 1 + 1
     assert what_is_read(stores.passages()["a"], [text]) == text
 
 
@@ -447,11 +447,11 @@ def test_deleting_what_is_not_there(stores: Stores) -> None:
 
 
 def test_many_documents_and_chunks(stores: Stores) -> None:
-    """More than one page of spans, more keys than fit one statement."""
+    """More keys than fit one statement."""
     text = text_of("long", 1_100)
     stores.indexer = stores.indexer_with(batch_size=700)
     stores.add_text(text)
-    assert len(stores.keys()) == 1_100 + 3 + 1 + 1
+    assert len(stores.keys()) == 1_100 + 1 + 1
     stores.retriever.fetch_k = 2_000
     assert what_is_read(stores.passages()["a"], [text]) == text
     stores.delete("a")
@@ -753,7 +753,7 @@ def test_a_manifest_that_cannot_be_read_is_written_again(
     stores.add_text(text)
     assert what_is_read(stores.passages()["a"], [text]) == text
     assert len(stores.vectors()) == 1
-    assert len(list(stores.docstore.yield_keys(prefix=document_key("a")))) == 3
+    assert len(list(stores.docstore.yield_keys(prefix=document_key("a")))) == 2
 
 
 # Crashes

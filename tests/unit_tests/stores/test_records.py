@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,18 +18,19 @@ from langchain_rse.stores.adopted import AdoptedVector, adopted_vectors
 from langchain_rse.stores.layouts import Layout, read_chunks, read_layouts
 from langchain_rse.stores.metadata import simple_metadata
 from langchain_rse.stores.records import (
-    SPANS_PER_PAGE,
     Announcement,
     Chunk,
+    Description,
     DocumentVersion,
     Manifest,
     Version,
     adopted_key,
+    adopted_records,
     chunk_key,
+    chunk_records,
     chunk_vectors,
-    description_record,
+    describe,
     document_key,
-    document_records,
     manifest_key,
     metadata_changes,
     vector_id,
@@ -64,9 +66,9 @@ def test_ids_of_vectors_are_the_same_in_every_release(index: int) -> None:
 def test_records_of_a_document() -> None:
     key = document_key("d")
     place = {"doc_id": "d", "chunk_index": 0, "start_index": 0, "end_index": 4}
-    records = dict(document_records(document()))
-    description_key, description = description_record(document(), "model")
-    assert {*records, description_key} == set(Version("v", 2).docstore_keys(key))
+    records = dict(chunk_records(document()))
+    description = describe(document(), "model")
+    assert {*records, description.key} == set(Version("v", 2).docstore_keys(key))
     assert records == {
         f"{key}/v/0": Document(
             "one\n",
@@ -79,13 +81,29 @@ def test_records_of_a_document() -> None:
         f"{key}/v/1": Document(
             "two", metadata={"doc_id": "d", "chunk_index": 1, "start_index": 4, "end_index": 7}
         ),
-        f"{key}/v/spans/0": Document("", metadata={"cuts": [0, 4, 7]}),
     }
-    assert description.metadata["parts"] == [[0, 3, {"page": 1}], [3, 4, {"page": 2}]]
-    manifest = Document("", metadata=description.metadata["manifest"])
-    read = Manifest.from_document(manifest, manifest_key(key))
-    written = document().manifest("model").to_document()
-    assert read.to_document().metadata == {**written.metadata, "revision": read.revision}
+    read = Description.from_document(description.to_document(), description.key)
+    assert read.parts == [(0, 3, {"page": 1}), (3, 4, {"page": 2})]
+    written = document().manifest("model")
+    assert (
+        read.manifest.to_document()
+        == replace(written, revision=read.manifest.revision).to_document()
+    )
+    assert written.starts == [0, 4]
+
+
+@pytest.mark.parametrize("parts", [[(0, 3, {})], [(0, 5, {}), (3, 4, {})], [(0, 8, {})]], ids=str)
+def test_a_description_that_does_not_match_its_text_is_named(parts: Any) -> None:
+    description = describe(document(parts=parts), "")
+    with pytest.raises(CorruptRecordError, match=f"{description.key}.*do not match the text"):
+        Description.from_document(description.to_document(), description.key)
+
+
+def test_a_description_of_another_version_is_named() -> None:
+    other = describe(document(version=Version("w", 2)), "")
+    key = describe(document(), "").key
+    with pytest.raises(CorruptRecordError, match=f"{key}.*belongs to another version"):
+        Description.from_document(other.to_document(), key)
 
 
 def test_vectors_of_a_document() -> None:
@@ -116,10 +134,10 @@ def test_an_adopted_document_has_records_of_its_vectors_and_no_new_vectors() -> 
     gap = document(version=Version("v", 2, adopted=3), gaps=frozenset({0}), adopted=adopted)
     key = document_key("d")
     assert list(chunk_vectors(gap)) == []
-    records = dict(document_records(gap))
-    assert list(records)[0] == f"{key}/v/vectors/0"  # noqa: RUF015 - what is to be removed is known first
-    assert records[f"{key}/v/vectors/0"].metadata == {"ids": ["empty", "x", "y"]}
-    assert records[f"{key}/v/spans/0"].metadata == {"cuts": [0, 4, 7], "gaps": [0]}
+    records = {**dict(chunk_records(gap)), **dict(adopted_records(gap))}
+    description = describe(gap, "")
+    assert description.vectors == ["empty", "x", "y"]
+    assert (description.manifest.starts, description.manifest.gaps) == ([0, 4], [0])
     assert f"{key}/v/0" not in records
     assert adopted_vectors(records[f"{key}/v/1"], "key") == {"x": "digest 1", "y": "digest 1"}
     assert records[adopted_key("empty")].metadata == {"doc_id": None, "rse_version": "v"}
@@ -163,6 +181,8 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
         announced=[Announcement(Version("w", 1), 1.5)],
         garbage=[Version("u", 3, adopted=4)],
         length=7,
+        starts=[0, 4],
+        gaps=[1],
         metadata={"authors": ["a"]},
         rules={"page": "all"},
         header="T",
@@ -193,11 +213,12 @@ def stored(chunks: int, gaps: frozenset[int]) -> InMemoryStore:
         spans.append(Chunk(start, start + index + 1, "x" * (index + 1), ""))
         start += index + 1
     version = Version("v", chunks)
-    whole = document(version=version, chunks=spans, gaps=gaps)
-    manifest = Manifest("d", current=version, length=start)
+    whole = document(version=version, chunks=spans, gaps=gaps, parts=())
+    whole = replace(whole, length=start)
+    description = describe(whole, "")
     store = InMemoryStore()
-    records = [*document_records(whole), description_record(whole, "")]
-    store.mset([*records, (manifest_key(whole.key), manifest.to_document())])
+    store.mset([*chunk_records(whole), (description.key, description.to_document())])
+    store.mset([(manifest_key(whole.key), description.manifest.to_document())])
     return store
 
 
@@ -209,7 +230,7 @@ def stored(chunks: int, gaps: frozenset[int]) -> InMemoryStore:
 def test_windows_are_cut_at_gaps_and_at_the_end_of_the_document(
     gaps: set[int], bounds: list[int]
 ) -> None:
-    chunks = 2 * SPANS_PER_PAGE + 50
+    chunks = 1_074
     pairs = zip(*[iter(sorted(bounds))] * 2)  # noqa: B905
     windows = [range(start, stop) for start, stop in pairs]
     key = document_key("d")
@@ -232,6 +253,21 @@ def test_missing_chunks_are_told_from_replaced_documents() -> None:
     assert records[key, 0] is not None
     assert records[key, 1] is None
     assert replaced_keys == set()
-    replaced = Manifest("d", current=Version("new", 1))
+    replaced = Manifest("d", current=Version("new", 1), length=1, starts=[0])
     store.mset([(manifest_key(key), replaced.to_document())])
     assert read_chunks(store, {key: layout}, [(key, 0), (key, 1)]).replaced == {key}
+
+
+@pytest.mark.parametrize(
+    "starts",
+    [[], [0], [0, 0, 1], [1, 2, 3], [0, 2, 1], [0, 1, 9], [0, 1, "2"], [0, [1], []], None],
+    ids=str,
+)
+def test_starts_that_do_not_match_the_text_cost_the_document(starts: Any) -> None:
+    store, key = stored(3, frozenset()), document_key("d")
+    record = Manifest("d", current=Version("v", 3), length=6).to_document()
+    record.metadata["starts"] = starts
+    store.mset([(manifest_key(key), record)])
+    error = read_layouts(store, {(key, "v"): [range(3)]})[key]
+    assert isinstance(error, CorruptRecordError)
+    assert "3 ascending numbers from 0 to 6. Delete the document and add it again" in str(error)
