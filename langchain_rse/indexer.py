@@ -128,8 +128,7 @@ class RSEIndexer:
         The id of a document is, in this order: its entry in ``ids``, the metadata ``doc_id``,
         ``Document.id``, the metadata ``source``, a digest of its text. LangChain Documents with the
         same id are parts of one document and are joined in their order; a metadata field such as
-        ``page`` must distinguish them. Parts that are chunks already are joined by
-        ``start_index``, with a warning; without ``start_index``, they are an error. Rows of tables
+        ``page`` must distinguish them. Chunks are an error: pass whole documents. Rows of tables
         and records of JSON files (metadata ``row``, ``seq_num``) become separate documents, with
         ids like ``"people.csv, row 17"``.
 
@@ -151,11 +150,11 @@ class RSEIndexer:
 
         Raises:
             ValueError: If the number of ``ids`` differs from the number of documents, or an id is
-                empty; if parts of a document are scattered over an iterator, come from two files,
-                or violate a rule ``"same"``; if two documents have the same id and ``separate`` is
-                True; if a later piece or a retrieved fragment of a document would replace it; with
-                ``append``, if parts are stored already or leave a gap.
-            SplittingError: If the splitter changes or drops text, or chunks cannot be joined.
+                empty; if a document is a chunk or a passage; if parts of a document are scattered
+                over an iterator, have equal metadata, or violate a rule ``"same"``; if two
+                documents have the same id and ``separate`` is True; with ``append``, if parts are
+                stored already or leave a gap.
+            SplittingError: If the splitter changes or drops text.
             MetadataError: If an id or metadata cannot be stored. The error names these documents.
                 It is raised at the end, after all other documents were added.
             CorruptRecordError: If the docstore's record of a document is corrupt.

@@ -101,8 +101,6 @@ def _add(paths: Sequence[Path], files: Files, opened: KnowledgeBase) -> list[str
     with warnings.catch_warnings():
         # The list of unreadable files names these documents.
         warnings.filterwarnings("ignore", r"\d+ document\(s\) have no text")
-        # A file may be rewritten from scratch.
-        warnings.filterwarnings("ignore", ".*no sentence in common")
         ids = opened.retriever.add_documents(documents, show_progress=sys.stderr.isatty())
     counts = _changes_of(ids, before, _versions_of(opened))
     changes = ", ".join(f"{count:,} {change}" for change, count in counts.items() if count)

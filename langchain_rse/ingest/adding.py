@@ -13,12 +13,11 @@ from langchain_rse._sync import Steps, compute
 from langchain_rse.errors import MetadataError
 from langchain_rse.ingest.add_warnings import AddWarnings
 from langchain_rse.ingest.appending import read_stored_parts
-from langchain_rse.ingest.rejoining import check_one_file, rejoin
+from langchain_rse.ingest.parts import check_one_document
 from langchain_rse.ingest.replacing import ExpectedVersions, UnexpectedVersionError
 from langchain_rse.ingest.source_documents import (
     HeaderMaker,
     SourceDocument,
-    out_of_order,
     split_document,
     with_name,
 )
@@ -52,8 +51,6 @@ class AddOperation:
     _warnings: AddWarnings = field(default_factory=AddWarnings)
     # Digests of each document's parts, by document id, in order of appearance.
     _ids: dict[str, set[str]] = field(default_factory=dict)
-    # Ids taken from the metadata ``source``. Different documents may share one.
-    _sources: set[str] = field(default_factory=set)
     # The last document of a batch, held back because the next batch may continue it.
     _held_back: list[SourceDocument] = field(default_factory=list)
 
@@ -111,8 +108,6 @@ class AddOperation:
         sources = self._held_back
         for part in parts:
             text = part.parts[0]
-            if part.id_origin == "text" and not part.is_separate:
-                self._warnings.loose.observe(text)
             part_digest = _digest(text)
             digests = self._ids.setdefault(part.doc_id, set())
             is_repeated = part_digest in digests and not self.append
@@ -140,17 +135,9 @@ class AddOperation:
         return sources
 
     def _split(self, source: SourceDocument) -> DocumentVersion:
-        """Join the parts of a document, rejoin parts that are chunks, and split the text."""
-        if source.id_origin == "source" and not source.is_separate:
-            self._sources.add(source.doc_id)
-        whole = rejoin(source, append=self.append)
-        if len(whole.parts) < len(source.parts):
-            self._warnings.rejoined.append(repr(source.doc_id))
-        check_one_file(whole, self.rules, append=self.append)
-        problems = out_of_order([part.metadata for part in whole.parts], self.rules)
-        if problems:
-            self._warnings.out_of_order.append(f"document {source.doc_id!r}: {', '.join(problems)}")
-        document, contained = split_document(whole, self.splitter, self.separator, self.rules)
+        """Join the parts of a document, and split the text."""
+        check_one_document(source, append=self.append)
+        document, contained = split_document(source, self.splitter, self.separator, self.rules)
         self._warnings.contained += contained
         if not document.chunks:
             self._warnings.blank.append(repr(source.doc_id))
@@ -182,8 +169,6 @@ class AddOperation:
 
     def _warn(self) -> None:
         """Issue each warning once for all documents."""
-        for doc_id in sorted(self.writer.unrelated & self._sources):
-            self._warnings.unrelated.append(repr(doc_id))
         self._warnings.warn(self.splitter)
         if self.writer.vectors.limit is not None:
             self.writer.vectors.limit.warn()

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from langchain_rse.ingest.overlap import SURE_OVERLAP, overlap
-from langchain_rse.ingest.rejoining import begins_later, described
+from langchain_rse.ingest.parts import described
 from langchain_rse.ingest.source_documents import PART_NUMBERS, SourceDocument, part_numbers
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.records import Manifest, Rule, Version, document_key
@@ -109,8 +109,6 @@ def _check_is_new(source: SourceDocument, stored: StoredText, rules: Mapping[str
 def _continues_last_part(source: SourceDocument, stored: StoredText) -> bool:
     """True if parts numbered like the last stored part are new."""
     first_new, last_stored = source.parts[0], stored.parts[-1]
-    if begins_later(first_new):
-        return True
     if overlap(last_stored.page_content, first_new.page_content) > 0:
         return True
     known = {described(part, source.doc_id) for part in stored.parts}

@@ -26,13 +26,9 @@ from langchain_rse.stores.records import (
     Version,
     version_name,
 )
-from langchain_rse.text.quoting import first_few
 
 # Part of every version's name. Increase it when the same text is stored in another way.
 _FORMAT = "3"
-
-# Numbers named in a message, at most.
-_NAMED = 3
 
 PART_NUMBERS = ("page", "page_number", "slide", "row", "seq_num")
 """Metadata fields in which loaders number the parts of a document."""
@@ -297,19 +293,6 @@ class Numbers(NamedTuple):
 
     field: str
     values: list[int]
-
-
-def out_of_order(parts: Sequence[Mapping[str, Any]], rules: Mapping[str, Rule]) -> list[str]:
-    """Describe where integers in fields with the rule ``"range"`` do not rise by one."""
-    problems: list[str] = []
-    for name, values in numbered(parts, rules):
-        jumps: list[str] = []
-        for number, next_number in itertools.pairwise(values):
-            if next_number != number + 1:
-                jumps.append(f"{next_number} comes after {number}")
-        if jumps:
-            problems.append(f"{name} {first_few(jumps, _NAMED)}")
-    return problems
 
 
 def part_numbers(parts: Sequence[Mapping[str, Any]], rules: Mapping[str, Rule]) -> Numbers | None:

@@ -8,6 +8,7 @@ from langchain_core.documents import Document
 from langchain_core.runnables import run_in_executor
 
 from langchain_rse._sync import Steps, call
+from langchain_rse.ingest.parts import check_whole
 from langchain_rse.ingest.source_documents import IdOrigin, SourceDocument, is_whole_number
 from langchain_rse.stores.records import DOC_ID, digest
 from langchain_rse.text.quoting import join_surrogates
@@ -135,6 +136,7 @@ def identified(
     """
     if not isinstance(document, Document):
         raise TypeError(f"documents must be a list of Documents; it contains {document!r:.200}")
+    check_whole(document)
     with suppress(RecursionError):  # metadata that is nested too deep is refused later
         joined = {
             "page_content": join_surrogates(document.page_content),

@@ -30,9 +30,6 @@ from langchain_rse.ingest.replacing import (
     UnexpectedVersionError,
     check_adopted,
     is_expected,
-    is_unrelated,
-    may_be_continuation,
-    reject_continuation,
 )
 from langchain_rse.ingest.vectors import Vectors
 from langchain_rse.stores.compare_and_set import DocStore, read_records
@@ -51,7 +48,6 @@ from langchain_rse.stores.records import (
     digest,
     vector_id,
 )
-from langchain_rse.stores.whole_documents import read_text
 from langchain_rse.text.quoting import first_few
 
 # A version whose announcement was removed is written again, this many times at most.
@@ -76,8 +72,6 @@ class Writer:
     vectors: Vectors
     records: DocStoreWriter
     model: Model = field(default_factory=Model)  # the embedding model
-    # Ids of documents that share no sentence with the text they replaced.
-    unrelated: set[str] = field(default_factory=set)
     # Problems with the vectors of documents that this call did not write, by document id.
     _refused: dict[str, str] = field(default_factory=dict, init=False)
 
@@ -102,7 +96,7 @@ class Writer:
         Args:
             documents: Documents with distinct ids.
             expected: The version that each document must have when it is written. If None, any
-                version is replaced, unless the new document looks like a continuation of it.
+                version is replaced.
             force: Write and embed unchanged documents as well.
             repair: Write unchanged documents as well, and embed chunks without a vector.
 
@@ -111,7 +105,6 @@ class Writer:
             AdoptionError: If an adopted document was also added, or its vectors were deleted.
             EmbeddingError: If vectors of some documents are unusable. All others are written.
             MissingRecordError: If the docstore loses writes.
-            ValueError: If a document looks like a continuation of the stored one.
         """
         self.model = yield from check_pair(self.docstore, self.vectors.vectorstore, force=force)
         pending = {document.key: document for document in documents}
@@ -250,12 +243,6 @@ class Writer:
             elif document.adopted:
                 check_adopted(document, manifest)
                 adopted.append(document)
-            elif may_be_continuation(document, manifest):
-                stored_text = yield from compute(read_text, self.docstore, manifest)
-                if stored_text is not None:  # None: damaged, and replacing it repairs it
-                    reject_continuation(document, stored_text)
-                    if is_unrelated(document, stored_text):
-                        self.unrelated.add(document.doc_id)
         if adopted:
             yield from self._check_vectors_of(adopted)
 

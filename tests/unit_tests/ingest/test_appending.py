@@ -1,4 +1,4 @@
-"""Documents given in pieces: added to the end, or refused where one would replace the rest."""
+"""Documents given in pieces: added to the end, or refused where they are stored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from langchain_text_splitters import (
 
 from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
 from tests.unit_tests import fakes
-from tests.unit_tests.ingest.test_rejoining import LINE, chunks_of, recursive
 from tests.unit_tests.writes import records_without_writes, vectors_without_writes
 
 way = fakes.way
@@ -90,50 +89,6 @@ def whole(documents: Sequence[Document]) -> str:
 
 
 # Without append
-
-
-@pytest.mark.parametrize("field", ["page", "page_number", "slide"])
-def test_a_later_piece_does_not_replace_the_document(stores: Stores, field: str) -> None:
-    stores.add(pages(*range(20), field=field))
-    before = stores.everything()
-    message = (
-        rf"'a\.pdf'.*begins with {field} 20, but {field} 0 is stored.*append=True.*one call.*"
-        r"delete\(\['a\.pdf'\]\)"
-    )
-    with pytest.raises(ValueError, match=message):
-        stores.add([*pages(1, 2, source="other"), *pages(*range(20, 40), field=field)])
-    with pytest.raises(ValueError, match=message):
-        stores.add(iter(pages(20, field=field)))
-    assert stores.everything() == before
-    stores.way.delete(stores.indexer, ["a.pdf"])
-    stores.add(pages(*range(20, 40), field=field))
-    assert stores.text() == whole(pages(*range(20, 40)))
-
-
-def test_a_piece_that_begins_with_the_end_of_what_is_stored(stores: Stores) -> None:
-    chunks = chunks_of(recursive(200, 60, add_start_index=True), LINE, source="a.pdf")
-    with pytest.warns(UserWarning, match="joined again"):
-        stores.add(chunks[:5])
-    late = Document(chunks[5].page_content, metadata={"source": "a.pdf"})
-    with pytest.raises(ValueError, match=r"'a\.pdf'.*begins with the end of the stored text"):
-        stores.add([late])
-    with pytest.raises(ValueError, match=r"'a\.pdf'.*two chunks overlap by"):
-        stores.add([late], append=True)
-    with pytest.warns(UserWarning, match="joined again"):
-        stores.add(chunks[5:], append=True)
-    assert stores.text() == LINE
-
-
-@pytest.mark.filterwarnings("ignore:.*no sentence in common")
-def test_what_may_be_replaced(stores: Stores) -> None:
-    """The same beginning, an earlier one, text that grew or shrank, one word again and again."""
-    stores.add(pages(3, 4))
-    for some in (pages(3, 4, 5), pages(1, 2), pages(1, 2, 3), pages(0)):
-        stores.add(some)
-        assert stores.text() == whole(some)
-    for text in ("word " * 30, "word " * 50, "word " * 9, LINE, LINE[:300], LINE + " more"):
-        stores.add([Document(text, metadata={"source": "a.pdf"})])
-        assert stores.text() == text
 
 
 def test_a_document_that_is_damaged_may_be_replaced(stores: Stores) -> None:
@@ -246,30 +201,9 @@ def test_text_without_numbers_is_not_added_twice(stores: Stores, texts: Sequence
 def test_what_is_not_stored_begins_at_the_beginning(stores: Stores, first: int) -> None:
     with pytest.raises(ValueError, match=r"'a\.pdf' begins with page 20, but no earlier part is"):
         stores.add(pages(20, 21), append=True)
-    late = chunks_of(recursive(200, 60, add_start_index=True), LINE, source="b")[3:]
-    for ids in (None, ["b"] * len(late)):
-        with pytest.raises(ValueError, match=r"'b': its beginning is missing"):
-            stores.add(late, append=True, ids=ids)
     assert fakes.keys_of(stores.docstore) == []
     stores.add(pages(first), append=True)
     assert stores.text() == whole(pages(first))
-
-
-@pytest.mark.parametrize("by_page", [False, True])
-def test_chunks_in_pieces(stores: Stores, *, by_page: bool) -> None:
-    """A piece may end within a page."""
-    texts = [LINE[:900].strip(), LINE[900:].strip()] if by_page else [LINE]
-    splitter = recursive(200, 60, add_start_index=True)
-    chunks = chunks_of(splitter, *texts, source="a", pages=by_page)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for start in range(0, len(chunks), 3):
-            stores.add(chunks[start : start + 3], append=True)
-        if not by_page:  # a piece again changes nothing
-            before = stores.everything()
-            stores.add(chunks[1:4], append=True)
-            assert stores.everything() == before
-    assert stores.text() == "\n\n".join(texts)
 
 
 def test_what_has_no_id_cannot_be_added_to(stores: Stores) -> None:

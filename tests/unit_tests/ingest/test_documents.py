@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -225,75 +224,6 @@ def test_passages_carry_the_pages_of_their_text(
             assert set(found) >= {owners[place] for place in inside}
             assert (found[0], found[-1]) == (among[0], among[-1])
             assert found == sorted(set(found))
-
-
-# Order
-
-
-def numbered(*pages: object, name: str = "report.pdf", field: str = "page") -> list[Document]:
-    """Parts of one document, since its id says so."""
-    return [
-        Document(f"text {place} of page {page}\n", metadata={"doc_id": name, field: page})
-        for place, page in enumerate(pages)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("pages", "message"),
-    [
-        ((0, 2, 4, 6, 8), "page 2 comes after 0, 4 comes after 2, 6 comes after 4 and 1 more"),
-        ((0, 1, 1), "page 1 comes after 1"),
-        ((3, 4, 6, 10), "page 6 comes after 4, 10 comes after 6"),
-    ],
-)
-def test_parts_out_of_order_are_joined_as_they_come_and_reported(
-    stores: Stores, pages: tuple[int, ...], message: str
-) -> None:
-    documents = numbered(*pages)
-    with pytest.warns(UserWarning, match="'report.pdf'") as caught:
-        stores.add(documents)
-    (warning,) = caught
-    assert f"1 document(s) are out of order: document 'report.pdf': {message}." in str(
-        warning.message
-    )
-    passage = stores.passage()
-    assert passage.page_content == "\n\n".join(page.page_content for page in documents)
-    assert (passage.metadata["page_start"], passage.metadata["page_end"]) == (pages[0], pages[-1])
-
-
-@pytest.mark.parametrize(
-    ("pages", "field", "rules"),
-    [
-        ((0, 1, 2), "page", {}),
-        ((7,), "page", {}),
-        ((4, 5, 6), "page", {}),
-        (("iv", "1", "1"), "page", {}),
-        ((2, None, 1), "page", {}),
-        ((2.5, 1.0), "page", {}),
-        ((True, False), "page", {}),
-        ((2, 1), "page", {"page": "all"}),
-        ((2, 1, 2), "rating", {}),
-    ],
-)
-def test_what_is_no_reason_for_a_warning(
-    stores: Stores, pages: tuple[object, ...], field: str, rules: dict[str, Any]
-) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        stores.add(numbered(*pages, field=field), metadata_rules=rules)
-
-
-# Ids
-
-
-@pytest.mark.parametrize("pages", [(0, 1, 2, 0, 1), (0, 2, 1)])
-def test_two_files_under_one_id_are_refused(stores: Stores, pages: tuple[int, ...]) -> None:
-    """Both were given the id report.pdf, and nothing else tells them apart but their pages."""
-    with pytest.raises(ValueError, match=r"id 'report\.pdf'.*page \d comes after 2.*ids="):
-        stores.add(numbered(*pages))
-    with pytest.raises(ValueError, match=r"id 'report\.pdf'.*same metadata.*ids="):
-        stores.add([Document(text, id="report.pdf") for text in ("one", "two")])
-    assert stores.retriever.documents() == []
 
 
 # Without text

@@ -89,19 +89,6 @@ def test_the_end_of_a_long_row_is_cited_with_its_place(way: Way, retriever: RSER
     assert citation_of(passage.metadata) == f"people.csv, row 7, characters {start:,}–{end:,}"
 
 
-def test_a_row_that_was_split_is_one_document(way: Way, retriever: RSERetriever) -> None:
-    (row,) = rows(3)
-    chunks = [
-        Document(
-            row.page_content[start : start + 12], metadata={**row.metadata, "start_index": start}
-        )
-        for start in (0, 8, 16)
-    ]
-    with pytest.warns(UserWarning, match="joined again"):
-        assert way.add(retriever, chunks) == ["people.csv, row 3"]
-    assert retriever.text("people.csv, row 3") == row.page_content
-
-
 def test_rows_of_two_files_of_one_name(way: Way, retriever: RSERetriever) -> None:
     with pytest.raises(ValueError, match=r"'people\.csv, row 1'.* single row or record.*ids="):
         way.add(retriever, [*rows(1, 2), *rows(1, 2, city="Lund")])
@@ -159,15 +146,6 @@ def test_separate_documents_keep_their_own_ids(
     assert way.add(retriever, documents, ids=ids, separate=True) == ["a", "b"]
     with pytest.raises(ValueError, match=r"separate=True: two documents have the id 'a'"):
         way.add(retriever, documents, ids=["a", "a"], separate=True)
-
-
-def test_texts_that_look_like_chunks_are_said_to_be_separate(
-    way: Way, retriever: RSERetriever
-) -> None:
-    texts = ["a " * 150, "b " * 150, "c " * 150, "d " * 150]
-    with pytest.warns(UserWarning, match="separate=True"):
-        way.add(retriever, [Document(text) for text in texts])
-    assert len(way.add(retriever, [Document(text) for text in texts], separate=True)) == 4
 
 
 def test_separate_documents_have_no_parts_to_append(way: Way, retriever: RSERetriever) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -81,9 +80,7 @@ def test_pages_are_cited_as_a_reader_counts_them(
 ) -> None:
     retriever = make_retriever({}, metadata_rules={"page": "range", "page_label": "range"})
     parts = [Document(f"one {n}\n", metadata={"source": "p", **m}) for n, m in enumerate(metadata)]
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*out of order")
-        retriever.add_documents(parts)
+    retriever.add_documents(parts)
     passage = read(SYNC, retriever.docstore, "p", 0, 1000)
     assert citation_of(passage.metadata) == f"p, {cited}, characters 0–{len(passage.page_content)}"
     if "page" in metadata[0]:
