@@ -4,20 +4,18 @@ import itertools
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,
-    Callable,
     Iterable,
     Iterator,
     Mapping,
     Sequence,
 )
-from dataclasses import replace
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._messages import type_name
-from langchain_rse._sync import as_async, in_thread, run
+from langchain_rse._sync import as_async, in_thread
 from langchain_rse.adopting import Adoption, ExistingIndex, adopt
 from langchain_rse.ingest.adding import AddOperation
 from langchain_rse.ingest.checking import CheckReport, check_stores
@@ -26,7 +24,7 @@ from langchain_rse.ingest.docstore import DocStoreWriter
 from langchain_rse.ingest.source_documents import HeaderMaker, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.ingest.syncing import SyncResult, sync_documents
-from langchain_rse.ingest.vectors import Vectors, find_limit
+from langchain_rse.ingest.vectors import Vectors
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.compare_and_set import DocStore
 from langchain_rse.stores.json import as_docstore
@@ -63,16 +61,12 @@ class RSEIndexer:
             value, with a ``ValueError`` if there are two; ``"drop"``: the field is not stored.
             Default: ``"range"`` for ``page``, ``page_label`` and fields that differ between parts,
             with a warning if whole numbers do not rise by one. Rules are stored with documents.
-        max_embedded_length: Maximum length of text that the embedding model reads; a warning counts
-            longer texts. None: the limit in the files of a sentence-transformers model.
-        embedded_length_function: Returns the length of a text in units of ``max_embedded_length``.
-            None: tokens for a sentence-transformers model, characters for others.
         namespace: Separates these documents from documents of other namespaces in the same stores;
             see ``docs/tenants.md``. At most 200 characters; empty for no namespace.
 
     Raises:
-        ValueError: If a number is below 1, a rule is unknown, ``embedded_length_function`` is given
-            without a limit, or the vector store cannot be filtered by ``namespace``.
+        ValueError: If ``batch_size`` is below 1, a rule is unknown, or the vector store cannot be
+            filtered by ``namespace``.
         TypeError: If a store, the splitter or the headers have a wrong type.
     """
 
@@ -86,8 +80,6 @@ class RSEIndexer:
         batch_size: int = 500,
         document_separator: str = "\n\n",
         metadata_rules: Mapping[str, Rule] | None = None,
-        max_embedded_length: int | None = None,
-        embedded_length_function: Callable[[str], float] | None = None,
         namespace: str = "",
     ) -> None:
         if not isinstance(vectorstore, VectorStore):
@@ -106,9 +98,6 @@ class RSEIndexer:
         self.batch_size = batch_size
         self.document_separator = document_separator
         self.metadata_rules = check_rules(metadata_rules)
-        self._limit = find_limit(
-            vectorstore.embeddings, max_embedded_length, embedded_length_function
-        )
 
     def __repr__(self) -> str:
         return f"RSEIndexer({type(self.vectorstore).__name__}, {self.docstore!r})"
@@ -160,16 +149,13 @@ class RSEIndexer:
             CorruptRecordError: If the docstore's record of a document is corrupt.
         """
         adding = self._adding(separate=separate, append=append, force=force)
-        return run(adding.add(documents, ids, show_progress=show_progress))
+        return adding.add(documents, ids, show_progress=show_progress)
 
     aadd_documents = as_async(add_documents)
 
     def _writer(self) -> Writer:
-        limit = None
-        if self._limit is not None:
-            limit = replace(self._limit)  # each call has its own counts
         return Writer(
-            Vectors(self.vectorstore, self.batch_size, limit),
+            Vectors(self.vectorstore, self.batch_size),
             DocStoreWriter(self.docstore, self.batch_size),
         )
 
@@ -215,7 +201,7 @@ class RSEIndexer:
             Exception: All errors of `add_documents`. After an error, nothing is deleted.
         """
         adding = self._adding(separate=separate, force=force)
-        return run(sync_documents(adding, documents, ids, show_progress=show_progress))
+        return sync_documents(adding, documents, ids, show_progress=show_progress)
 
     # The name ``async`` would be a Python keyword.
     async_sync = as_async(sync, "async_sync")
@@ -233,7 +219,7 @@ class RSEIndexer:
             TypeError: If ``ids`` is a single string.
             CorruptRecordError: If the docstore's record of a document is corrupt.
         """
-        return run(self._writer().delete(ids))
+        return self._writer().delete(ids)
 
     adelete = as_async(delete)
 

@@ -415,10 +415,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
         """
         adding = self.indexer._adding(separate=separate, force=force)  # noqa: SLF001
         may_delete = self.document_access().may_read
-        return run(
-            sync_documents(
-                adding, documents, ids, may_delete=may_delete, show_progress=show_progress
-            )
+        return sync_documents(
+            adding, documents, ids, may_delete=may_delete, show_progress=show_progress
         )
 
     # The name ``async`` would be a Python keyword.

@@ -182,7 +182,7 @@ class _Adopter:
             self.report.chunks += len(version.chunks) - len(version.gaps)
             self.report.vectors += len(chunks)
             self.report.gaps += gaps
-        run(self.writer.write(versions))
+        self.writer.write(versions)
 
     def record_excluded(self) -> None:
         """Record the excluded vectors so that queries ignore them.

@@ -9,7 +9,7 @@ from typing import TypeVar
 from langchain_core.documents import Document
 
 from langchain_rse._progress import Advance, progress_bar
-from langchain_rse._sync import Steps, compute
+from langchain_rse._sync import run
 from langchain_rse.errors import MetadataError
 from langchain_rse.ingest.add_warnings import AddWarnings
 from langchain_rse.ingest.appending import read_stored_parts
@@ -60,7 +60,7 @@ class AddOperation:
         ids: Iterable[str] | None,
         *,
         show_progress: bool,
-    ) -> Steps[list[str]]:
+    ) -> list[str]:
         """Add documents; return their ids without duplicates, in order of appearance."""
         if self.append and self.separate:
             raise ValueError(
@@ -77,14 +77,14 @@ class AddOperation:
         ):
             self.writer.vectors = replace(self.writer.vectors, advance=advance)
             while not reader.is_at_end:
-                yield from self._add_batch(reader, answered)
-        self._warn()
+                self._add_batch(reader, answered)
+        self._warnings.warn(self.splitter)
         self._warnings.raise_refused()
         return list(self._ids)
 
-    def _add_batch(self, reader: Reader, answered: Advance) -> Steps[None]:
+    def _add_batch(self, reader: Reader, answered: Advance) -> None:
         """Read the next documents and add them."""
-        parts = yield from reader.next_batch()
+        parts = reader.next_batch()
         sources = self._join_parts(parts, is_at_end=reader.is_at_end)
         if not sources:
             return
@@ -92,14 +92,12 @@ class AddOperation:
 
         expected: ExpectedVersions | None = None
         if self.append:
-            sources, expected = yield from compute(
-                read_stored_parts, self.writer, sources, self.rules
-            )
-        documents = yield from compute(self._convert_each, self._split, sources)
+            sources, expected = read_stored_parts(self.writer, sources, self.rules)
+        documents = self._convert_each(self._split, sources)
         if self.headers is not None and documents:
-            documents = yield from self.headers.make(documents, self.writer.docstore, answered)
-        versions = yield from compute(self._convert_each, self._with_name, documents)
-        yield from self._write(versions, expected)
+            documents = run(self.headers.make(documents, self.writer.docstore, answered))
+        versions = self._convert_each(self._with_name, documents)
+        self._write(versions, expected)
 
     def _join_parts(
         self, parts: Sequence[SourceDocument], *, is_at_end: bool
@@ -148,9 +146,9 @@ class AddOperation:
 
     def _write(
         self, versions: Sequence[DocumentVersion], expected: ExpectedVersions | None
-    ) -> Steps[None]:
+    ) -> None:
         try:
-            yield from self.writer.write(versions, expected, force=self.force)
+            self.writer.write(versions, expected, force=self.force)
         except UnexpectedVersionError as error:
             raise ValueError(
                 f"append=True: another call changed document {error.doc_id!r} at the same time, so "
@@ -166,12 +164,6 @@ class AddOperation:
             except MetadataError as error:
                 self._warnings.refused.append(str(error))
         return converted
-
-    def _warn(self) -> None:
-        """Issue each warning once for all documents."""
-        self._warnings.warn(self.splitter)
-        if self.writer.vectors.limit is not None:
-            self.writer.vectors.limit.warn()
 
 
 def _digest(part: Document) -> str:

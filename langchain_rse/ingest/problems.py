@@ -373,7 +373,7 @@ class Scan:
         for found in documents:
             by_vector.update(dict.fromkeys(found.vectors, found))
         for ids in batches(by_vector, vectors.batch_size):
-            existing = run(vectors.existing(ids))
+            existing = vectors.existing(ids)
             if existing is None:
                 name = type(vectors.vectorstore).__name__
                 self.notes[
@@ -417,7 +417,7 @@ class Scan:
             if self._is_gone(document_key(doc_id), manifests, version):
                 leftovers.setdefault(doc_id, []).append(vector)
         for doc_id, ids in leftovers.items():
-            existing = run(self.writer.vectors.existing(ids))
+            existing = self.writer.vectors.existing(ids)
             still_there = ids if existing is None else list(existing)
             if still_there:
                 self.problems.append(Problem("leftovers", still_there, doc_id))

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from langchain_rse._sync import run
 from langchain_rse.errors import CorruptRecordError, FormatError, StoreMismatchError
 from langchain_rse.ingest.problems import Scan, find_index_problems
 from langchain_rse.ingest.replacing import UnexpectedVersionError
@@ -69,8 +68,8 @@ def repair(scan: Scan) -> None:
         # A corrupt record counts as missing.
         change(writer.docstore, [(manifest_key(manifest.key), None, manifest.to_document())])
     if not scan.unreadable:
-        run(writer.remove_versions(scan.unlisted))
-        run(writer.vectors.delete(scan.vectors))
+        writer.remove_versions(scan.unlisted)
+        writer.vectors.delete(scan.vectors)
         writer.records.delete(scan.records)
     elif scan.unlisted or scan.vectors or scan.records:
         scan.notes[
@@ -78,9 +77,9 @@ def repair(scan: Scan) -> None:
             "those documents again, then check again"
         ] = None
     unfinished = writer.records.change_manifests(scan.unfinished, without_abandoned)
-    run(writer.remove_garbage(unfinished.values()))
+    writer.remove_garbage(unfinished.values())
     writer.records.change_manifests(scan.damaged, _as_damaged)
     writer.records.write(scan.adopted)
     for document, version in scan.to_write:
         with suppress(UnexpectedVersionError):  # changed since: left to the next scan
-            run(writer.write([document], {document.doc_id: version}, repair=True))
+            writer.write([document], {document.doc_id: version}, repair=True)

@@ -1,13 +1,12 @@
 """Reads the documents of a call in batches and assigns their ids."""
 
 import itertools
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from langchain_core.documents import Document
-from langchain_core.runnables import run_in_executor
 
-from langchain_rse._sync import Steps, call
+from langchain_rse._sync import call, run
 from langchain_rse.ingest.parts import check_whole
 from langchain_rse.ingest.source_documents import IdOrigin, SourceDocument, is_whole_number
 from langchain_rse.stores.records import DOC_ID, digest
@@ -46,39 +45,21 @@ class Reader:
         self.separate = separate
         self.is_at_end = False
         self._ids = None if ids is None else iter(ids)
-        self._sources: Iterator[SourceDocument] | AsyncIterator[SourceDocument]
+        self._sources: Iterator[SourceDocument]
         if isinstance(documents, AsyncIterable):
-            self._sources = self._aread(documents)
+            self._sources = self._read(_awaited(documents))
         elif isinstance(documents, Sequence):
             self._sources = self._read_grouped(documents)
         else:
             self._sources = self._read(documents)
 
-    def next_batch(self) -> Steps[list[SourceDocument]]:
-        """Read the next batch; in async code, in a thread or by awaiting an async iterator."""
-        return call(self._next_batch, self._anext_batch)
-
-    def _next_batch(self) -> list[SourceDocument]:
-        if isinstance(self._sources, AsyncIterator):
-            raise TypeError("documents is an async iterator. Use aadd_documents")
+    def next_batch(self) -> list[SourceDocument]:
+        """Read the next batch."""
         batch: list[SourceDocument] = []
         room = _CHARACTERS_AHEAD
         for source in self._sources:
             batch.append(source)
-            room -= _size(source)
-            if room <= 0:
-                return batch
-        self.is_at_end = True
-        return batch
-
-    async def _anext_batch(self) -> list[SourceDocument]:
-        if isinstance(self._sources, Iterator):
-            return await run_in_executor(None, self._next_batch)
-        batch: list[SourceDocument] = []
-        room = _CHARACTERS_AHEAD
-        async for source in self._sources:
-            batch.append(source)
-            room -= _size(source)
+            room -= max(len(source.parts[0].page_content), _LEAST_CHARACTERS)
             if room <= 0:
                 return batch
         self.is_at_end = True
@@ -95,11 +76,6 @@ class Reader:
 
     def _read(self, documents: Iterable[Document]) -> Iterator[SourceDocument]:
         for document in documents:
-            yield self._identified(document)
-        self._check_all_ids_used()
-
-    async def _aread(self, documents: AsyncIterable[Document]) -> AsyncIterator[SourceDocument]:
-        async for document in documents:
             yield self._identified(document)
         self._check_all_ids_used()
 
@@ -122,9 +98,19 @@ class Reader:
             )
 
 
-def _size(source: SourceDocument) -> int:
-    """Return the size that a document counts for in a batch."""
-    return max(len(source.parts[0].page_content), _LEAST_CHARACTERS)
+def _awaited(documents: AsyncIterable[Document]) -> Iterator[Document]:
+    """Await the documents of an async iterator on the event loop of the caller."""
+    iterator = aiter(documents)
+
+    async def next_document() -> Document | None:
+        return await anext(iterator, None)
+
+    while (document := run(call(_refuse_async, next_document))) is not None:
+        yield document
+
+
+def _refuse_async() -> Document | None:
+    raise TypeError("documents is an async iterator. Use aadd_documents")
 
 
 def identified(

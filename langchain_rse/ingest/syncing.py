@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from langchain_core.documents import Document
 
-from langchain_rse._sync import Steps, compute
 from langchain_rse.ingest.adding import AddOperation
 from langchain_rse.stores.layouts import read_manifests
 from langchain_rse.stores.records import Manifest
@@ -28,16 +27,16 @@ def sync_documents(
     *,
     may_delete: Callable[[Manifest], bool] = lambda _: True,
     show_progress: bool,
-) -> Steps[SyncResult]:
+) -> SyncResult:
     """Add documents, then delete all other stored documents that ``may_delete`` allows.
 
     If adding fails, no document is deleted.
     """
     # Read first, so that documents added by concurrent calls are kept.
-    manifests = yield from compute(read_manifests, adding.writer.docstore)
+    manifests = read_manifests(adding.writer.docstore)
     stored_ids = [manifest.doc_id for manifest in manifests if may_delete(manifest)]
 
-    given_ids = yield from adding.add(documents, ids, show_progress=show_progress)
+    given_ids = adding.add(documents, ids, show_progress=show_progress)
     if stored_ids and not given_ids:
         raise ValueError(
             "documents is empty, so sync would delete all "
@@ -45,5 +44,5 @@ def sync_documents(
             "all documents on purpose, call delete with their ids"
         )
     gone = set(stored_ids).difference(given_ids)
-    deleted = yield from adding.writer.delete(sorted(gone))
+    deleted = adding.writer.delete(sorted(gone))
     return SyncResult(given_ids, deleted)

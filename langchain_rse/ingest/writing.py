@@ -15,14 +15,13 @@ and garbage. The next write of the document cleans up announcements that are old
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 from langchain_core.documents import Document
 
-from langchain_rse._sync import Steps, batches, compute, compute_to_the_end
+from langchain_rse._sync import batches, run
 from langchain_rse.errors import AdoptionError, EmbeddingError, MissingRecordError
 from langchain_rse.ingest.docstore import DocStoreWriter, StoredManifest
 from langchain_rse.ingest.replacing import (
@@ -54,15 +53,32 @@ from langchain_rse.text.quoting import first_few
 _ATTEMPTS = 10
 
 
-class _Write(NamedTuple):
-    """A document to write, and the stored state that it replaces."""
+@dataclass(eq=False)
+class Write:
+    """One write of a document.
+
+    Attributes:
+        document: The document; from the announcement on, its version has the name of this write.
+        before: The manifest as it was before the write.
+        stored: The manifest as this call has last read or changed it.
+        is_current: True once the version was made current.
+        problem: What is wrong with a vector of the document; empty if nothing is.
+    """
 
     document: DocumentVersion
+    before: Manifest
     stored: StoredManifest
+    is_current: bool = False
+    problem: str = ""
+
+    @property
+    def version(self) -> Version:
+        """The version that is written."""
+        return self.document.version
 
 
-_Writes = Mapping[str, _Write]
-"""Writes by document key."""
+ChangeOfWrite = Callable[[Write, Manifest], Manifest | None]
+"""Makes a new manifest from a write and the latest manifest; returns None to leave it unchanged."""
 
 
 @dataclass
@@ -72,8 +88,6 @@ class Writer:
     vectors: Vectors
     records: DocStoreWriter
     model: Model = field(default_factory=Model)  # the embedding model
-    # Problems with the vectors of documents that this call did not write, by document id.
-    _refused: dict[str, str] = field(default_factory=dict, init=False)
 
     @property
     def docstore(self) -> DocStore:
@@ -87,7 +101,7 @@ class Writer:
         *,
         force: bool = False,
         repair: bool = False,
-    ) -> Steps[None]:
+    ) -> None:
         """Write new and changed documents, and remove their garbage.
 
         A chunk is not embedded again if another version of its document, finished or not, already
@@ -106,91 +120,82 @@ class Writer:
             EmbeddingError: If vectors of some documents are unusable. All others are written.
             MissingRecordError: If the docstore loses writes.
         """
-        self.model = yield from check_pair(self.docstore, self.vectors.vectorstore, force=force)
-        pending = {document.key: document for document in documents}
+        self.model = run(check_pair(self.docstore, self.vectors.vectorstore, force=force))
+        refused: list[Write] = []
         for _ in range(_ATTEMPTS):
-            writes = yield from self._choose_writes(pending.values(), force=force, repair=repair)
-            if not writes:
-                break
-            yield from self._check(writes, expected)
-            done = yield from self._write_all(writes, expected, force=force)
-            pending = {key: pending[key] for key in writes if key not in done}
-            if not pending:
+            writes = self._read_stored(documents)
+            if not force and not repair:
+                writes = self._without_unchanged(writes)
+            self._check(writes, expected)
+            self._write_all(writes, expected, force=force)
+            refused += [write for write in writes if write.problem]
+            # The other documents were changed or removed by another call during the write.
+            documents = [
+                write.document for write in writes if not (write.is_current or write.problem)
+            ]
+            if not documents:
                 break
         else:
-            names = first_few(repr(document.doc_id) for document in pending.values())
+            names = first_few(repr(document.doc_id) for document in documents)
             raise MissingRecordError(
                 f"document(s) {names} were removed {_ATTEMPTS} times while being written: another "
                 "process keeps deleting them, or the docstore evicts records"
             )
-        if self._refused:
-            self._raise_refused()
+        if refused:
+            problems = [f"{write.document.doc_id!r} ({write.problem})" for write in refused]
+            raise EmbeddingError(
+                f"{len(refused)} document(s) were not written, because the embedding model "
+                f"returned unusable vectors: {first_few(problems)}. All others were written. "
+                "Change the text or the model, and add the document(s) again"
+            )
 
-    def delete(self, ids: Sequence[str]) -> Steps[list[str]]:
+    def delete(self, ids: Sequence[str]) -> list[str]:
         """Delete documents, vectors first; return the ids of documents that existed."""
         if isinstance(ids, str):
             raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
-        yield from check_pair(self.docstore, self.vectors.vectorstore, record=False)
-        read = self.records.stored_manifests
-        stored = yield from compute(read, ids, may_be_lost=True)
+        run(check_pair(self.docstore, self.vectors.vectorstore, record=False))
+        stored = self.records.stored_manifests(ids, may_be_lost=True)
         existing = [each for each in stored if each.is_known or each.manifest.versions]
         # Without a current version, queries no longer see the document, and adding it again after a
         # crash does not mistake it for complete.
-        changed = yield from compute_to_the_end(
-            self.records.change_manifests, existing, _all_garbage
-        )
-        yield from self.remove_garbage(changed.values())
-        yield from compute_to_the_end(self.records.delete, map(answers_key, changed))
+        changed = self.records.change_manifests(existing, _all_garbage)
+        self.remove_garbage(changed.values())
+        self.records.delete(map(answers_key, changed))
         return [each.manifest.doc_id for each in existing]
-
-    def remove_garbage(self, stored: Iterable[StoredManifest]) -> Steps[None]:
-        """Remove the versions that manifests list as garbage, then clear the list."""
-        with_garbage = [each for each in stored if each.manifest.garbage]
-        if not with_garbage:
-            return
-        garbage = {each.manifest.key: each.manifest.garbage for each in with_garbage}
-        versions: list[tuple[Manifest, Version]] = []
-        for manifest, _, _ in with_garbage:
-            versions += ((manifest, version) for version in manifest.garbage)
-        yield from self.remove_versions(versions)
-
-        def without_garbage(manifest: Manifest) -> Manifest:
-            return manifest.without_garbage(garbage[manifest.key])
-
-        yield from compute_to_the_end(self.records.change_manifests, with_garbage, without_garbage)
 
     # What has to be written
 
-    def _choose_writes(
-        self, documents: Iterable[DocumentVersion], *, force: bool, repair: bool
-    ) -> Steps[dict[str, _Write]]:
-        """Choose the documents to write; remove leftovers of the unchanged ones."""
+    def _read_stored(self, documents: Iterable[DocumentVersion]) -> list[Write]:
+        """Read what is stored of the documents to write."""
         by_id = {document.doc_id: document for document in documents}
-        stored_manifests = yield from compute(self.records.stored_manifests, by_id)
-        writes: dict[str, _Write] = {}
-        unchanged: dict[str, _Write] = {}
-        for stored in stored_manifests:
+        writes: list[Write] = []
+        for stored in self.records.stored_manifests(by_id):
             document = by_id[stored.manifest.doc_id]
-            is_stored = self._is_stored(document, stored.manifest)
-            target = unchanged if is_stored and not force and not repair else writes
-            target[document.key] = _Write(document, stored)
-        for key in (yield from self._find_incomplete(unchanged)):
-            writes[key] = unchanged.pop(key)
-
-        leftovers: list[StoredManifest] = []
-        for document, stored in unchanged.values():
-            self.vectors.advance(len(document.chunks))
-            if stored.manifest.garbage or stored.manifest.abandoned():
-                leftovers.append(stored)
-        changed = yield from compute_to_the_end(
-            self.records.change_manifests, leftovers, without_abandoned
-        )
-        yield from self.remove_garbage(changed.values())
+            writes.append(Write(document, stored.manifest, stored))
         return writes
 
-    def _is_stored(self, document: DocumentVersion, manifest: Manifest) -> bool:
+    def _without_unchanged(self, writes: Sequence[Write]) -> list[Write]:
+        """Return the writes of documents that are not stored; remove leftovers of the others."""
+        unchanged = [write for write in writes if self._is_stored(write)]
+        incomplete = self._find_incomplete(unchanged) | self._find_unrecorded(unchanged)
+        needed: list[Write] = []
+        leftovers: list[StoredManifest] = []
+        for write in writes:
+            manifest = write.before
+            if not self._is_stored(write) or manifest.key in incomplete:
+                needed.append(write)
+                continue
+            self.vectors.advance(len(write.document.chunks))
+            if manifest.garbage or manifest.abandoned():
+                leftovers.append(write.stored)
+        changed = self.records.change_manifests(leftovers, without_abandoned)
+        self.remove_garbage(changed.values())
+        return needed
+
+    def _is_stored(self, write: Write) -> bool:
         """True if this version of a document is stored, embedded by this model."""
-        is_same = document.version.has_content_of(manifest.current)
+        manifest = write.before
+        is_same = write.version.has_content_of(manifest.current)
         return is_same and not manifest.is_damaged and not self.is_of_another_model(manifest)
 
     def is_of_another_model(self, manifest: Manifest) -> bool:
@@ -199,59 +204,57 @@ class Writer:
             return False
         return manifest.model != self.model.id
 
-    def _find_incomplete(self, writes: _Writes) -> Steps[set[str]]:
+    def _find_incomplete(self, writes: Iterable[Write]) -> set[str]:
         """Check a few vectors of each document; return the keys of documents that miss one."""
-        vectors: dict[str, str] = {}  # document keys by vector id
-        for key, (_, stored) in writes.items():
-            current = stored.manifest.current
-            if current is not None and current.chunks and not current.adopted:
-                for number in (0, current.chunks // 2, current.chunks - 1):
-                    vectors[vector_id(key, current.name, number)] = key
-        incomplete = yield from self._find_unrecorded(writes)
-        for batch in batches(vectors, self.vectors.batch_size):
-            existing = yield from self.vectors.existing(batch)
+        keys: dict[str, str] = {}  # of documents, by the ids of vectors
+        for write in writes:
+            manifest = write.before
+            last = manifest.chunk_count - 1
+            if last >= 0 and not write.document.adopted:
+                for number in (0, (last + 1) // 2, last):
+                    keys[vector_id(manifest.key, manifest.version, number)] = manifest.key
+        incomplete: set[str] = set()
+        for batch in batches(keys, self.vectors.batch_size):
+            existing = self.vectors.existing(batch)
             if existing is None:
                 break
-            incomplete.update(vectors[vector] for vector in batch if vector not in existing)
+            incomplete.update(keys[vector] for vector in batch if vector not in existing)
         return incomplete
 
-    def _find_unrecorded(self, writes: _Writes) -> Steps[set[str]]:
+    def _find_unrecorded(self, writes: Iterable[Write]) -> set[str]:
         """Find adopted documents whose vectors have no record of the current version."""
-        keys: dict[str, str] = {}  # document keys by record key
-        for key, (document, _) in writes.items():
-            if document.adopted:
-                for vector in (document.adopted[0], document.adopted[-1]):
-                    keys[adopted_key(vector.id)] = key
+        manifests: dict[str, Manifest] = {}  # by the keys of records
+        for write in writes:
+            if write.document.adopted:
+                for vector in (write.document.adopted[0], write.document.adopted[-1]):
+                    manifests[adopted_key(vector.id)] = write.before
         unrecorded: set[str] = set()
-        for batch in batches(keys, self.records.batch_size):
-            records = yield from compute(read_records, self.docstore, batch)
-            for record_key, record in records.items():
-                current = writes[keys[record_key]].stored.manifest.current
+        for batch in batches(manifests, self.records.batch_size):
+            for key, record in read_records(self.docstore, batch).items():
                 named = record.metadata.get(VERSION) if isinstance(record, Document) else None
-                if current is not None and named != current.name:
-                    unrecorded.add(keys[record_key])
+                if named != manifests[key].version:
+                    unrecorded.add(manifests[key].key)
         return unrecorded
 
-    def _check(self, writes: _Writes, expected: ExpectedVersions | None) -> Steps[None]:
+    def _check(self, writes: Iterable[Write], expected: ExpectedVersions | None) -> None:
         """Refuse documents that must not replace the stored ones."""
         adopted: list[DocumentVersion] = []
-        for document, stored in writes.values():
-            manifest = stored.manifest
+        for write in writes:
             if expected is not None:
-                if not is_expected(document, manifest, expected):
-                    raise UnexpectedVersionError(document.doc_id)
-            elif document.adopted:
-                check_adopted(document, manifest)
-                adopted.append(document)
+                if not is_expected(write.document, write.before, expected):
+                    raise UnexpectedVersionError(write.document.doc_id)
+            elif write.document.adopted:
+                check_adopted(write.document, write.before)
+                adopted.append(write.document)
         if adopted:
-            yield from self._check_vectors_of(adopted)
+            self._check_vectors_of(adopted)
 
-    def _check_vectors_of(self, adopted: Sequence[DocumentVersion]) -> Steps[None]:
+    def _check_vectors_of(self, adopted: Sequence[DocumentVersion]) -> None:
         """Refuse adopted documents whose vectors were deleted during adoption."""
         doc_ids: dict[str, str] = {}  # by the first vector of each document
         for document in adopted:
             doc_ids[document.adopted[0].id] = document.doc_id
-        existing = yield from self.vectors.existing(list(doc_ids))
+        existing = self.vectors.existing(list(doc_ids))
         if existing is None:
             return
         gone = [repr(doc_id) for vector, doc_id in doc_ids.items() if vector not in existing]
@@ -263,157 +266,149 @@ class Writer:
     # Writing
 
     def _write_all(
-        self, writes: _Writes, expected: ExpectedVersions | None, *, force: bool
-    ) -> Steps[set[str]]:
-        """Write documents; return the keys of documents that are done.
-
-        The other documents were removed by another call during the write.
-        """
-        announced = yield from self._announce(writes)
+        self, writes: Iterable[Write], expected: ExpectedVersions | None, *, force: bool
+    ) -> None:
+        """Write documents, each in a version of its own, and remove the versions they replace."""
+        announced = self._announce(writes)
         try:
-            yield from compute_to_the_end(self.records.write, _all_chunk_records(announced))
-            yield from self._describe(announced)
-            refused = yield from self._write_vectors(announced, force=force)
-            written = {key: announced[key] for key in announced if key not in refused}
-            current = yield from self._make_current(written, expected)
-        except GeneratorExit:  # no more calls are possible
-            raise
+            self.records.write(_all_chunk_records(announced))
+            self._describe(announced)
+            self._write_vectors(announced, force=force)
+            self._make_current([write for write in announced if not write.problem], expected)
         except BaseException:
             # Withdraw the announcements, so that the next write need not wait until they are old.
             with suppress(Exception):  # the first error is raised
-                yield from self._abandon(announced.values())
+                self._abandon(announced)
             raise
         # Not written: changed by other calls, or their vectors are unusable.
-        abandoned = [announced[key] for key in announced if key not in current]
-        garbage = yield from self._abandon(abandoned)
-        yield from self.remove_garbage([*current.values(), *garbage.values()])
-        unlisted = [write for write in abandoned if write.document.key not in garbage]
-        yield from self.remove_versions(
-            (write.stored.manifest, write.document.version) for write in unlisted
-        )
-        return {*current, *refused}
+        failed = [write for write in announced if not write.is_current]
+        abandoned = self._abandon(failed)
+        self.remove_garbage(write.stored for write in announced)
+        unlisted = [write for write in failed if write not in abandoned]
+        self.remove_versions((write.stored.manifest, write.version) for write in unlisted)
 
-    def _announce(self, writes: _Writes) -> Steps[dict[str, _Write]]:
+    def _change(self, writes: Iterable[Write], make_new: ChangeOfWrite) -> list[Write]:
+        """Update the manifests of writes; return the writes whose manifest was changed."""
+        by_key = {write.document.key: write for write in writes}
+
+        def changed_manifest(manifest: Manifest) -> Manifest | None:
+            return make_new(by_key[manifest.key], manifest)
+
+        stored = [write.stored for write in by_key.values()]
+        changed = self.records.change_manifests(stored, changed_manifest)
+        for key, stored_manifest in changed.items():
+            by_key[key].stored = stored_manifest
+        return [by_key[key] for key in changed]
+
+    def _announce(self, writes: Iterable[Write]) -> list[Write]:
         """Announce a new version of each document that has not changed since it was read."""
-        named: dict[str, DocumentVersion] = {}
-        for key, (document, _) in writes.items():
-            named[key] = replace(document, version=document.version.in_new_write(self.model.id))
-
-        def announce(manifest: Manifest) -> Manifest | None:
-            if manifest.current != writes[manifest.key].stored.manifest.current:
-                return None
-            return without_abandoned(manifest).with_announcement(named[manifest.key].version)
-
-        stored = (write.stored for write in writes.values())
-        announced = yield from compute_to_the_end(self.records.change_manifests, stored, announce)
-        return {key: _Write(named[key], announced[key]) for key in announced}
-
-    def _make_current(
-        self, writes: _Writes, expected: ExpectedVersions | None
-    ) -> Steps[dict[str, StoredManifest]]:
-        """Make written versions current, except those whose announcement was removed."""
-        rivals: set[str] = set()  # keys of documents that other calls were writing, too
-
-        def make_current(manifest: Manifest) -> Manifest | None:
-            document, announced = writes[manifest.key]
-            if not manifest.announces(document.version):
-                return None
-            if expected is not None and not is_expected(document, manifest, expected):
-                return None
-            if manifest.versions != announced.manifest.versions or len(manifest.announced) > 1:
-                rivals.add(manifest.key)
-            return manifest.with_current(document.manifest(self.model.id))
-
-        stored = (write.stored for write in writes.values())
-        current = yield from compute_to_the_end(self.records.change_manifests, stored, make_current)
-        for key in rivals & current.keys():  # rivals may have overwritten records of these vectors
-            yield from compute_to_the_end(self.records.write, adopted_records(writes[key].document))
-        return current
-
-    def _abandon(self, writes: Iterable[_Write]) -> Steps[dict[str, StoredManifest]]:
-        """Turn announced versions into garbage."""
-        versions: dict[str, Version] = {}
-        stored: list[StoredManifest] = []
+        named: list[Write] = []
         for write in writes:
-            versions[write.document.key] = write.document.version
-            stored.append(write.stored)
+            version = write.version.in_new_write(self.model.id)
+            write.document = replace(write.document, version=version)
+            named.append(write)
 
-        def abandon(manifest: Manifest) -> Manifest | None:
-            version = versions[manifest.key]
-            return manifest.with_garbage([version]) if manifest.announces(version) else None
+        def announce(write: Write, manifest: Manifest) -> Manifest | None:
+            if manifest.current != write.before.current:
+                return None
+            return without_abandoned(manifest).with_announcement(write.version)
 
-        return (yield from compute_to_the_end(self.records.change_manifests, stored, abandon))
+        return self._change(named, announce)
 
-    def _raise_refused(self) -> None:
-        """Raise an error that names the documents with unusable vectors."""
-        refused, self._refused = self._refused, {}
-        problems = [f"{doc_id!r} ({problem})" for doc_id, problem in refused.items()]
-        raise EmbeddingError(
-            f"{len(refused)} document(s) were not written, because the embedding model returned "
-            f"unusable vectors: {first_few(problems)}. All others were written. Change the text or "
-            "the model, and add the document(s) again"
-        )
-
-    def _describe(self, writes: _Writes) -> Steps[None]:
+    def _describe(self, writes: Sequence[Write]) -> None:
         """Describe versions that are still announced, and name the chunks of adopted vectors.
 
         A description lists adopted vectors, so a cleanup finds their records. A call that removes a
         version also removes its chunks. So a removed version is never complete, and `check` cannot
         mistake it for a version with a lost manifest.
         """
-        manifests = yield from compute(self.records.manifests, writes)
-        descriptions: list[tuple[str, Document]] = []
-        adopted: list[Iterable[tuple[str, Document]]] = []
-        for (document, _), manifest in zip(writes.values(), manifests, strict=True):
-            if manifest is not None and manifest.announces(document.version):
-                description = describe(document, self.model.id)
-                descriptions.append((description.key, description.to_document()))
-                adopted.append(adopted_records(document))
-        yield from compute_to_the_end(self.records.write, descriptions)
-        all_adopted = itertools.chain.from_iterable(adopted)
-        yield from compute_to_the_end(self.records.write, all_adopted)
+        manifests = self.records.manifests([write.document.key for write in writes])
+        described: list[DocumentVersion] = []
+        for write, manifest in zip(writes, manifests, strict=True):
+            if manifest is not None and manifest.announces(write.version):
+                described.append(write.document)
+        descriptions = [describe(document, self.model.id) for document in described]
+        self.records.write((each.key, each.to_document()) for each in descriptions)
+        self.records.write(itertools.chain.from_iterable(map(adopted_records, described)))
+
+    def _make_current(self, writes: Iterable[Write], expected: ExpectedVersions | None) -> None:
+        """Make written versions current, except those whose announcement was removed."""
+        rivals: set[str] = set()  # keys of documents that other calls were writing, too
+
+        def make_current(write: Write, manifest: Manifest) -> Manifest | None:
+            document = write.document
+            if not manifest.announces(document.version):
+                return None
+            if expected is not None and not is_expected(document, manifest, expected):
+                return None
+            is_changed = manifest.versions != write.stored.manifest.versions
+            if is_changed or len(manifest.announced) > 1:
+                rivals.add(manifest.key)
+            return manifest.with_current(document.manifest(self.model.id))
+
+        for write in self._change(writes, make_current):
+            write.is_current = True
+            if write.document.key in rivals:  # they may have overwritten records of these vectors
+                self.records.write(adopted_records(write.document))
+
+    def _abandon(self, writes: Iterable[Write]) -> list[Write]:
+        """Turn announced versions into garbage; return their writes."""
+
+        def abandon(write: Write, manifest: Manifest) -> Manifest | None:
+            is_announced = manifest.announces(write.version)
+            return manifest.with_garbage([write.version]) if is_announced else None
+
+        return self._change(writes, abandon)
 
     # Vectors
 
-    def _write_vectors(self, writes: _Writes, *, force: bool) -> Steps[set[str]]:
-        """Write the vectors of documents; return the keys of documents with unusable vectors."""
-        reusable = {} if force else (yield from self._find_reusable(writes))
-        chunks: list[Iterable[Document]] = []
-        for document, _ in writes.values():
-            chunks.append(chunk_vectors(document))
-        refused = yield from self.vectors.add(
-            itertools.chain.from_iterable(chunks), reusable, self.model.dimensions
-        )
-        self._refused.update(refused)
-        return {key for key, write in writes.items() if write.document.doc_id in refused}
+    def _write_vectors(self, writes: Sequence[Write], *, force: bool) -> None:
+        """Write the vectors of documents; note the problems with unusable ones."""
+        reusable = {} if force else self._find_reusable(writes)
+        chunks = itertools.chain.from_iterable(chunk_vectors(write.document) for write in writes)
+        problems = self.vectors.add(chunks, reusable, self.model.dimensions)
+        for write in writes:
+            write.problem = problems.get(write.document.doc_id, "")
 
-    def _find_reusable(self, writes: _Writes) -> Steps[dict[str, str]]:
+    def _find_reusable(self, writes: Iterable[Write]) -> dict[str, str]:
         """Find vectors of other versions of documents, by the digest of their embedded text."""
         if not self.vectors.adapter.can_read_vectors:
             return {}
         vectors: list[Iterable[str]] = []
-        for document, stored in writes.values():
-            manifest = stored.manifest
-            if document.adopted or self.is_of_another_model(manifest):
+        for write in writes:
+            manifest = write.stored.manifest
+            if write.document.adopted or self.is_of_another_model(manifest):
                 continue
             for version in manifest.versions:
-                if version == document.version or not version.is_of_model(self.model.id):
-                    continue
-                vectors.append(version.vector_ids(document.key))
-                vectors.append(
-                    (yield from compute(self.records.adopted_vectors, manifest.key, version))
-                )
+                if version != write.version and version.is_of_model(self.model.id):
+                    vectors.append(version.vector_ids(manifest.key))
+                    vectors.append(self.records.adopted_vectors(manifest.key, version))
         reusable: dict[str, str] = {}
         for ids in batches(itertools.chain.from_iterable(vectors), self.vectors.batch_size):
-            existing = yield from self.vectors.existing(ids)
-            if existing is not None:
-                for vector, text in existing.items():
-                    reusable[digest(text)] = vector
+            existing = self.vectors.existing(ids) or {}
+            for vector, text in existing.items():
+                reusable[digest(text)] = vector
         return reusable
 
     # Removing
 
-    def remove_versions(self, versions: Iterable[tuple[Manifest, Version]]) -> Steps[None]:
+    def remove_garbage(self, stored: Iterable[StoredManifest]) -> None:
+        """Remove the versions that manifests list as garbage, then clear the list."""
+        with_garbage = [each for each in stored if each.manifest.garbage]
+        if not with_garbage:
+            return
+        garbage = {each.manifest.key: each.manifest.garbage for each in with_garbage}
+        versions: list[tuple[Manifest, Version]] = []
+        for manifest, _, _ in with_garbage:
+            versions += ((manifest, version) for version in manifest.garbage)
+        self.remove_versions(versions)
+
+        def without_garbage(manifest: Manifest) -> Manifest:
+            return manifest.without_garbage(garbage[manifest.key])
+
+        self.records.change_manifests(with_garbage, without_garbage)
+
+    def remove_versions(self, versions: Iterable[tuple[Manifest, Version]]) -> None:
         """Remove the vectors and records of versions, given with their documents' manifests.
 
         The versions must not be current.
@@ -425,29 +420,27 @@ class Writer:
         for manifest, version in versions:
             key = manifest.key
             current = manifest.current
-            is_adopted = current is not None and current.adopted > 0
             still_adopted: set[str] = set()
-            if current is not None and is_adopted:
-                still_adopted.update(
-                    (yield from compute(self.records.adopted_vectors, key, current))
-                )
-            was_adopted = yield from compute(self.records.adopted_vectors, manifest.key, version)
+            if current is not None:
+                still_adopted.update(self.records.adopted_vectors(key, current))
+            was_adopted = self.records.adopted_vectors(key, version)
             former = [vector for vector in was_adopted if vector not in still_adopted]
             vectors.append(version.vector_ids(key))
-            if not is_adopted:  # after a repeated adoption, the vectors stay the user's
+            # After a repeated adoption, the vectors stay the user's.
+            if current is None or not current.adopted:
                 vectors.append(former)
             adopted += map(adopted_key, former)
             records.append(version.docstore_keys(key))
             names.add(version.name)
-        yield from self.vectors.delete(itertools.chain.from_iterable(vectors))
-        yield from compute_to_the_end(self.records.delete_adopted, adopted, names)
+        self.vectors.delete(itertools.chain.from_iterable(vectors))
+        self.records.delete_adopted(adopted, names)
         # A version's description is removed last: it tells which adopted vectors remain.
-        yield from compute_to_the_end(self.records.delete, itertools.chain.from_iterable(records))
+        self.records.delete(itertools.chain.from_iterable(records))
 
 
-def _all_chunk_records(writes: _Writes) -> Iterator[tuple[str, Document]]:
-    for document, _ in writes.values():
-        yield from chunk_records(document)
+def _all_chunk_records(writes: Iterable[Write]) -> Iterator[tuple[str, Document]]:
+    for write in writes:
+        yield from chunk_records(write.document)
 
 
 def without_abandoned(manifest: Manifest) -> Manifest:

@@ -1,11 +1,14 @@
 """Calls that write one document, made one step at a time in any order.
 
-A step is one call of a store, or several that read.
+A step is one call of a store. Each call that writes runs in a thread of its own, and waits for its
+turn before each step. A query is a generator of steps, which may read several times.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -37,6 +40,44 @@ class Touched:
     def __init__(self) -> None:
         self.since = False
 
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """Wait for the turn of the call that this thread makes, if any; not within a step."""
+        self.since = True
+        call: SteppedCall | None = getattr(_running, "call", None)
+        if call is None or call.is_inside:
+            yield
+            return
+        call.wait_for_turn()
+        call.is_inside = True
+        try:
+            yield
+        finally:
+            call.is_inside = False
+        call.raise_error()
+
+
+_running = threading.local()
+
+
+class LockInOneStep:
+    """A lock around several calls of a store, which are one step."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._step: AbstractContextManager[None] = nullcontext()  # of the thread that has the lock
+
+    def __enter__(self) -> None:
+        step = Touched().step()
+        step.__enter__()
+        self._lock.acquire()
+        self._step = step
+
+    def __exit__(self, *error: object) -> None:
+        step = self._step
+        self._lock.release()
+        step.__exit__(*error)
+
 
 class TouchedDocStore(BaseStore[str, Document]):
     """A docstore that notes its calls; it has only what every ``BaseStore`` has."""
@@ -46,37 +87,37 @@ class TouchedDocStore(BaseStore[str, Document]):
         self._touched = touched
 
     def mget(self, keys: Sequence[str]) -> list[Document | None]:
-        self._touched.since = True
-        return self.store.mget(keys)
+        with self._touched.step():
+            return self.store.mget(keys)
 
     def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
-        self._touched.since = True
-        self.store.mset(key_value_pairs)
+        with self._touched.step():
+            self.store.mset(key_value_pairs)
 
     def mdelete(self, keys: Sequence[str]) -> None:
-        self._touched.since = True
-        self.store.mdelete(keys)
+        with self._touched.step():
+            self.store.mdelete(keys)
 
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
-        self._touched.since = True
-        return self.store.yield_keys(prefix=prefix)
+        with self._touched.step():
+            return self.store.yield_keys(prefix=prefix)
 
 
 class ComparingDocStore(TouchedDocStore):
     """Compares and sets in one step, as a database does."""
 
     def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
-        self._touched.since = True
-        if isinstance(self.store, ComparesAndSets):
-            return self.store.compare_and_set(changes)
-        made = []
-        for key, expected, new in changes:
-            made.append(is_as_expected(self.store.mget([key])[0], expected))
-            if made[-1] and new is not None:
-                self.store.mset([(key, new)])
-            elif made[-1]:
-                self.store.mdelete([key])
-        return made
+        with self._touched.step():
+            if isinstance(self.store, ComparesAndSets):
+                return self.store.compare_and_set(changes)
+            made = []
+            for key, expected, new in changes:
+                made.append(is_as_expected(self.store.mget([key])[0], expected))
+                if made[-1] and new is not None:
+                    self.store.mset([(key, new)])
+                elif made[-1]:
+                    self.store.mdelete([key])
+            return made
 
 
 class TouchedVectorStore(InMemoryVectorStore):
@@ -89,12 +130,24 @@ class TouchedVectorStore(InMemoryVectorStore):
 
     @property
     def store(self) -> dict[str, dict[str, Any]]:
-        self._touched.since = True
-        return self._rows
+        with self._touched.step():
+            return self._rows
 
     @store.setter
     def store(self, rows: dict[str, dict[str, Any]]) -> None:
         self._rows = rows
+
+    def add_documents(self, *arguments: Any, **named: Any) -> list[str]:
+        with self._touched.step():
+            return super().add_documents(*arguments, **named)
+
+    def delete(self, *arguments: Any, **named: Any) -> None:
+        with self._touched.step():
+            super().delete(*arguments, **named)
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        with self._touched.step():
+            return super().get_by_ids(ids)
 
 
 Kind = Literal["emulated", "native", "sql"]
@@ -130,15 +183,20 @@ class World:
         )
         self.indexer.add_documents([Document(OTHER)], ids=["other"])
 
-    def steps(self, operation: Operation) -> Steps[Any]:
+    def call(self, operation: Operation) -> SteppedCall:
         """A call that has not begun."""
+        return SteppedCall(partial(self._make, operation))
+
+    def _make(self, operation: Operation) -> Any:
         if operation == "delete":
-            return self.indexer._writer().delete([DOC_ID])
-        adding = self.indexer._adding(
-            separate=None, append=operation == "append", force=operation == "force"
-        )
+            return self.indexer.delete([DOC_ID])
         texts = {"v1": V1, "v2": V2, "v3": V3, "force": V2, "append": END}
-        return adding.add([Document(texts[operation])], [DOC_ID], show_progress=False)
+        return self.indexer.add_documents(
+            [Document(texts[operation])],
+            ids=[DOC_ID],
+            append=operation == "append",
+            force=operation == "force",
+        )
 
     def adopt(self) -> None:
         """Add chunks of the document as plain LangChain code does, and adopt them."""
@@ -202,17 +260,92 @@ class Stepped:
         made: Number of steps so far.
     """
 
-    def __init__(self, world: World, steps: Steps[Any]) -> None:
+    def __init__(self) -> None:
         self.is_done = False
         self.error: BaseException | None = None
         self.result: Any = None
         self.made = 0
-        self._world = world
-        self._steps = steps
-        self._pending: Call | None = None
+
+    def step(self) -> None:
+        """Make one step."""
+        raise NotImplementedError
+
+    def finish(self) -> Self:
+        while not self.is_done:
+            self.step()
+        return self
+
+
+class SteppedCall(Stepped):
+    """A call in a thread of its own, which waits before each step."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        super().__init__()
+        self.is_inside = False  # within a step
+        self._function = function
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._may_go_on = threading.Semaphore(0)
+        self._waits = threading.Semaphore(0)  # before the next step, or ended
+        self._error: BaseException | None = None  # to be raised after the step
+        self._is_killed = False
 
     def step(self, then: BaseException | None = None) -> None:
         """Make one step; then let the call fail with an error, if given."""
+        self.made += 1
+        assert self.made < _MOST_STEPS, "it never ends"
+        if self._thread.ident is None:
+            self._thread.start()
+            self._wait()
+        if not self.is_done:
+            self._error = then
+            self._may_go_on.release()
+            self._wait()
+
+    def _wait(self) -> None:
+        assert self._waits.acquire(timeout=60), "it hangs"
+
+    def kill(self) -> None:
+        """End it as the end of its process does: nothing more is made, nothing is released."""
+        if not self.is_done and self._thread.ident is not None:
+            self._is_killed = True
+            self._may_go_on.release()
+            self._thread.join()
+        self.is_done = True
+
+    # In its thread
+
+    def _run(self) -> None:
+        _running.call = self
+        try:
+            self.result = self._function()
+        except BaseException as error:  # noqa: BLE001 - of any kind
+            self.error = error
+        self.is_done = True
+        self._waits.release()
+
+    def wait_for_turn(self) -> None:
+        if not self._is_killed:
+            self._waits.release()
+            self._may_go_on.acquire()
+        if self._is_killed:  # whatever it does then, it does not reach a store
+            raise KeyboardInterrupt
+
+    def raise_error(self) -> None:
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+
+class SteppedQuery(Stepped):
+    """A query; a step may be several calls of a store that read."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+        self._steps = world.reading()
+        self._pending: Call | None = None
+
+    def step(self) -> None:
         self.made += 1
         assert self.made < _MOST_STEPS, "it never ends"
         self._world.touched.since = False
@@ -226,26 +359,7 @@ class Stepped:
             except BaseException as error:  # noqa: BLE001 - as in _sync.run
                 self._advance(partial(self._steps.throw, error))
             else:
-                if then is None or not self._world.touched.since:
-                    self._advance(partial(self._steps.send, result))
-        if then is not None and not self.is_done:
-            self._advance(lambda: self._steps.throw(then))
-
-    def finish(self) -> Self:
-        while not self.is_done:
-            self.step()
-        return self
-
-    def kill(self) -> None:
-        """End it as the end of its process does: nothing more is made, nothing is released."""
-        self.is_done = True
-        _killed.append(self._steps)  # not to be closed, which would release
-
-    def close(self) -> None:
-        """End it as Python does with a generator that nobody needs any more."""
-        if not self.is_done:
-            self.is_done = True
-            self._steps.close()
+                self._advance(partial(self._steps.send, result))
 
     def _advance(self, go: Callable[[], Call]) -> None:
         try:
@@ -254,9 +368,6 @@ class Stepped:
             self.is_done, self.result = True, stop.value
         except BaseException as error:  # noqa: BLE001 - of any kind
             self.is_done, self.error = True, error
-
-
-_killed: list[Steps[Any]] = []
 
 
 def interleave(calls: Sequence[Stepped], runs: Iterable[tuple[int, int]]) -> None:

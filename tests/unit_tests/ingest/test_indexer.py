@@ -558,7 +558,6 @@ def test_a_splitter_is_an_object_that_splits(bad: Any) -> None:
 WARNED: dict[str, tuple[list[Document], dict[str, Any]]] = {
     "had the same text": ([Document("the same"), Document("the same")], {}),
     "have no text": ([Document(" ")], {}),
-    "exceed the embedding": ([Document("text", id="d")], {"max_embedded_length": 3}),
 }
 
 

@@ -29,9 +29,12 @@ from tests.unit_tests import fakes
 from tests.unit_tests.ingest import stepping
 from tests.unit_tests.ingest.stepping import (
     Kind,
+    LockInOneStep,
     Operation,
     State,
     Stepped,
+    SteppedCall,
+    SteppedQuery,
     World,
     interleave,
     seen,
@@ -52,12 +55,13 @@ STARTS: dict[str, tuple[list[Operation], list[Operation]]] = {
 }
 TEXTS = {"v1": stepping.V1, "v2": stepping.V2, "v3": stepping.V3, "force": stepping.V2}
 
-Death = Literal["killed", "closed", "cancelled", "failed"]
+Death = Literal["killed", "cancelled", "failed"]
 
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(docstore_writing, "_LONGEST_PAUSE", 0.0)
+    monkeypatch.setattr(compare_and_set, "_lock", LockInOneStep())
 
 
 class Bench:
@@ -73,10 +77,10 @@ class Bench:
         self._start = self.world.save()
         self._left: dict[tuple[Operation, ...], tuple[State, list[Stepped]]] = {}
 
-    def call(self, operation: Operation) -> Stepped:
-        return Stepped(self.world, self.world.steps(operation))
+    def call(self, operation: Operation) -> SteppedCall:
+        return self.world.call(operation)
 
-    def calls(self, *operations: Operation) -> list[Stepped]:
+    def calls(self, *operations: Operation) -> list[SteppedCall]:
         """Calls that have not begun, and the stores as they were at the start."""
         self.world.restore(self._start)
         return [self.call(operation) for operation in operations]
@@ -212,7 +216,7 @@ def test_a_reader_gets_one_version_whole(kind: Kind) -> None:
     for chance, name in seeded(f"reader {kind}"):
         operation = chance.choice([one for one in ADDED if one != "append"])
         (writer,) = bench.calls(operation)
-        reader = Stepped(bench.world, bench.world.reading())
+        reader = SteppedQuery(bench.world)
         runs = turns(chance, 2, 8)
         try:
             interleave([writer, reader], runs)
@@ -283,8 +287,6 @@ def _die(
                 (dying, other)[number].step()
     if death == "killed":
         dying.kill()
-    elif death == "closed":
-        dying.close()
     elif not dying.is_done:
         error = asyncio.CancelledError() if death == "cancelled" else fakes.CrashError()
         dying.step(error)

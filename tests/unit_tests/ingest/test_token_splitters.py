@@ -117,10 +117,8 @@ def test_chunks_with_headers_fit_if_room_is_left_for_them(kind: Kind) -> None:
         InMemoryStore(),
         text_splitter=kind.make(SIZE - header_tokens, OVERLAP),
         headers=DocumentHeaders(template="{title}"),
-        max_embedded_length=SIZE,
-        embedded_length_function=kind.count,
     )
-    indexer.add_documents([Document(TEXT, metadata={"title": title})])  # without a warning
+    indexer.add_documents([Document(TEXT, metadata={"title": title})])
     embedded = [str(row["text"]) for row in vectorstore.store.values()]
     assert all(text.startswith(f"{title}\n\n") for text in embedded)
     assert max(kind.count(text) for text in embedded) <= SIZE

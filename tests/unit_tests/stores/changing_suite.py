@@ -58,7 +58,7 @@ def number_in(store: Any, key: str) -> int:
 def with_checksum(text: bytes, key: str) -> bytes:
     """A record as this package writes it, but for what stands in it."""
     checksum = hashlib.blake2b(text + key.encode(), digest_size=16).hexdigest()
-    return text + f',"checksum":"{checksum}","format":6}}'.encode()
+    return text + f',"checksum":"{checksum}","format":7}}'.encode()
 
 
 class ChangingSuite:

@@ -290,10 +290,10 @@ def test_a_record_that_was_changed_is_an_error() -> None:
     assert decode_document(record, "key").id == "x"
 
 
-@pytest.mark.parametrize("end", ['"}', '","format":5}', '","format":61}'])
+@pytest.mark.parametrize("end", ['"}', '","format":6}', '","format":71}'])
 def test_a_record_of_another_version_is_known_as_one(end: str) -> None:
     """Formats before 6 have no number."""
-    record = encode_document(Document("text"), "key").replace('","format":6}', end)
+    record = encode_document(Document("text"), "key").replace('","format":7}', end)
     with pytest.raises(FormatError, match=r"another version.*'key'\. Index the documents again"):
         decode_document(record, "key")
 
@@ -308,7 +308,7 @@ def test_one_record_of_another_version_costs_one_document() -> None:
     def age(key: str) -> None:
         (record,) = byte_store.mget([key])
         assert record is not None
-        byte_store.mset([(key, record.replace(b'"format":6}', b'"format":7}'))])
+        byte_store.mset([(key, record.replace(b'"format":7}', b'"format":8}'))])
 
     age(manifest_key(document_key("a")))
     assert retriever.text("b") == "b"
