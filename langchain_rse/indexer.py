@@ -141,8 +141,8 @@ class RSEIndexer:
             ValueError: If the number of ``ids`` differs from the number of documents, or an id is
                 empty; if a document is a chunk or a passage; if parts of a document are scattered
                 over an iterator, have equal metadata, or violate a rule ``"same"``; if two
-                documents have the same id and ``separate`` is True; with ``append``, if parts are
-                stored already or leave a gap.
+                documents have the same id and ``separate`` is True; with ``append``, if the
+                document already ends with these parts.
             SplittingError: If the splitter changes or drops text.
             MetadataError: If an id or metadata cannot be stored. The error names these documents.
                 It is raised at the end, after all other documents were added.

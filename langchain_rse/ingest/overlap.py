@@ -22,14 +22,3 @@ def overlap(before: str, after: str) -> int:
             return len(before) - start
         start = before.find(beginning, start + 1)
     return 0
-
-
-def chunk_overlap(before: str, after: str) -> int:
-    """Return the length of an overlap that proves two chunks are of one text, or else 0.
-
-    Text repeated within one of the chunks, such as a header, footer or row, proves nothing.
-    """
-    length = overlap(before, after)
-    shared = after[:length]
-    is_repeated = shared in before[:-1] or shared in after[1:]
-    return 0 if length == 0 or is_repeated else length

@@ -4,7 +4,7 @@ import bisect
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, get_args, runtime_checkable
+from typing import Any, Literal, Protocol, TypeGuard, get_args, runtime_checkable
 
 import numpy as np
 from langchain_core.documents import Document
@@ -29,9 +29,6 @@ from langchain_rse.stores.records import (
 
 # Part of every version's name. Increase it when the same text is stored in another way.
 _FORMAT = "3"
-
-PART_NUMBERS = ("page", "page_number", "slide", "row", "seq_num")
-"""Metadata fields in which loaders number the parts of a document."""
 
 _RULES = TypeAdapter(dict[str, Rule], config=ConfigDict(title="metadata_rules"))
 
@@ -286,37 +283,6 @@ def _same_value(name: str, values: Sequence[Any], doc_id: str) -> Any:  # noqa: 
             f"rule: {', '.join(get_args(Rule))}"
         )
     return different[0] if different else None
-
-
-class Numbers(NamedTuple):
-    """A metadata field that holds an integer in every part, with the integers."""
-
-    field: str
-    values: list[int]
-
-
-def part_numbers(parts: Sequence[Mapping[str, Any]], rules: Mapping[str, Rule]) -> Numbers | None:
-    """Return the first field that numbers all parts; None if no field does."""
-    fields = numbered(parts, rules, PART_NUMBERS)
-    return fields[0] if fields else None
-
-
-def numbered(
-    parts: Sequence[Mapping[str, Any]], rules: Mapping[str, Rule], more: Collection[str] = ()
-) -> list[Numbers]:
-    """Return fields that hold integers in all parts: with the rule ``"range"``, or in ``more``."""
-    names: dict[str, None] = {}
-    for name, rule in {**DEFAULT_RULES, **rules}.items():
-        if rule == "range":
-            names[name] = None
-    for name in more:
-        names[name] = None
-    fields: list[Numbers] = []
-    for name in names:
-        values: list[Any] = [part.get(name) for part in parts]
-        if all(is_whole_number(value) for value in values):
-            fields.append(Numbers(name, values))
-    return fields
 
 
 def is_whole_number(value: object) -> TypeGuard[int]:

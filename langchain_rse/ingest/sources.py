@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
-from contextlib import suppress
 
 from langchain_core.documents import Document
 
@@ -10,7 +9,6 @@ from langchain_rse._sync import call, run
 from langchain_rse.ingest.parts import check_whole
 from langchain_rse.ingest.source_documents import IdOrigin, SourceDocument, is_whole_number
 from langchain_rse.stores.records import DOC_ID, digest
-from langchain_rse.text.quoting import join_surrogates
 
 # Size of a batch in characters; each document counts for at least 1,000.
 _CHARACTERS_AHEAD = 1_000_000
@@ -123,16 +121,10 @@ def identified(
     if not isinstance(document, Document):
         raise TypeError(f"documents must be a list of Documents; it contains {document!r:.200}")
     check_whole(document)
-    with suppress(RecursionError):  # metadata that is nested too deep is refused later
-        joined = {
-            "page_content": join_surrogates(document.page_content),
-            "metadata": join_surrogates(document.metadata),
-        }
-        document = document.model_copy(update=joined)
     names: list[tuple[object, IdOrigin]] = [
-        (join_surrogates(given), "ids"),
+        (given, "ids"),
         (document.metadata.get(DOC_ID), "metadata"),
-        (join_surrogates(document.id), "metadata"),
+        (document.id, "metadata"),
     ]
     for name, origin in names:
         if name is not None and name != "":

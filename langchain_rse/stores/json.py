@@ -39,6 +39,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "date": dt.date.fromisoformat,
     "dict": dict,
     "float": _FLOATS.__getitem__,
+    "text": lambda value: bytes.fromhex(value).decode("utf-8", "surrogatepass"),
 }
 _LEAST_INTEGER = -(2**63)
 _LARGEST_INTEGER = 2**64 - 1
@@ -56,9 +57,8 @@ def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
         plain = _to_json(value, place)
         try:
             return orjson.dumps(plain).decode()
-        except TypeError:
-            # orjson does not support surrogates.
-            return json.dumps(plain, separators=(",", ":"))
+        except TypeError:  # some strings contain surrogates
+            return orjson.dumps(_without_surrogates(plain)).decode()
     except RecursionError as error:
         raise MetadataError(f"{place} is nested too deeply for a docstore") from error
 
@@ -100,7 +100,7 @@ def decode_document(record: str | bytes, key: str) -> Document:
 
 
 def _parse(text: str) -> dict[str, Any]:
-    """Parse JSON: with orjson, or with json for tagged values and lone surrogates."""
+    """Parse JSON: with orjson, or with json for tagged values."""
     if _TAG not in text:
         with suppress(orjson.JSONDecodeError):
             parsed: dict[str, Any] = orjson.loads(text)
@@ -170,7 +170,7 @@ def _to_json(value: Any, place: str) -> Any:  # noqa: ANN401 - a return for each
         return float(value)
     if isinstance(value, dict):
         fields = _dict_to_json(value, place)
-        return {_TAG: ["dict", list(fields.items())]} if _TAG in fields else fields
+        return {_TAG: ["dict", [*map(list, fields.items())]]} if _TAG in fields else fields
     if isinstance(value, list):
         if set(map(type, value)) == {int} and _LEAST_INTEGER <= min(value) <= max(value) < 2**63:
             return value  # such as the starts of a hundred thousand chunks
@@ -200,6 +200,24 @@ def _dict_to_json(fields: dict[Any, Any], place: str) -> dict[str, Any]:
         else:
             converted[plain_name] = _to_json(value, f"{place}[{name!r}]")
     return converted
+
+
+def _without_surrogates(value: Any) -> Any:  # noqa: ANN401 - a return for each type
+    """Tag strings with surrogates: escapes in JSON would join a pair to one character."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return {_TAG: ["text", value.encode("utf-8", "surrogatepass").hex()]}
+        return value
+    if isinstance(value, list):
+        return [_without_surrogates(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    pairs = [[_without_surrogates(name), _without_surrogates(value[name])] for name in value]
+    if all(isinstance(name, str) for name, _ in pairs):
+        return dict(pairs)
+    return {_TAG: ["dict", pairs]}
 
 
 def _unsupported(value: object, place: str) -> MetadataError:

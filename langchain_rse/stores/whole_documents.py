@@ -106,21 +106,14 @@ def _read_chunk(record: Document, key: str, location: tuple[str, int, int, int])
     )
 
 
-class StoredText(NamedTuple):
-    """The text of a document's current version, and its parts as they were added."""
-
-    text: str
-    parts: list[Document]
-
-
-def read_text(docstore: DocStore, manifest: Manifest) -> StoredText | None:
-    """Read the whole text of a document; None if it is incomplete or adopted."""
+def read_parts(docstore: DocStore, manifest: Manifest) -> list[Document] | None:
+    """Read a document's parts as they were added; None if it is incomplete or adopted."""
     document = read_document(docstore, manifest).document
     if document is None:
         return None
     text = document.text
-    parts = [
-        Document(text[start : start + length], metadata={**manifest.metadata, **part_metadata})
-        for start, length, part_metadata in document.parts or [(0, len(text), {})]
-    ]
-    return StoredText(text, parts)
+    parts: list[Document] = []
+    for start, length, changes in document.parts or [(0, len(text), {})]:
+        metadata = {**manifest.metadata, **changes}
+        parts.append(Document(text[start : start + length], metadata=metadata))
+    return parts

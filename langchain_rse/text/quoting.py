@@ -3,7 +3,6 @@
 import html
 import re
 from collections.abc import Iterable
-from typing import Any
 
 UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
 """Characters that some databases or models reject: NUL and lone surrogates."""
@@ -38,24 +37,6 @@ def encodable(text: str) -> str:
     Surrogate pairs are joined to characters; lone surrogates and NUL become U+FFFD.
     """
     return UNENCODABLE.sub("\ufffd", join_surrogates(text))
-
-
-def join_surrogates(value: Any) -> Any:  # noqa: ANN401 - the same type as the value's
-    """Join surrogate pairs to characters, in a string or in all strings of a nested value.
-
-    Lone surrogates, such as half an emoji, are kept.
-    """
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return value.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
-        return value
-    if isinstance(value, list):
-        return [join_surrogates(item) for item in value]
-    if isinstance(value, dict):
-        return {join_surrogates(name): join_surrogates(item) for name, item in value.items()}
-    return value
 
 
 def shortened(text: str, length: int) -> str:

@@ -27,9 +27,11 @@ from langchain_tests.integration_tests import BaseStoreAsyncTests, BaseStoreSync
 
 from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse.errors import CorruptRecordError, FormatError, MetadataError
+from langchain_rse.finding import find
 from langchain_rse.stores.json import JSONDocStore, as_docstore, decode_document, encode_document
 from langchain_rse.stores.pairing import PAIR_KEY
 from langchain_rse.stores.records import document_key, manifest_key
+from langchain_rse.text.patterns import Pattern
 from tests.unit_tests import fakes
 from tests.unit_tests.stores.changing_suite import with_checksum
 
@@ -99,8 +101,12 @@ class Level(int, enum.Enum):
     HIGH = 3
 
 
-# Every character, NUL and lone surrogates included.
-any_text = st.text(st.characters(exclude_categories=()), max_size=20)
+# Every character, NUL and surrogates included, and pairs of them.
+# Two code points, which `bytes.decode("utf-8", "surrogatepass")` makes of CESU-8.
+PAIR = "\ud83d\ude00"
+any_text = st.lists(
+    st.characters(exclude_categories=()) | st.sampled_from([PAIR, "\U0001f600"]), max_size=20
+).map("".join)
 fixed_zones = st.sampled_from(
     [dt.UTC, dt.timezone(dt.timedelta(hours=-5, minutes=-30, seconds=-7))]
 )
@@ -213,20 +219,29 @@ def test_integers_of_more_than_64_bits_are_refused(number: int) -> None:
         encode_document(Document("", metadata={"n": number}), "key")
 
 
-def test_half_an_emoji_and_another_half_are_one_everywhere(store: BaseStore[str, Document]) -> None:
-    """Text from JavaScript or JSON: its length, its digest and its record agree."""
-    halves = Document(
-        "😀 \ud83d\ude00 end", metadata={"doc_id": "\ud83d\ude00", "a": "\ud83d\ude00"}
-    )
-    whole = Document("😀 😀 end", metadata={"doc_id": "😀", "a": "😀"})
+def test_a_pair_of_surrogates_stays_two_code_points(store: BaseStore[str, Document]) -> None:
+    """In text, digest and positions; 😀 beside it stays one."""
+    text = f"one 😀 {PAIR} two.\n\n{PAIR} three {PAIR[0]}"
+    document = Document(text, metadata={"source": "s", "a": PAIR})
     retriever = RSERetriever(vectorstore=InMemoryVectorStore(fakes.BagOfWords()), docstore=store)
-    assert retriever.add_documents([halves]) == ["😀"]
-    assert retriever.text("😀") == "😀 😀 end"
-    (passage,) = retriever.invoke("end")
-    assert (passage.metadata["a"], passage.metadata["end_index"]) == ("😀", 7)
+    assert retriever.add_documents([document]) == ["s"]
+    assert retriever.text("s") == text
+    (passage,) = retriever.invoke("two")
+    start, end = passage.metadata["start_index"], passage.metadata["end_index"]
+    assert passage.page_content == text[start:end]
+    assert passage.metadata["a"] == PAIR
+    [match] = find(retriever.document_access(), Pattern("three")).matches
+    assert text[match.start : match.end] == "three"
+    assert retriever.indexer.check().ok
     before = store.mget(list(store.yield_keys()))
-    retriever.add_documents([whole])
+    retriever.add_documents([document])
     assert store.mget(list(store.yield_keys())) == before  # the same document
+
+
+def test_an_id_with_surrogates_is_refused(store: BaseStore[str, Document]) -> None:
+    retriever = RSERetriever(vectorstore=InMemoryVectorStore(fakes.BagOfWords()), docstore=store)
+    with pytest.raises(MetadataError, match=r"Set another id with ids= or metadata\['doc_id'\]"):
+        retriever.add_documents([Document("text", id=PAIR)])
 
 
 def test_a_refused_document_keeps_the_others_out(store: BaseStore[str, Document]) -> None:
