@@ -44,6 +44,9 @@ from langchain_rse.stores.records import (
 from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
 from langchain_rse.text.quoting import first_few, format_range
 
+# A document that is replaced while it is read is read again, this many times at most.
+_ATTEMPTS = 20
+
 
 class StoredDocument(NamedTuple):
     """A document in the docstore.
@@ -106,10 +109,25 @@ class DocumentAccess:
 
     def text(self, doc_id: str) -> str:
         """Read the whole text of a document."""
-        manifest = self.manifest(doc_id)
-        if not manifest.chunk_count:
-            return manifest.blank
-        return self.passage(manifest, 0, manifest.length).page_content
+        _, text = self.whole_text(doc_id)
+        return text
+
+    def whole_text(self, doc_id: str) -> tuple[Manifest, str]:
+        """Read the whole text of a document, with the manifest of its version.
+
+        If the document is replaced meanwhile, the new version is read.
+        """
+        for _ in range(_ATTEMPTS):
+            manifest = self.manifest(doc_id)
+            if not manifest.chunk_count:
+                return manifest, manifest.blank
+            try:
+                return manifest, self.passage(manifest, 0, manifest.length).page_content
+            except MissingRecordError as error:
+                missing = error
+            if self.manifest(doc_id).version == manifest.version:
+                break
+        raise missing
 
     def parts(self, manifest: Manifest) -> Sequence[Part]:
         """Read where the parts of a document lie, such as pages; empty if it has one part."""

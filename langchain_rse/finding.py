@@ -22,6 +22,8 @@ from langchain_rse.text.patterns import Pattern, fold
 from langchain_rse.text.quoting import first_few, format_range
 
 _BATCH = 500  # chunks that are read at once
+# A document that is replaced while it is read is read again, this many times at most.
+_ATTEMPTS = 20
 _AROUND = 300  # the most characters of its lines on each side of a match
 _MOST_TITLES = 5  # in a message
 
@@ -146,13 +148,18 @@ def _read_texts(access: DocumentAccess) -> Iterator[tuple[Manifest, Sequence[_Ru
         read = list(group)
         manifest = read[0][0]
         records = [record for _, record in read]
-        if None in records:  # the document was replaced since its manifest was read, or is damaged
+        for _ in range(_ATTEMPTS):
+            if None not in records:
+                break
+            # The document was replaced since its manifest was read, or is damaged, or has gaps.
             latest = access.manifests_of([manifest.doc_id]).get(manifest.doc_id)
             if latest is None:
-                continue
-            if latest.current != manifest.current:
+                records = []
+            elif latest.current != manifest.current:
                 manifest = latest
                 records = [record for _, record in _read_chunks(access, [latest])]
+            else:
+                break
         yield manifest, _join(records)
 
 

@@ -186,9 +186,8 @@ class _Browser:
         if document is None:
             return self._list_documents(offset), []
         access = self._get_access()
-        manifest = document_named(access, document)
+        manifest, text = access.whole_text(document_named(access, document).doc_id)
         name = name_shown(name_in({**manifest.metadata, DOC_ID: manifest.doc_id}))
-        text = access.passage(manifest, 0, manifest.length).page_content
         sections = outline(text)
         if not sections:
             length = f"{manifest.length:,} characters"

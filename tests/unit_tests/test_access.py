@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
+from langchain_core.stores import InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever
 from langchain_rse.errors import MissingRecordError
+from langchain_rse.finding import find
+from langchain_rse.text.patterns import Pattern
+from langchain_rse.tools import create_rse_tools
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way, lines, make_retriever
 
@@ -125,3 +132,55 @@ def test_a_retriever_that_may_filter_is_refused(way: Way) -> None:
         listed(way, retriever)
     retriever = RSERetriever(base_retriever=Rights(), docstore=docstore, candidates_only=False)
     assert listed(way, retriever) == ["finance", "mixed", "public"]
+
+
+# Beside a busy writer
+
+
+class BusyStore(InMemoryStore):
+    """A docstore in which a document is replaced whenever a chunk of it is about to be read."""
+
+    replace: Callable[[], object] | None = None
+    left = 3
+
+    def mget(self, keys: Sequence[str]) -> list[Any]:
+        is_chunk = any(key[-1].isdecimal() and key.count("/") == 2 for key in keys)
+        if is_chunk and self.replace is not None and self.left:
+            self.left -= 1
+            replace, self.replace = self.replace, None  # the writer reads, too
+            replace()
+            self.replace = replace
+        return super().mget(keys)
+
+
+def test_a_document_that_is_replaced_meanwhile_is_read_again() -> None:
+    docstore = BusyStore()
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
+        docstore=docstore,
+        text_splitter=fakes.Lines(),
+    )
+    versions = itertools.count()
+
+    def replace() -> None:
+        text = f"# Heading\nharbor {next(versions)}\n"
+        retriever.add_documents([Document(text, id="d")])
+
+    replace()
+    docstore.replace = replace
+    assert retriever.text("d") == "# Heading\nharbor 3\n"
+    docstore.left = 3
+    page = find(retriever.document_access(), Pattern("harbor"))
+    assert [match.doc_id for match in page.matches] == ["d"]
+    docstore.left = 3
+    [outline] = [tool for tool in create_rse_tools(retriever) if tool.name == "outline"]
+    assert "Heading (0–19)" in outline.invoke({"document": "d"})
+
+
+def test_a_document_whose_text_is_lost_is_an_error() -> None:
+    docstore = InMemoryStore()
+    retriever = RSERetriever(vectorstore=InMemoryVectorStore(fakes.BagOfWords()), docstore=docstore)
+    retriever.add_documents([Document("harbor", id="d")])
+    docstore.mdelete([key for key in docstore.yield_keys() if key.endswith("/0")])
+    with pytest.raises(MissingRecordError, match="some of its text is missing"):
+        retriever.text("d")

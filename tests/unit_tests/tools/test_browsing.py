@@ -420,7 +420,6 @@ def damage(kind: str) -> RSERetriever:
     keys = {
         "manifest": f"manifest/{manifest.key}",
         **{name: f"{manifest.key}/{manifest.current.name}/{name}" for name in ("0", "document")},  # type: ignore[union-attr]
-        "spans": f"{manifest.key}/{manifest.current.name}/spans/0",  # type: ignore[union-attr]
     }
     assert keys[kind] in records_of(retriever)
     records_of(retriever)[keys[kind]] = b"{}"
@@ -428,7 +427,7 @@ def damage(kind: str) -> RSERetriever:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", ["manifest", "spans", "0", "document"])
+@pytest.mark.parametrize("kind", ["manifest", "0", "document"])
 @pytest.mark.parametrize(("tool", "arguments"), CALLS, ids=str)
 def test_a_corrupt_record_costs_one_document(
     kind: str, tool: str, arguments: dict[str, Any]
