@@ -1,8 +1,8 @@
 """Checks that both stores agree about every document, and repairs differences."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from langchain_rse._progress import progress_bar
@@ -11,8 +11,8 @@ from langchain_rse.ingest.repairing import check_repairable, rebuild_indexes, re
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.text.quoting import counted, first_few
 
-# A repair can uncover more problems, such as the records of an unreadable manifest.
-_MOST_SCANS = 5
+# A repair can uncover more problems, such as missing vectors of a restored manifest.
+_REPAIRS = 2
 _EXAMPLES = 5
 # Documents to add again that a report names, at most.
 _NAMED = 100
@@ -63,66 +63,58 @@ class CheckReport:
         return "\n".join(lines)
 
 
-_Places = set[tuple[str, str, str]]
-"""Problems by kind, document and item."""
-
-
 def check_stores(
     writer: Writer, *, should_repair: bool, show_progress: bool = False
 ) -> CheckReport:
     """Check two stores; with ``should_repair``, repair problems and check again."""
-    repaired: _Places = set()
-    notes: dict[str, None] = {}
+    indexes: list[str] = []
     if should_repair:
         # Indexes first: a record missing from an index would count as lost.
-        repaired |= _places([Problem("indexes", rebuild_indexes(writer))])
+        indexes = rebuild_indexes(writer)
     pair = check_pair_record(writer, repair=should_repair)
-    if should_repair:
-        repaired |= _places(pair)
-        pair = []
-    before: _Places = set()
     with progress_bar(None, unit="records", title="Checking", show=show_progress) as advance:
-        for number in range(_MOST_SCANS):
-            scan = Scan(writer, advance)
-            scan.run()
-            places = _places(scan.problems)
-            if not should_repair or not places or places == before or number == _MOST_SCANS - 1:
+        scan = Scan(writer, advance)
+        scan.run()
+        if not should_repair:
+            return _report(scan, [*pair, *scan.problems])
+        found = _count([Problem("indexes", indexes), *pair, *scan.problems])
+        check_repairable(scan)
+        for _ in range(_REPAIRS):
+            if not scan.problems:
                 break
-            if number == 0:
-                check_repairable(scan)
-            before = places
-            repaired |= places
-            repair(scan)
-            notes |= scan.notes
+            before = scan
+            repair(before)
             # The full-text index keeps words of damaged records that were removed.
             rebuild_indexes(writer)
-    return _report(scan, pair, repaired - places, notes)
+            scan = Scan(writer, advance, notes=before.notes)
+            scan.run()
+            if scan.problems == before.problems:
+                break
+            found |= _count(scan.problems)
+    repaired = found - _count(scan.problems)
+    return replace(_report(scan, scan.problems), repaired=dict(repaired))
 
 
-def _places(problems: Sequence[Problem]) -> _Places:
-    places: _Places = set()
+def _count(problems: Iterable[Problem]) -> Counter[str]:
+    """Count problems by kind."""
+    counts: Counter[str] = Counter()
     for problem in problems:
-        places.update((problem.kind, problem.doc_id, item) for item in problem.items)
-    return places
+        counts[problem.kind] += len(problem.items)
+    return counts
 
 
-def _report(
-    scan: Scan, pair: Sequence[Problem], repaired: _Places, notes: Mapping[str, None]
-) -> CheckReport:
-    """Make the report of the last scan and all repairs."""
-    problems: Counter[str] = Counter()
+def _report(scan: Scan, problems: Sequence[Problem]) -> CheckReport:
+    """Make the report of a scan."""
     examples: dict[str, list[str]] = {}
-    for problem in [*pair, *scan.problems]:
-        problems[problem.kind] += len(problem.items)
+    for problem in problems:
         examples_of_kind = examples.setdefault(problem.kind, [])
         if len(examples_of_kind) < _EXAMPLES:
             examples_of_kind.append(str(problem))
     return CheckReport(
         documents=scan.documents,
         chunks=scan.chunks,
-        problems=dict(problems),
+        problems=dict(_count(problems)),
         examples=examples,
-        repaired=dict(Counter(kind for kind, _, _ in repaired)),
         add_again=sorted(set(scan.add_again.values())),
-        notes=list({**scan.notes, **notes}),
+        notes=list(scan.notes),
     )

@@ -12,7 +12,6 @@ from langchain_rse._sync import batches, run
 from langchain_rse.errors import CorruptRecordError, StoreMismatchError
 from langchain_rse.ingest.docstore import StoredManifest
 from langchain_rse.ingest.writing import Writer
-from langchain_rse.stores.adopted import adopted_vectors
 from langchain_rse.stores.compare_and_set import Record, read_records
 from langchain_rse.stores.layouts import read_description, stored_versions
 from langchain_rse.stores.namespaces import namespace_of, whole_store
@@ -25,7 +24,6 @@ from langchain_rse.stores.records import (
     Manifest,
     Version,
     adopted_key,
-    adopted_record,
     chunk_key,
     document_key,
     manifest_key,
@@ -86,7 +84,6 @@ class Scan:
         records: Keys of records to remove.
         vectors: Ids of vectors to remove.
         to_write: Documents to write again, with their versions.
-        adopted: Records of adopted vectors to write.
         add_again: Ids of documents that must be added, or adopted, again, by document key.
     """
 
@@ -104,7 +101,6 @@ class Scan:
     records: list[str] = field(default_factory=list)
     vectors: list[str] = field(default_factory=list)
     to_write: list[tuple[DocumentVersion, Version]] = field(default_factory=list)
-    adopted: list[tuple[str, Document]] = field(default_factory=list)
     add_again: dict[str, str] = field(default_factory=dict)
     # Names of the versions that have records, by document key.
     _versions: dict[str, set[str]] = field(default_factory=dict)
@@ -173,8 +169,6 @@ class Scan:
             else:
                 self._check_without_manifest(key, manifest)
         self._find_missing_vectors(found.values())
-        for each in found.values():
-            each.note_vectors()
         changed: set[str] = set()
         with_problems = [key for key, each in found.items() if each.problems]
         for key, manifest in self._read_manifests(with_problems).items():
@@ -233,33 +227,20 @@ class Scan:
             return
         if found.document is not None:
             self.to_write.append((found.document, current))
-        elif found.adopted:
-            self.adopted += found.adopted
         else:
             self.damaged.append(stored)
             self.add_again[manifest.key] = manifest.doc_id
 
     def _check_adopted(self, found: "_Findings", current: Version) -> None:
-        """Find adopted vectors whose records do not name the right chunk."""
-        manifest = found.manifest
-        chunk_of: dict[str, int | None] = dict.fromkeys(found.vectors)
-        keys = [chunk_key(manifest.key, current.name, index) for index in range(current.chunks)]
-        for batch in batches(enumerate(keys), _BATCH):
-            records = read_records(self.writer.docstore, [key for _, key in batch])
-            for number, key in batch:
-                record_of_chunk = records[key]
-                if isinstance(record_of_chunk, Document):
-                    chunk_of.update(dict.fromkeys(adopted_vectors(record_of_chunk, key), number))
-        wanted: dict[str, Document] = {}
-        for vector, index in chunk_of.items():
-            key, record = adopted_record(vector, manifest.doc_id, current.name, index)
-            wanted[key] = record
-        for record_keys in batches(wanted, _BATCH):
-            records = read_records(self.writer.docstore, record_keys)
-            wrong = [key for key in record_keys if records[key] != wanted[key]]
-            if wrong:
-                found.note("unreadable", wrong)
-                found.adopted += [(key, wanted[key]) for key in wrong]
+        """Find adopted vectors without a record that names the current version."""
+        wrong: list[str] = []
+        for keys in batches(map(adopted_key, found.vectors), _BATCH):
+            for key, record in read_records(self.writer.docstore, keys).items():
+                named = record.metadata.get(VERSION) if isinstance(record, Document) else None
+                if named != current.name:
+                    wrong.append(key)
+        if wrong:
+            found.note("unreadable", wrong)
 
     def _check_without_manifest(self, key: str, manifest: Record | Manifest) -> None:
         """Restore a lost or corrupt manifest, or record the work for `repair` without one."""
@@ -383,7 +364,7 @@ class Scan:
                 return
             for vector in ids:
                 if vector not in existing:
-                    by_vector[vector].missing_vectors.append(vector)
+                    by_vector[vector].note("vectors", [vector])
 
     def _check_vectors(self) -> None:
         """Find vectors of unknown versions, if the store can list its chunks."""
@@ -443,16 +424,10 @@ class _Findings:
     problems: dict[str, list[str]] = field(default_factory=dict)  # items by kind
     unlisted: list[Version] = field(default_factory=list)
     vectors: list[str] = field(default_factory=list)  # ids of its vectors, existing or missing
-    missing_vectors: list[str] = field(default_factory=list)
     document: DocumentVersion | None = None  # None if its text is incomplete
-    adopted: list[tuple[str, Document]] = field(default_factory=list)  # see `Scan.adopted`
 
     def note(self, kind: str, items: Sequence[str]) -> None:
         self.problems.setdefault(kind, []).extend(items)
-
-    def note_vectors(self) -> None:
-        if self.missing_vectors:
-            self.note("vectors", self.missing_vectors)
 
 
 def find_index_problems(writer: Writer) -> list[str]:

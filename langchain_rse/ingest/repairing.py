@@ -79,7 +79,6 @@ def repair(scan: Scan) -> None:
     unfinished = writer.records.change_manifests(scan.unfinished, without_abandoned)
     writer.remove_garbage(unfinished.values())
     writer.records.change_manifests(scan.damaged, _as_damaged)
-    writer.records.write(scan.adopted)
     for document, version in scan.to_write:
         with suppress(UnexpectedVersionError):  # changed since: left to the next scan
             writer.write([document], {document.doc_id: version}, repair=True)

@@ -132,13 +132,13 @@ def _layout_of(
 
 
 def cuts_of(manifest: Manifest) -> NDArray[np.int64]:
-    """Return the starts of a document's chunks and the end of the last one, ascending from 0."""
+    """Return the starts of a document's chunks and the end of the last one, ascending."""
     count = manifest.chunk_count
     if not count:
         return np.zeros(1, np.int64)
     try:
         cuts = np.append(np.asarray(manifest.starts), manifest.length)
-        is_right = cuts.dtype == np.int64 and len(cuts) == count + 1 and cuts[0] == 0
+        is_right = cuts.dtype == np.int64 and len(cuts) == count + 1 and cuts[0] >= 0
         is_right = is_right and bool((cuts[1:] > cuts[:-1]).all())
     except ValueError:  # lists within the list
         is_right = False

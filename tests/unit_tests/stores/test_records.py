@@ -260,7 +260,7 @@ def test_missing_chunks_are_told_from_replaced_documents() -> None:
 
 @pytest.mark.parametrize(
     "starts",
-    [[], [0], [0, 0, 1], [1, 2, 3], [0, 2, 1], [0, 1, 9], [0, 1, "2"], [0, [1], []], None],
+    [[], [0], [0, 0, 1], [-1, 2, 3], [0, 2, 1], [0, 1, 9], [0, 1, "2"], [0, [1], []], None],
     ids=str,
 )
 def test_starts_that_do_not_match_the_text_cost_the_document(starts: Any) -> None:
