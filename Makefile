@@ -133,7 +133,7 @@ test_matrix: build  ## Test the wheel with the lowest and the newest packages on
 constraints: $(VENV)/.release  ## Write the newest versions of all packages to constraints.txt.
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --no-header \
 	  --no-annotate --no-emit-index-url --output-file constraints.txt pyproject.toml --extra all \
-	  --extra ray $(foreach group,benchmark docs lint nightly release test,--group $(group))
+	  $(foreach group,benchmark docs lint nightly release test,--group $(group))
 
 clean:  ## Remove the virtual environment and the tools' caches.
 	rm -rf $(VENV) dist demo-kb site .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from langchain_rse.indexer import RSEIndexer
     from langchain_rse.questions import Question
     from langchain_rse.retriever import RSERetriever
-    from langchain_rse.stores.redis import RedisDocStore
     from langchain_rse.stores.sql import SQLDocStore
     from langchain_rse.tools import create_rse_tool, create_rse_tools, verify_quotes
 
@@ -35,7 +34,6 @@ __all__ = [
     "RSEIndexer",
     "RSERetriever",
     "RSETrace",
-    "RedisDocStore",
     "SQLDocStore",
     "TraceCollector",
     "create_rse_tool",
@@ -57,7 +55,6 @@ _MODULE_OF = {
     "RSEIndexer": "indexer",
     "RSERetriever": "retriever",
     "RSETrace": "explaining",
-    "RedisDocStore": "stores.redis",
     "SQLDocStore": "stores.sql",
     "TraceCollector": "explaining",
     "create_rse_tool": "tools",

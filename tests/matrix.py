@@ -17,8 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 RESOLUTIONS = {"lowest": "lowest-direct", "newest": "highest"}
-# About the source tree, and about the extra "ray", which "all" does not have.
-LEFT_OUT = ("test_architecture.py", "test_release.py", "test_ray.py")
+# About the source tree.
+LEFT_OUT = ("test_architecture.py", "test_release.py")
 # Packages without wheels for a Python: they are compiled.
 COMPILED = {"3.14": ("--no-binary", "wordllama")}
 # With the lowest packages: what these deprecate in each other, and what their splitters did then.
@@ -32,7 +32,7 @@ VERSIONS = r"""
 import re
 from importlib.metadata import requires, version
 names = {re.split(r"[^\w-]", line)[0].lower() for line in requires("langchain-rse")}
-print(*(f"{name} {version(name)}" for name in sorted(names - {"ray", "langchain-rse"})), sep=", ")
+print(*(f"{name} {version(name)}" for name in sorted(names - {"langchain-rse"})), sep=", ")
 """
 
 

@@ -24,7 +24,7 @@ import sqlalchemy as sa
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
-from langchain_rse import RedisDocStore, RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.stores import records
 from langchain_rse.stores.pairing import PAIR_KEY
 from langchain_rse.stores.records import Manifest, chunk_key, digest, document_key, manifest_key
@@ -55,7 +55,7 @@ class Pair(NamedTuple):
     Attributes:
         name: For the reports.
         vectorstore: ``"chroma"`` or ``"pgvector"``.
-        docstore: A URL of SQLAlchemy, with the folder as ``{folder}``; or ``{redis}``.
+        docstore: A URL of SQLAlchemy, with the folder as ``{folder}``.
         lexical: Whether the docstore keeps a full-text index.
         is_async: Whether the async methods are called.
     """
@@ -88,14 +88,12 @@ class Setup(NamedTuple):
         pair: The pair.
         folder: Where files may be put.
         postgres: URL of the server, if the pair needs one.
-        redis: URL of the server, if the pair needs one.
         lifetime: Seconds after which announced versions are garbage; None for the package's.
     """
 
     pair: Pair
     folder: Path
     postgres: str = ""
-    redis: str = ""
     lifetime: float | None = None
 
 
@@ -107,12 +105,8 @@ class Bench:
         pair = setup.pair
         self.vectorstore = self._open(is_async=pair.is_async)
         table = "killed_" + digest(str(setup.folder))[:12]
-        self.docstore: SQLDocStore | RedisDocStore
-        if setup.redis:
-            self.docstore = RedisDocStore(setup.redis, prefix=f"{table}:")
-        else:
-            url = pair.docstore.format(folder=setup.folder, postgres=setup.postgres)
-            self.docstore = SQLDocStore(url, table_name=table, lexical=pair.lexical)
+        url = pair.docstore.format(folder=setup.folder, postgres=setup.postgres)
+        self.docstore = SQLDocStore(url, table_name=table, lexical=pair.lexical)
         self.indexer = RSEIndexer(
             self.vectorstore, self.docstore, text_splitter=fakes.Lines(), batch_size=_BATCH_SIZE
         )

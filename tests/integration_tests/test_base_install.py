@@ -22,7 +22,7 @@ import langchain_rse
 from langchain_rse import RSERetriever, SQLDocStore
 
 NEED_EXTRAS = (
-    *("langchain_rse.cli.", "langchain_rse.ray"),
+    "langchain_rse.cli.",
     *("langchain_rse.explaining.plots", "langchain_rse.explaining.report"),
     "langchain_rse.tools.mcp",
     "langchain_rse.tools.middleware",
@@ -91,9 +91,6 @@ def test_the_base_install_is_enough(tmp_path: Path, dist: Path) -> None:
     result = environment.run("-W", "error", "-c", PROGRAM)
     assert result.returncode == 0, result.stderr
     assert result.stdout.split("\n")[:4] == ["some text"] * 4
-
-    ray = environment.run("-c", "import langchain_rse.ray")
-    assert "pip install 'langchain-rse[ray]'" in ray.stderr
 
     command = environment.run("-m", "langchain_rse", "demo")
     assert command.returncode == 1

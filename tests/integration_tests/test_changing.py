@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from langchain_core.documents import Document
 
-from langchain_rse import RedisDocStore, SQLDocStore
+from langchain_rse import SQLDocStore
 from tests.integration_tests.processes import run_at_once
 from tests.unit_tests import fakes
 from tests.unit_tests.stores.changing_suite import (
@@ -71,40 +70,19 @@ class TestPostgres(ChangingSuite):
             list(pool.map(work, range(4)))
 
 
-class TestRedis(ChangingSuite):
-    @pytest.fixture
-    def store(self, redis_url: str) -> Iterator[RedisDocStore]:
-        store = RedisDocStore(redis_url, prefix=f"changing {next(_numbers)}:")
-        yield store
-        store.close()
-
-    @pytest.fixture
-    def spoil(self, store: RedisDocStore) -> Callable[[str, bytes], None]:
-        def write(key: str, record: bytes) -> None:
-            store._client.set(store._name(key), record)
-
-        return write
-
-
-def open_store(kind: str, where: str) -> Any:
-    if kind == "redis":
-        return RedisDocStore(where, prefix="processes:")
-    return SQLDocStore(where, table_name="counting")
-
-
-def count_in_process(kind: str, where: str, _number: int, start: Barrier) -> None:
-    store = open_store(kind, where)
+def count_in_process(where: str, _number: int, start: Barrier) -> None:
+    store = SQLDocStore(where, table_name="counting")
     start.wait(60)
     count_up(store, "folder/counter", 40)
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_processes_lose_nothing(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     if kind == "sqlite":
         where = f"sqlite:///{tmp_path}/chunks.db"
     else:
-        where = request.getfixturevalue(f"{kind}_url")
-    run_at_once([count_in_process] * 3, kind, where)
-    store = open_store(kind, where)
+        where = request.getfixturevalue("postgres_url")
+    run_at_once([count_in_process] * 3, where)
+    store = SQLDocStore(where, table_name="counting")
     assert number_in(store, "folder/counter") == 120
     assert isinstance(store.mget(["folder/counter"])[0], Document)

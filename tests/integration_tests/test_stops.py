@@ -30,7 +30,6 @@ SEED = int(os.environ.get("SEED") or 1)
 PAIRS = [
     Pair("SQLite", "pgvector", "sqlite:///{folder}/records.db"),
     Pair("PostgreSQL", "pgvector", "{postgres}"),
-    Pair("Redis", "pgvector", "{redis}"),
 ]
 
 
@@ -53,10 +52,7 @@ def texts(number: int) -> tuple[str, str]:
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_stopped_processes(pair: Pair, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     postgres = request.getfixturevalue("postgres_url")
-    redis = ""
-    if pair.name == "Redis":
-        redis = request.getfixturevalue("redis_url")
-    setup = Setup(pair, tmp_path, postgres, redis=redis)
+    setup = Setup(pair, tmp_path, postgres)
     chance = random.Random(SEED)  # noqa: S311 - reproducible
     other = Life(setup._replace(lifetime=AN_HOUR_LATER))
     name = f"{tmp_path.name} {pair.name}"

@@ -14,7 +14,7 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore, InMemoryByteStore, InMemoryStore
 
-from langchain_rse import RedisDocStore, RSEConfig, RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse import RSEConfig, RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.stores.json import JSONDocStore
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import QUERY, Way, lines, make_retriever
@@ -87,10 +87,6 @@ def test_others_can_be_copied(copied: Copy) -> None:
     assert copied(indexer).add_documents([Document(TEXTS["a"])], ids=["a"]) == ["a"]
     config = RSEConfig(irrelevant_chunk_penalty=0.2)
     assert copied(config) == config
-    # Without a server: only when it is used does it connect.
-    assert repr(copied(RedisDocStore("redis://:password@localhost:6379/3"))) == (
-        "RedisDocStore('localhost:6379/3')"
-    )
 
 
 def invoke(retriever: RSERetriever) -> list[Document]:

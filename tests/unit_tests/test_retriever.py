@@ -304,7 +304,6 @@ def test_a_lost_document() -> None:
 
 @pytest.mark.parametrize("times", [1, 99])
 @fakes.both_ways
-@pytest.mark.filterwarnings("ignore:.*no sentence in common")
 def test_a_document_replaced_while_it_is_read(way: Way, times: int) -> None:
     store = CountingStore()
     retriever = make_retriever(

@@ -216,7 +216,6 @@ def test_headers_that_change_embed_the_chunks_under_them(index: Index) -> None:
     assert len(index.add([changed], headers=DocumentHeaders())) == len(first)
 
 
-@pytest.mark.filterwarnings("ignore:.*no sentence in common")
 @pytest.mark.parametrize("embedded", [0, 100])
 @pytest.mark.parametrize("is_new", [True, False])
 def test_after_a_call_was_cut_off_only_what_is_missing_is_embedded(
