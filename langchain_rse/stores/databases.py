@@ -1,9 +1,7 @@
-"""Database helpers of SQLDocStore: URLs, connections, forks and error explanations."""
+"""Database helpers of SQLDocStore: URLs, tables, connections and errors."""
 
 import json
-import os
 import time
-import weakref
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -13,33 +11,19 @@ import sqlalchemy as sa
 from langchain_core.documents import Document
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import DBAPIError, OperationalError
-from sqlalchemy.pool import StaticPool
 
 from langchain_rse._sync import batches
-from langchain_rse.stores.file_errors import DISK_FULL, TOO_MANY_FILES, can_open_files
 from langchain_rse.stores.json import encode_document
 from langchain_rse.stores.records import DOC_ID, HEADER, TABLE_HEADER
 from langchain_rse.text.quoting import encodable
 from langchain_rse.text.words import with_pairs
 
 DAMAGED = (
-    "is damaged: rebuild its indexes with check(repair=True) or langchain-rse check --repair. If "
-    "that fails, restore a backup, or recover the readable data into a new file with the "
-    "'.recover' command of the sqlite3 program"
+    "is damaged: rebuild its full-text index with check(repair=True) or langchain-rse check "
+    "--repair. If that fails, restore a backup, or recover the readable data into a new file with "
+    "the '.recover' command of the sqlite3 program"
 )
 """Explanation for a damaged database."""
-# Explanations by words in the database's messages. They continue the docstore's name.
-_EXPLANATIONS = {
-    "database is locked": "was locked by another program for longer than its timeout",
-    "malformed": DAMAGED,
-    "readonly database": "is read-only, so its table or index cannot be created or written",
-    "unable to open database file": (
-        "cannot be opened; if it is read-only, use 'sqlite:///file:...?immutable=1&uri=true'"
-    ),
-    "disk is full": DISK_FULL,
-    "No space left on device": DISK_FULL,
-    "Too many open files": TOO_MANY_FILES,
-}
 WORDS_FUNCTION = "langchain_rse_chunk_words"
 """The SQL function on SQLite that extracts the words of a chunk's record for full-text search."""
 
@@ -50,11 +34,9 @@ _NO_FTS5 = "no such module: fts5"
 # PostgreSQL error codes.
 _DAMAGE_CODES = {"XX001", "XX002"}
 _REPEAT_CODES = {"40P01", "40001"}  # deadlock, serialization failure
-_DISK_FULL_CODE = "53100"
 _NO_TABLE = "42P01"
 _NO_RIGHT = "42501"
 _READ_ONLY = "25006"
-_MYSQL_DEADLOCK = 1213
 
 
 def should_retry(error: DBAPIError, *, has_waited: bool) -> bool:
@@ -63,20 +45,14 @@ def should_retry(error: DBAPIError, *, has_waited: bool) -> bool:
     ``has_waited`` is True if SQLite waited for its whole timeout. SQLite does not wait if waiting
     could never get the lock.
     """
-    mysql_code = getattr(error.orig, "args", ())[:1]
-    if _code_of(error) in _REPEAT_CODES or mysql_code == (_MYSQL_DEADLOCK,):
+    if _code_of(error) in _REPEAT_CODES:
         return True
     return _mentions(error, "database is locked") and not has_waited
 
 
 def explanation_of(error: DBAPIError) -> str:
-    """Explain an error and what to do about it; empty if there is no explanation."""
-    if _code_of(error) == _DISK_FULL_CODE:
-        return DISK_FULL
-    if _mentions(error, "unable to open database file") and not can_open_files():
-        return TOO_MANY_FILES  # SQLite's message does not mention it
-    explanations = (_EXPLANATIONS[words] for words in _EXPLANATIONS if _mentions(error, words))
-    return next(explanations, "")
+    """Explain what to do about a damaged database; empty for other errors."""
+    return DAMAGED if _mentions(error, "malformed") else ""
 
 
 def _code_of(error: DBAPIError) -> Any:  # noqa: ANN401
@@ -111,17 +87,12 @@ def is_memory(url: URL) -> bool:
 def make_table(name: str) -> sa.Table:
     """Describe a table of records by key."""
     # Keys sort by their bytes, so that keys with the same prefix are consecutive.
-    key = (
-        sa.String(512)
-        .with_variant(sa.String(512, collation="C"), "postgresql")
-        .with_variant(sa.String(512, collation="utf8mb4_bin"), "mysql", "mariadb")
-    )
-    value = sa.Text().with_variant(sa.Text(1 << 30), "mysql", "mariadb")
+    key = sa.String(512).with_variant(sa.String(512, collation="C"), "postgresql")
     return sa.Table(
         name,
         sa.MetaData(),
         sa.Column("key", key, primary_key=True),
-        sa.Column("value", value, nullable=False),
+        sa.Column("value", sa.Text(), nullable=False),
     )
 
 
@@ -172,11 +143,9 @@ def _mentions(error: DBAPIError, *words: str) -> bool:
 
 
 def prepare_engine(engine: Engine) -> None:
-    """Configure an engine's connections, and make it safe to fork."""
+    """Configure an engine's connections."""
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "connect", _tune_sqlite)
-    if not isinstance(engine.pool, StaticPool):
-        _engines.add(engine)
 
 
 def use_wal(engine: Engine, timeout: float) -> None:
@@ -230,25 +199,3 @@ def _fields_of_record(record: bytes) -> dict[str, Any]:
         except (ValueError, RecursionError):
             return {}
     return fields if isinstance(fields, dict) else {}
-
-
-# Forks
-
-_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
-
-
-def _before_fork() -> None:
-    # Otherwise SQLite would mistake its locks for locks of the new process.
-    for engine in list(_engines):
-        if engine.dialect.name == "sqlite":
-            engine.dispose()
-
-
-def _after_fork() -> None:
-    # Connections to servers stay open in the parent process.
-    for engine in list(_engines):
-        engine.dispose(close=False)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)

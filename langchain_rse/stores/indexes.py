@@ -1,9 +1,5 @@
-"""Creates the full-text index of a docstore's table; checks and rebuilds all its indexes."""
+"""Creates, checks and rebuilds the full-text index of a docstore's table."""
 
-# Only validated names are inserted into statements; all other values are parameters.
-# ruff: noqa: S608
-
-import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
@@ -12,7 +8,6 @@ from langchain_rse.stores.databases import cannot_create_index, first_line
 from langchain_rse.stores.fulltext import LexicalIndex
 from langchain_rse.stores.fulltext_postgres import PostgresIndex
 from langchain_rse.stores.fulltext_sqlite import SQLiteIndex
-from langchain_rse.stores.json import is_readable
 from langchain_rse.text.quoting import first_few
 
 
@@ -79,16 +74,19 @@ def find_index_problems(
 
 
 def rebuild_indexes(connection: Connection, table: str, index: LexicalIndex | None) -> None:
-    """Rebuild all indexes of a table; raise a CorruptRecordError if the table is damaged."""
-    is_sqlite = connection.dialect.name == "sqlite"
+    """Rebuild a table's full-text index; raise a CorruptRecordError if the table is damaged."""
+    if connection.dialect.name == "sqlite":
+        problems = _check_table(connection, table)
+        if problems:
+            raise CorruptRecordError(
+                f"the SQLite file is damaged ({first_few(problems)}). Nothing was repaired, "
+                "because a repair could lose readable records. Restore a backup, or recover the "
+                "readable data into a new file with the '.recover' command of the sqlite3 program "
+                "and check that file"
+            )
     if index is not None:
         index.lock(connection)
-        index.remove(connection)  # first: a damaged index makes changes of records fail
-    elif is_sqlite:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-    if is_sqlite:
-        _mend_table(connection, table)
-    if index is not None:
+        index.remove(connection)
         index.build(connection)
 
 
@@ -96,37 +94,3 @@ def _check_table(connection: Connection, table: str) -> list[str]:
     """Run SQLite's check of a table and its key index; return the problems."""
     rows = connection.exec_driver_sql(f'PRAGMA integrity_check("{table}")').scalars()
     return [f"table {table!r}: {message}" for message in rows if message != "ok"]
-
-
-def _mend_table(connection: Connection, table: str) -> None:
-    """Rebuild the key index of a table, in a transaction that excludes other writers.
-
-    Each key is stored in the table and in the index. Where they differ, one is damaged. The
-    checksum of the record covers the key and so shows which.
-
-    Raises:
-        CorruptRecordError: If the table itself is damaged, so that rows may be lost.
-    """
-    undamaged_keys = _keys_only_in_index(connection, table)
-    connection.exec_driver_sql(f'REINDEX "{table}"')
-    for row, key in undamaged_keys.items():
-        statement = sa.text(f'UPDATE "{table}" SET key = :key WHERE rowid = :row')
-        connection.execute(statement, {"key": key, "row": row})
-    problems = _check_table(connection, table)
-    if problems:
-        raise CorruptRecordError(
-            f"the damage in the SQLite file goes beyond single records ({first_few(problems)}). "
-            "Nothing was repaired, because a repair could lose readable records. Restore a backup, "
-            "or recover the readable data into a new file with the '.recover' command of the "
-            "sqlite3 program and check that file"
-        )
-
-
-def _keys_only_in_index(connection: Connection, table: str) -> dict[int, str]:
-    """Return the keys of rows whose key is damaged in the table but intact in the index."""
-    rows = connection.exec_driver_sql(
-        f'SELECT indexed.rowid, indexed.key, stored.value FROM "{table}" AS indexed '
-        f'INDEXED BY "sqlite_autoindex_{table}_1" JOIN "{table}" AS stored NOT INDEXED '
-        "ON stored.rowid = indexed.rowid WHERE stored.key IS NOT indexed.key"
-    )
-    return {row: key for row, key, value in rows if is_readable(value, str(key))}

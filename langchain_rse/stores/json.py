@@ -22,7 +22,6 @@ from typing_extensions import override
 from langchain_rse._messages import type_name
 from langchain_rse.errors import CorruptRecordError, FormatError, MetadataError
 from langchain_rse.stores.compare_and_set import DocStore, is_as_expected
-from langchain_rse.stores.file_errors import explained_file_errors
 
 _FORMAT = 7
 _END = ',"checksum":"%s","format":%d}'  # the end of a record
@@ -250,12 +249,9 @@ class JSONDocStore(BaseStore[str, Document]):
     @override
     def mget(self, keys: Sequence[str]) -> list[Document | None]:
         try:
-            with explained_file_errors():
-                records = self.store.mget(keys)
+            records = self.store.mget(keys)
         except IsADirectoryError as error:
-            raise CorruptRecordError(
-                f"{error}. Then call check(repair=True), and add the documents that it names again"
-            ) from error
+            raise CorruptRecordError(f"a folder is in place of a record: {error}") from error
         return decode_documents(records, keys)
 
     @override
@@ -263,13 +259,11 @@ class JSONDocStore(BaseStore[str, Document]):
         records = [
             (key, encode_document(document, key).encode()) for key, document in key_value_pairs
         ]
-        with explained_file_errors():
-            self.store.mset(records)
+        self.store.mset(records)
 
     @override
     def mdelete(self, keys: Sequence[str]) -> None:
-        with explained_file_errors():
-            self.store.mdelete(keys)
+        self.store.mdelete(keys)
 
     @override
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:

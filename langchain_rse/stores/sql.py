@@ -7,7 +7,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -61,7 +60,7 @@ _TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 
 @contextlib.contextmanager
 def _explained(store: object) -> Iterator[None]:
-    """Add the store's name and, if known, advice to database errors."""
+    """Add the store's name to database errors, and advice if the database is damaged."""
     try:
         yield
     except DBAPIError as error:
@@ -78,9 +77,8 @@ class SQLDocStore(ComparesAndSets):
     processes can read while one writes. Other databases need a driver, for example
     ``postgresql+psycopg://user:password@host/database``. Async methods use threads.
 
-    The table is created on first use. A store works before and after ``os.fork``; a store in
-    memory is copied by the fork. Pickled and deep copies contain the URL with its password and
-    open their own connections to the same table. A store in memory cannot be pickled or copied.
+    The table is created on first use. If a process forks, open the store after the fork. A store
+    cannot be pickled or copied; open another one with the same URL.
 
     Args:
         url: A SQLAlchemy database URL, for example ``"sqlite:///folder/chunks.db"``;
@@ -132,9 +130,8 @@ class SQLDocStore(ComparesAndSets):
         self._timeout = timeout
         self._engine_kwargs = self._complete_engine_kwargs(engine_kwargs or {})
         self._lexical = lexical
-        self._word_settings = {"tokenizer": tokenizer, "language": language}
         self._index: Any = lexical_index(
-            backend, table_name, lexical=lexical, **self._word_settings
+            backend, table_name, lexical=lexical, tokenizer=tokenizer, language=language
         )
         self._table = make_table(table_name)
         self._select = self._make_select()
@@ -149,21 +146,6 @@ class SQLDocStore(ComparesAndSets):
         # The query part of the URL may contain a password or a key.
         url = self._url.set(query={})
         return f"SQLDocStore({url.render_as_string(hide_password=True)!r})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        if self._is_memory:
-            raise TypeError(
-                "a SQLDocStore in memory cannot be pickled or copied, because its records exist "
-                "only in this process. Use a file: SQLDocStore('sqlite:///chunks.db')"
-            )
-        arguments: dict[str, Any] = {
-            "table_name": self._table.name,
-            "lexical": self._lexical,
-            "timeout": self._timeout,
-            "engine_kwargs": self._engine_kwargs,
-            **self._word_settings,
-        }
-        return partial(type(self), self._url, **arguments), ()
 
     @property
     def lexical(self) -> bool:
@@ -232,11 +214,11 @@ class SQLDocStore(ComparesAndSets):
         return self._run(find_index_problems, self._table.name, self._index)
 
     def rebuild_indexes(self) -> None:
-        """Rebuild the table's indexes from its records, in one transaction.
+        """Rebuild the table's full-text index from its records, in one transaction.
 
         Raises:
-            CorruptRecordError: If the damage in a SQLite file goes beyond records and indexes. The
-                file is not changed then.
+            CorruptRecordError: If a SQLite file is damaged beyond single records and this index.
+                The file is not changed then.
         """
         self._run(rebuild_indexes, self._table.name, self._index)
 
@@ -359,8 +341,13 @@ class SQLDocStore(ComparesAndSets):
         query = sa.select(key).where(is_next).order_by(key).limit(_KEYS_PER_PAGE)
         # In byte order, keys with the same prefix are consecutive.
         names = connection.execute(query).scalars().all()  # faster than row by row
-        # A damaged key may not be text.
-        return [name for name in names if isinstance(name, str) and name.startswith(prefix)]
+        page: list[str] = []
+        for name in names:
+            # A damaged key may not be text, and a damaged index returns keys again.
+            is_valid = isinstance(name, str) and (after is None or name > after)
+            if is_valid and name.startswith(prefix):
+                page.append(name)
+        return page
 
     def _search(
         self, connection: Connection, query: str, k: int, condition: object, prefix: str

@@ -5,9 +5,9 @@ With SOAK=n in the environment, n times as many random bytes are damaged; SEED=n
 
 from __future__ import annotations
 
-import errno
 import os
 import random
+import re
 import shutil
 import sqlite3
 from collections import Counter
@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 from langchain_classic.storage import LocalFileStore
 from langchain_core.documents import Document
-from langchain_core.stores import InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 from sqlalchemy.exc import DBAPIError
@@ -208,7 +207,7 @@ def test_each_table_of_the_full_text_index(tmp_path: Path, way: Way, statement: 
 def test_a_key_in_the_table_or_in_its_index(
     tmp_path: Path, way: Way, number: int, character: int
 ) -> None:
-    """The key of a chunk stands twice in the file; nothing is lost if one of them is damaged."""
+    """The key of a chunk stands in the file several times; a backup tells which one is right."""
     stores = SQLFile(tmp_path, way)
     stores.index.close()
     with closing(sqlite3.connect(stores.file)) as connection:
@@ -217,10 +216,18 @@ def test_a_key_in_the_table_or_in_its_index(
     content = stores.file.read_bytes()
     places = [place for place in range(len(content)) if content.startswith(key, place)]
     replace_byte(stores.file, places[number] + character)
+    damaged = stores.file.read_bytes()
     stores.index.ask()  # answers, or fails with an error of this package
-    assert stores.index.check(repair=True).add_again == []
-    assert stores.index.check().ok
-    assert stores.index.ask() == stores.answers
+    assert not stores.index.check().ok
+    try:
+        report = stores.index.check(repair=True)
+    except CorruptRecordError as error:
+        assert re.search(r"damaged.*Nothing was repaired.*backup", str(error))  # noqa: PT017
+        stores.index.close()
+        assert stores.file.read_bytes() == damaged
+    else:  # it was the key in the full-text index
+        assert report.add_again == []
+        assert stores.index.ask() == stores.answers
 
 
 def test_an_index_that_names_another_record_costs_no_query(tmp_path: Path, way: Way) -> None:
@@ -362,7 +369,7 @@ def test_a_folder_in_place_of_a_record(tmp_path: Path, way: Way, pattern: str) -
         stores.index.check(repair=True)
         stores.index.add(*NAMES)
 
-    with pytest.raises(IsADirectoryError, match="a folder in place of a record; move"):
+    with pytest.raises(IsADirectoryError):
         repair()
     record.rmdir()
     stores.index.check(repair=True)
@@ -377,28 +384,5 @@ def test_reading_a_folder_says_what_is_there(tmp_path: Path, way: Way) -> None:
     record.unlink()
     record.mkdir()
     key = record.relative_to(stores.folder).as_posix()
-    with pytest.raises(CorruptRecordError, match="a folder in place of a record"):
+    with pytest.raises(CorruptRecordError, match="a folder is in place of a record"):
         as_docstore(stores.index.docstore).mget([key])
-
-
-class ReadOnly(InMemoryByteStore):
-    """A byte store in a folder that is read-only, which for root no folder is."""
-
-    def mset(self, key_value_pairs: Any) -> None:
-        del key_value_pairs
-        raise PermissionError(errno.EACCES, "Permission denied", "/kb/chunks/manifest")
-
-    def mdelete(self, keys: Any) -> None:
-        del keys
-        raise OSError(errno.EROFS, "Read-only file system", "/kb/chunks/manifest")
-
-
-@fakes.both_ways
-def test_a_read_only_folder(way: Way) -> None:
-    index = Index(ReadOnly(), way)
-    advice = r"denied \(docstore cannot be read or written; give this user .*/kb/chunks/manifest"
-    with pytest.raises(PermissionError, match=advice):
-        index.add("otters")
-    store = as_docstore(ReadOnly())
-    with pytest.raises(OSError, match=r"Read-only file system \(docstore cannot"):
-        way.call(store.mdelete, store.amdelete, ["a"])

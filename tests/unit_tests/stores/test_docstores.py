@@ -7,8 +7,6 @@ import enum
 import json
 import math
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -472,7 +470,7 @@ def test_a_lock_that_stays_is_an_error(path: Path) -> None:
     put(store, ("a", Document("old")))
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(sa.exc.OperationalError, match=r"(?s)chunks.db.*was locked.*is locked"):
+    with pytest.raises(sa.exc.OperationalError, match=r"(?s)chunks.db.*is locked"):
         put(store, ("a", Document("new")))
     other.execute("ROLLBACK")
     other.close()
@@ -511,43 +509,6 @@ class RefusingCursor(sqlite3.Cursor):
         return super().execute(statement, *parameters)
 
 
-@pytest.mark.nightly
-@pytest.mark.skipif(sys.platform == "win32", reason="has no such limit")
-def test_too_many_open_files_are_said(tmp_path: Path) -> None:
-    """In place of SQLite's own words, which blame the file."""
-    file_store = JSONDocStore(LocalFileStore(tmp_path / "files"))
-    put(file_store, ("a", Document("text")))
-    code = f"""
-import os, resource
-from langchain_classic.storage import LocalFileStore
-from langchain_core.documents import Document
-from langchain_rse import SQLDocStore
-from langchain_rse.stores.json import JSONDocStore
-stores = [
-    SQLDocStore("sqlite:///{tmp_path}/chunks.db"), JSONDocStore(LocalFileStore("{tmp_path}/files"))
-]
-for store in stores:
-    store.mset([("a", Document("text"))])
-stores[0].close()
-resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-try:
-    while True:
-        os.dup(0)
-except OSError:
-    pass
-for store in stores:
-    for call in (lambda: store.mget(["a"]), lambda: store.mset([("b", Document("text"))])):
-        try:
-            call()
-        except Exception as error:
-            print(error)
-"""
-    output = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout
-    assert output.count("too many open files") == 4, output
-
-
 def test_a_write_that_fails_writes_nothing(path: Path, file_store: SQLDocStore) -> None:
     put(file_store, ("a", Document("old")))
     with sqlite3.connect(path) as connection:
@@ -573,9 +534,9 @@ def test_a_read_only_database(path: Path, file_store: SQLDocStore) -> None:
         store = SQLDocStore(f"sqlite:///file:{path}?{options}&uri=true")
         assert get(store, "a", "b") == [Document("text"), None]
         assert list(store.yield_keys()) == ["a"]
-        with pytest.raises(sa.exc.OperationalError, match=r"chunks.db.*is read-only, so its table"):
+        with pytest.raises(sa.exc.OperationalError, match=r"(?s)chunks\.db.*readonly database"):
             put(store, ("b", Document("")))
-        with pytest.raises(sa.exc.OperationalError, match="is read-only"):
+        with pytest.raises(sa.exc.OperationalError, match="readonly database"):
             store.mdelete(["a"])
         assert get(store, "a") == [Document("text")]
 
