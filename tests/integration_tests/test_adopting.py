@@ -33,6 +33,7 @@ KNOWN = [
         "Chroma server l2",
         "FAISS l2",
         "PGVector cosine",
+        "PGVectorStore cosine",
         "Qdrant in process dot",
     }
 ]

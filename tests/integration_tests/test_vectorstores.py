@@ -5,6 +5,7 @@ With SOAK=n in the environment, everything is tried with every metric, and not o
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import random
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+from langchain_postgres import PGEngine, PGVectorStore
 from langchain_qdrant import QdrantVectorStore, RetrievalMode, SparseEmbeddings, SparseVector
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 from sqlalchemy import NullPool, create_engine
@@ -25,6 +27,7 @@ from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.engine import calibrate
 from tests.integration_tests.vectorstores import (
     CASES,
+    DIMENSIONS,
     Case,
     Place,
     announced,
@@ -344,8 +347,9 @@ def test_filters_look_into_lists(case: Case, store: VectorStore, way: Way) -> No
     for group in ("staff", "board", "guests"):
         members = {subject for subject, groups in GROUPS.items() if group in groups}
         filtered = case.looks_into("groups", group)
-        chunks = [chunk for chunk, _ in index.scored("salt", **filtered)]
-        assert {chunk.metadata["doc_id"] for chunk in chunks} == members
+        if not isinstance(store, PGVectorStore):  # the package adds its operator for lists
+            chunks = [chunk for chunk, _ in index.scored("salt", **filtered)]
+            assert {chunk.metadata["doc_id"] for chunk in chunks} == members
         for query in QUERIES:
             passages = index.ask(query, search_kwargs=filtered, irrelevant_chunk_penalty=0)
             assert {passage.metadata["doc_id"] for passage in passages} == members
@@ -507,6 +511,46 @@ def test_pgvector_reuses_vectors_when_it_is_opened_again(
         index.indexer.docstore = first.docstore
         index.add(edited())
         assert model.taken() == edited()[1].page_content.split("\n\n")
+
+
+LISTS: list[dict[str, Any]] = [
+    {"tags": ["bird", "wading"], "years": [1, 11]},
+    {"tags": ["bird, wading", '"bird"', "_"], "years": [111, 2]},
+    {"tags": ["héron\\", "50 %"], "flags": [True, False]},
+    {"tags": "bird", "years": 1},
+]
+
+
+@pytest.mark.parametrize("column_type", ["JSON", "JSONB"])
+def test_pgvectorstore_finds_items_of_lists(postgres_url: str, column_type: str) -> None:
+    """Each item of each list, whatever characters it has, and nothing else."""
+    with create_engine(postgres_url, poolclass=NullPool).begin() as connection:
+        connection.exec_driver_sql("CREATE EXTENSION IF NOT EXISTS vector")
+    engine = PGEngine.from_connection_string(postgres_url)
+    table = f"lists_{column_type.lower()}"
+    engine.init_vectorstore_table(table, DIMENSIONS)
+    with create_engine(postgres_url, poolclass=NullPool).begin() as connection:
+        statement = f"ALTER TABLE {table} ALTER langchain_metadata TYPE {column_type}"
+        connection.exec_driver_sql(statement)
+    store = PGVectorStore.create_sync(engine, fakes.BagOfWords(), table)
+    retriever = RSERetriever(vectorstore=store, docstore=SQLDocStore("sqlite://"))
+    documents = [Document(f"text {n}", id=str(n), metadata=m) for n, m in enumerate(LISTS)]
+    retriever.add_documents(documents)
+    for name, items in {
+        "tags": ["bird", "wading", "ird", "bird, wading", '"bird"', "_", "héron\\", "50 %", "5% %"],
+        "years": [1, 11, 111, 2],
+        "flags": [True],
+    }.items():
+        for item in items:
+            expected = {
+                document.id
+                for document in documents
+                if isinstance(document.metadata.get(name), list) and item in document.metadata[name]
+            }
+            filtered = {"$and": [{name: {"$contains": item}}, {"doc_id": {"$ne": "x"}}]}
+            passages = retriever.invoke("text", filter=filtered, irrelevant_chunk_penalty=0)
+            assert {passage.metadata["doc_id"] for passage in passages} == expected
+    asyncio.run(engine.close())
 
 
 class Letters(SparseEmbeddings):

@@ -369,8 +369,8 @@ CASES = [
             score,
             by_dict,
             linear=score is not distance,
-            reuses=False,
             relevant=score is not cosine,
+            looks_into=chroma_contains,
         )
         for name, strategy, score in (
             ("cosine", "COSINE_DISTANCE", cosine_distance),

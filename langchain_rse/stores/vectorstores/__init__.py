@@ -20,12 +20,12 @@ __all__ = ["ADAPTERS", "FILTERED", "IN_ORDER", "LISTED", "adapter_for", "vector_
 
 # By class name, so that no vector store package is imported.
 ADAPTERS: dict[str, type[VectorStoreAdapter]] = {
+    "PGVectorStore": PGVectorStoreAdapter,
     "Chroma": ChromaAdapter,
     "FAISS": FAISSAdapter,
     "InMemoryVectorStore": InMemoryAdapter,
     "QdrantVectorStore": QdrantAdapter,
     "PGVector": PGVectorAdapter,
-    "PGVectorStore": PGVectorStoreAdapter,
     "Milvus": MilvusAdapter,
     "LanceDB": LanceDBAdapter,
 }
