@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
+from langchain_rse._messages import warn
 from langchain_rse._progress import progress_bar
 from langchain_rse._sync import batches, call, during, run
-from langchain_rse.adopting.chunks import doc_id_of
+from langchain_rse.adopting.chunks import EXCERPT, doc_id_of
 from langchain_rse.adopting.existing_index import Adoption, ExistingIndex
-from langchain_rse.adopting.recognizing import recognize
+from langchain_rse.adopting.recognizing import recognize, recognize_documents
 from langchain_rse.adopting.runs import UnstatedOverlapError
 from langchain_rse.adopting.versions import make_version
 from langchain_rse.errors import AdoptionError
-from langchain_rse.ingest.joining import EXCERPT
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.namespaces import namespace_of
 from langchain_rse.stores.pairing import PROBE, check_pair
@@ -34,7 +34,7 @@ from langchain_rse.stores.records import (
 )
 from langchain_rse.stores.vectorstores import IN_ORDER, LISTED, vector_id_of
 from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
-from langchain_rse.text.quoting import first_few
+from langchain_rse.text.quoting import counted, first_few
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +65,8 @@ def adopt(
     is_recognized = index is None
     if index is None:
         index = recognize(chunks, are_in_order=are_in_order)
+    elif index.doc_id_key is None and index.doc_id is None:
+        index = index.model_copy(update={"doc_id_key": recognize_documents(chunks)})
     _check_search(writer.vectors.vectorstore)
     adopter = _Adopter(writer, index, rules, is_recognized, Adoption(index))
     by_document = adopter.group(chunks)
@@ -74,6 +76,12 @@ def adopt(
             adopter.write({doc_id: by_document[doc_id] for doc_id in doc_ids})
             advance(len(doc_ids))
     adopter.record_excluded()
+    copied = adopter.report.copied
+    if copied:
+        warn(
+            f"{counted(len(copied), 'document')} ({first_few(map(repr, copied))}) came several "
+            "times in the vector store. Each is adopted once, with all its vectors"
+        )
     if is_recognized:
         logger.info("adopted an index, recognized from chunk metadata: %s", adopter.report)
     return adopter.report
@@ -162,7 +170,7 @@ class _Adopter:
             chunks = documents[doc_id]
             try:
                 _check_document(doc_id, manifest, [recorded.get(vector) for vector in chunks])
-                version, gaps = make_version(
+                made = make_version(
                     doc_id,
                     chunks,
                     text,
@@ -177,11 +185,13 @@ class _Adopter:
                 # Some errors already contain the name.
                 self._exclude(name + str(error).removeprefix(name), chunks)
                 continue
-            versions.append(version)
+            versions.append(made.version)
             self.report.documents += 1
-            self.report.chunks += len(version.chunks) - len(version.gaps)
+            self.report.chunks += len(made.version.chunks) - len(made.gaps)
             self.report.vectors += len(chunks)
-            self.report.gaps += gaps
+            self.report.gaps += made.gaps
+            if made.is_copied:
+                self.report.copied.append(doc_id)
         self.writer.write(versions)
 
     def record_excluded(self) -> None:
@@ -193,7 +203,7 @@ class _Adopter:
         new_vectors = [vector for vector in self.excluded if vector not in recorded]
         self.writer.records.write(map(adopted_record, new_vectors))
 
-    def _read_texts(self, doc_ids: list[str]) -> list[Document | None]:
+    def _read_texts(self, doc_ids: list[str]) -> list[Document | str | None]:
         """Read the whole texts of documents; None for each without ``texts``."""
         store = self.index.texts
         if store is None:
@@ -201,7 +211,7 @@ class _Adopter:
         if isinstance(store, Mapping):
             return [store.get(doc_id) for doc_id in doc_ids]
         with during("reading whole texts"):
-            return store.mget(doc_ids)
+            return [*store.mget(doc_ids)]
 
     def _recorded_documents(self, vectors: Iterable[str]) -> dict[str, object]:
         """Return the recorded document of each known vector; None for excluded vectors."""

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
@@ -10,12 +9,14 @@ from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
 from langchain_rse.adopting.existing_index import ExistingIndex
 from langchain_rse.errors import AdoptionError
-from langchain_rse.ingest.joining import EXCERPT
 from langchain_rse.stores.vectorstores import IN_ORDER
 
 # Some stores keep integers as floats or strings: accept both.
 _WHOLE_NUMBER: TypeAdapter[int] = TypeAdapter(NonNegativeInt)
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
+
+EXCERPT = 40
+"""Length of quoted text in messages, in characters."""
 
 _WITHOUT_PAGES = "If the chunks do not belong to pages, drop page_key"
 _WITHOUT_POSITIONS = (
@@ -24,30 +25,33 @@ _WITHOUT_POSITIONS = (
 )
 
 
-@dataclass(frozen=True)
-class StoredChunk:
-    """A chunk from the vector store, with its position in the document."""
+class AdoptedChunk(NamedTuple):
+    """A chunk of an existing index; first as it is stored, then without overlap.
+
+    Attributes:
+        text: Its text; empty for a gap.
+        metadata: Its metadata; for text without a vector, that of the chunk before it.
+        vectors: Ids of all vectors with this text and position; may be empty.
+        start: As stored: the position of its first character in the page, its number, or its rank
+            in the store. Then: the position of its first character in the document.
+        end: The position after its last character.
+        page: The number of its page; 0 without pages.
+    """
 
     text: str
     metadata: Mapping[str, Any]
-    vectors: list[str]  # ids of all vectors with this text and position
-    page: int
-    position: int  # in the page: start character, chunk number, or rank in the store
+    vectors: list[str]
+    start: int
+    end: int
+    page: int = 0
 
     @property
-    def end(self) -> int:
-        """The position after its last character, if positions count characters."""
-        return self.position + len(self.text)
-
-
-class JoinedChunk(NamedTuple):
-    """A chunk of a document's joined text, without overlap."""
-
-    start: int  # position of its first character in the document's text
-    end: int  # position after its last character
-    text: str  # empty for a gap
-    metadata: Mapping[str, Any]  # for text without a vector: metadata of the previous chunk
-    vectors: Sequence[str]  # ids of its vectors; may be empty
+    def description(self) -> str:
+        """The chunk's name in messages."""
+        return (
+            f"{self.vectors[0]!r} (page {self.page}, position {self.start}, begins "
+            f"{self.text[:EXCERPT]!r})"
+        )
 
 
 # Positions from metadata
@@ -73,7 +77,7 @@ def doc_id_of(document: Document, index: ExistingIndex) -> str:
     return str(value)
 
 
-def read_chunks(documents: Mapping[str, Document], index: ExistingIndex) -> list[StoredChunk]:
+def read_chunks(documents: Mapping[str, Document], index: ExistingIndex) -> list[AdoptedChunk]:
     """Read the positions of a document's chunks, given by vector id.
 
     Raises:
@@ -83,32 +87,64 @@ def read_chunks(documents: Mapping[str, Document], index: ExistingIndex) -> list
     argument = "start_index_key" if index.start_index_key else "chunk_index_key"
     without_positions = _WITHOUT_POSITIONS.format(argument=argument)
     is_in_given_order = index.in_store_order or index.texts is not None
-    chunks: list[StoredChunk] = []
+    chunks: list[AdoptedChunk] = []
     for number, (vector, document) in enumerate(documents.items()):
         page = 0
         if index.page_key is not None:
             page = _whole_number(document, index.page_key, _WITHOUT_PAGES)
-        position = number if is_in_given_order else 0
+        start = number if is_in_given_order else 0
         if position_key is not None:
-            position = _whole_number(document, position_key, without_positions)
+            start = _whole_number(document, position_key, without_positions)
         text = document.page_content
-        chunks.append(StoredChunk(text, document.metadata, [vector], page, position))
+        end = start + len(text)
+        chunks.append(AdoptedChunk(text, document.metadata, [vector], start, end, page))
     return chunks
 
 
-def merge_equal(chunks: Iterable[StoredChunk]) -> list[StoredChunk]:
+def merge_equal(chunks: Iterable[AdoptedChunk]) -> list[AdoptedChunk]:
     """Sort chunks by position; merge chunks with equal text at the same position.
 
     At the same position, longer chunks come before the chunks that they contain.
     """
-    merged: dict[tuple[int, int, int, str], StoredChunk] = {}
+    merged: dict[tuple[int, int, int, str], AdoptedChunk] = {}
     for chunk in chunks:
-        place = (chunk.page, chunk.position, -len(chunk.text), chunk.text)
+        place = (chunk.page, chunk.start, -len(chunk.text), chunk.text)
         if place in merged:
             merged[place].vectors.extend(chunk.vectors)
         else:
             merged[place] = chunk
     return [merged[place] for place in sorted(merged)]
+
+
+def merge_copies(chunks: Sequence[AdoptedChunk]) -> list[AdoptedChunk]:
+    """Merge the copies of a document that was added several times, in order without positions.
+
+    All pages must have the same number of copies. Returns the chunks of the first copy.
+    """
+    pages: dict[int, list[AdoptedChunk]] = {}
+    for chunk in chunks:
+        pages.setdefault(chunk.page, []).append(chunk)
+    copies = {_count_copies([chunk.text for chunk in page]) for page in pages.values()}
+    if len(copies) != 1:
+        return list(chunks)
+    [count] = copies
+    merged: list[AdoptedChunk] = []
+    for page in pages.values():
+        length = len(page) // count
+        for number, chunk in enumerate(page[length:]):
+            page[number % length].vectors.extend(chunk.vectors)
+        merged += page[:length]
+    return merged
+
+
+def _count_copies(texts: list[str]) -> int:
+    """Return how often a sequence of texts repeats its beginning; 1 if it does not."""
+    for length in range(1, len(texts) // 2 + 1):
+        count, incomplete = divmod(len(texts), length)
+        copies = [texts[number % length] for number in range(len(texts))]
+        if not incomplete and copies == texts:
+            return count
+    return 1
 
 
 def is_whole_number(value: object) -> bool:
@@ -137,7 +173,7 @@ def _whole_number(document: Document, key: str, advice: str) -> int:
 # Positions in a whole text
 
 
-def find_in_text(whole: Document, chunks: Sequence[StoredChunk]) -> list[StoredChunk]:
+def find_in_text(whole: Document, chunks: Sequence[AdoptedChunk]) -> list[AdoptedChunk]:
     """Locate each chunk in the text, after the start of the previous chunk or else anywhere.
 
     Returns the chunks in the given order, with their positions in the text. The document's metadata
@@ -147,7 +183,7 @@ def find_in_text(whole: Document, chunks: Sequence[StoredChunk]) -> list[StoredC
         AdoptionError: If the text does not contain a chunk.
     """
     text = whole.page_content
-    places = [(chunk.page, chunk.position, number) for number, chunk in enumerate(chunks)]
+    places = [(chunk.page, chunk.start, number) for number, chunk in enumerate(chunks)]
     placed = list(chunks)
     start = -1
     for _, _, number in sorted(places):
@@ -164,13 +200,14 @@ def find_in_text(whole: Document, chunks: Sequence[StoredChunk]) -> list[StoredC
                 "headers= for context in front of each chunk"
             )
         metadata = {**whole.metadata, **chunk.metadata}
-        placed[number] = replace(chunk, metadata=metadata, page=0, position=start)
+        end = start + len(chunk.text)
+        placed[number] = chunk._replace(metadata=metadata, page=0, start=start, end=end)
     return placed
 
 
 def cut_text(
-    text: str, chunks: Iterable[StoredChunk], starts: Iterable[int], text_start: int = 0
-) -> list[JoinedChunk]:
+    text: str, chunks: Iterable[AdoptedChunk], starts: Iterable[int], text_start: int = 0
+) -> list[AdoptedChunk]:
     """Cut a text at the starts of its chunks.
 
     Letters or digits between two chunks become a chunk without a vector. Chunks inside earlier
@@ -182,20 +219,20 @@ def cut_text(
         starts: The start of each chunk in the text.
         text_start: The position of the text in the document.
     """
-    pieces: list[JoinedChunk] = []
+    pieces: list[AdoptedChunk] = []
     end = 0
     for chunk, start in zip(chunks, starts, strict=True):
         chunk_end = start + len(chunk.text)
         if not chunk.text or chunk_end <= end:
             continue
         pieces += _text_between(text, end, start, pieces[-1] if pieces else chunk)
-        pieces.append(JoinedChunk(start, chunk_end, "", chunk.metadata, chunk.vectors))
+        pieces.append(chunk._replace(start=start))
         end = chunk_end
     if not pieces:
         return []
     pieces += _text_between(text, end, len(text), pieces[-1])
     cuts = [0, *(piece.start for piece in pieces[1:]), len(text)]
-    joined: list[JoinedChunk] = []
+    joined: list[AdoptedChunk] = []
     for piece, start, end in zip(pieces, cuts[:-1], cuts[1:], strict=True):
         joined.append(
             piece._replace(start=text_start + start, end=text_start + end, text=text[start:end])
@@ -203,11 +240,9 @@ def cut_text(
     return joined
 
 
-def _text_between(
-    text: str, start: int, end: int, neighbor: JoinedChunk | StoredChunk
-) -> list[JoinedChunk]:
+def _text_between(text: str, start: int, end: int, neighbor: AdoptedChunk) -> list[AdoptedChunk]:
     """Return the text between two chunks as a chunk, if it has a letter or digit."""
     content = text[start:end].lstrip()
     if _LETTER_OR_DIGIT.search(content) is None:
         return []
-    return [JoinedChunk(end - len(content), end, "", neighbor.metadata, [])]
+    return [AdoptedChunk(content, neighbor.metadata, [], end - len(content), end)]

@@ -16,12 +16,12 @@ _Key = Annotated[str, Field(min_length=1)]
 class ExistingIndex(BaseModel):
     """Describes an index that was built without this package.
 
-    Set exactly one of `doc_id_key` and `doc_id`. Also set at least one field that gives the order
-    of a document's chunks: `chunk_index_key`, `start_index_key`, `page_key`, `in_store_order` or
-    `texts`.
+    Set at least one field that gives the order of a document's chunks: `chunk_index_key`,
+    `start_index_key`, `page_key`, `in_store_order` or `texts`.
 
     Attributes:
-        doc_id_key: Metadata field with the name of a chunk's document, a string or integer.
+        doc_id_key: Metadata field with the name of a chunk's document, a string or integer. By
+            default, the first usual name that all chunks have, such as ``source``.
         doc_id: Name of the document, if all chunks belong to one document and no field names it,
             as in ``Chroma.from_texts(splitter.split_text(text))``.
         chunk_index_key: Metadata field with the chunk's number in the document, or in the page if
@@ -35,15 +35,15 @@ class ExistingIndex(BaseModel):
             ``chunk_overlap``, 0 for none. Required without `start_index_key` and `texts`.
         separator: Text to insert between neighboring chunks that neither overlap nor have white
             space between them, because the splitter stripped it. Ignored with `start_index_key`.
-        texts: The documents' whole texts by document id: a dict of Documents, or a store such as
-            the docstore of a ``ParentDocumentRetriever`` if `doc_id_key` is its id. Chunks are
-            then located by their text and need no positions.
+        texts: The documents' whole texts by document id: a dict of strings or Documents, or a
+            store such as the docstore of a ``ParentDocumentRetriever`` if `doc_id_key` is its id.
+            Chunks are then located by their text and need no positions.
         on_error: What to do with a document whose chunks cannot be joined: ``"raise"`` an error,
             or ``"skip"`` the document. Skipped documents are reported, and queries ignore them.
 
     Raises:
-        ValueError: If a field is out of range, no field gives an order, or not exactly one of
-            `doc_id_key` and `doc_id` is set.
+        ValueError: If a field is out of range, no field gives an order, or both `doc_id_key` and
+            `doc_id` are set.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
@@ -56,14 +56,14 @@ class ExistingIndex(BaseModel):
     in_store_order: bool = False
     chunk_overlap: NonNegativeInt | None = None
     separator: str = "\n"
-    texts: DocStore | Mapping[str, Document] | None = None
+    texts: DocStore | Mapping[str, Document | str] | None = None
     on_error: Literal["raise", "skip"] = "raise"
 
     @model_validator(mode="after")
     def _check_documents(self) -> Self:
-        if (self.doc_id_key is None) == (self.doc_id is None):
+        if self.doc_id_key is not None and self.doc_id is not None:
             raise ValueError(
-                "set exactly one of doc_id_key (the metadata field that names a chunk's document) "
+                "set only one of doc_id_key (the metadata field that names a chunk's document) "
                 "and doc_id (the name of the document, if all chunks belong to one); got "
                 f"doc_id_key={self.doc_id_key!r}, doc_id={self.doc_id!r}"
             )
@@ -124,6 +124,7 @@ class Adoption:
             or are fully contained in another chunk.
         gaps: Places where text is missing. No passage crosses them.
         problems: Excluded documents and chunks, with reasons; only with ``on_error="skip"``.
+        copied: Ids of documents that were in the index several times, without positions.
     """
 
     index: ExistingIndex | None = None
@@ -132,6 +133,7 @@ class Adoption:
     vectors: int = 0
     gaps: list[Gap] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    copied: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         """Return a summary, such as "source, page, start_index: 1,204 chunks of 31 documents"."""

@@ -1,6 +1,5 @@
 """Recognizes the structure of an existing index from common metadata fields."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from langchain_core.documents import Document
@@ -8,7 +7,7 @@ from langchain_core.documents import Document
 from langchain_rse.adopting.chunks import is_document_name, is_whole_number
 from langchain_rse.adopting.existing_index import ExistingIndex
 from langchain_rse.errors import AdoptionError
-from langchain_rse.text.quoting import counted, first_few
+from langchain_rse.text.quoting import first_few
 
 # In each list, the first field wins that all chunks have with a value of the right type.
 DOCUMENT_FIELDS = (
@@ -43,14 +42,7 @@ def recognize(chunks: Sequence[Document], *, are_in_order: bool) -> ExistingInde
     Raises:
         AdoptionError: If no field names a chunk's document, or the order is unknown.
     """
-    doc_id_key = _common_field(chunks, DOCUMENT_FIELDS, is_document_name)
-    if doc_id_key is None:
-        raise AdoptionError(
-            "no metadata field names the document of each chunk: none of "
-            f"{', '.join(DOCUMENT_FIELDS)} is a string or an integer in every chunk. "
-            f"{_describe_fields(chunks)}. {_HOW}. If all chunks belong to one document, name it: "
-            "ExistingIndex(doc_id='handbook', in_store_order=True, chunk_overlap=...)"
-        )
+    doc_id_key = recognize_documents(chunks)
     page_key = _common_field(chunks, PAGE_FIELDS, is_whole_number)
     start_index_key = _common_field(chunks, START_FIELDS, is_whole_number)
     chunk_index_key = None
@@ -73,6 +65,23 @@ def recognize(chunks: Sequence[Document], *, are_in_order: bool) -> ExistingInde
     )
 
 
+def recognize_documents(chunks: Sequence[Document]) -> str:
+    """Return the first usual field that names the document of each chunk.
+
+    Raises:
+        AdoptionError: If no field does.
+    """
+    doc_id_key = _common_field(chunks, DOCUMENT_FIELDS, is_document_name)
+    if doc_id_key is None:
+        raise AdoptionError(
+            "no metadata field names the document of each chunk: none of "
+            f"{', '.join(DOCUMENT_FIELDS)} is a string or an integer in every chunk. "
+            f"{_describe_fields(chunks)}. {_HOW}. If all chunks belong to one document, name it: "
+            "ExistingIndex(doc_id='handbook', in_store_order=True, chunk_overlap=...)"
+        )
+    return doc_id_key
+
+
 def _common_field(
     chunks: Sequence[Document], names: Iterable[str], is_valid: Callable[[object], bool]
 ) -> str | None:
@@ -84,10 +93,8 @@ def _common_field(
 
 
 def _describe_fields(chunks: Sequence[Document]) -> str:
-    """Describe the chunks' metadata fields, and how many chunks have each."""
-    counts = Counter(name for chunk in chunks for name in chunk.metadata)
-    if not counts:
-        return f"The {counted(len(chunks), 'chunk')} have no metadata"
-    fields = [f"{name!r} ({count:,})" for name, count in counts.most_common()]
-    listed = first_few(fields, limit=20)
-    return f"Fields in {counted(len(chunks), 'chunk')} (and how many have each): {listed}"
+    """Name the chunks' metadata fields."""
+    names = dict.fromkeys(name for chunk in chunks for name in chunk.metadata)
+    if not names:
+        return "The chunks have no metadata"
+    return f"Fields of the chunks: {first_few(map(repr, names), limit=20)}"

@@ -1,28 +1,18 @@
 """Joins the chunks of a document from an existing index, page by page, and finds gaps."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
-from langchain_rse.adopting.chunks import JoinedChunk, StoredChunk, cut_text
+from langchain_rse.adopting.chunks import AdoptedChunk, cut_text
 from langchain_rse.adopting.existing_index import ExistingIndex, Gap
-from langchain_rse.adopting.stated_overlap import join_by_overlap, likely_overlap
+from langchain_rse.adopting.joining import STRIPPED, JoinedText, join_by_start
+from langchain_rse.adopting.stated_overlap import join_by_overlap
 from langchain_rse.errors import AdoptionError, SplittingError
-from langchain_rse.ingest.joining import (
-    EXCERPT,
-    STRIPPED,
-    ChunkToJoin,
-    JoinedText,
-    join_by_start,
-)
 
 _PAGE_BREAK = "\n\n"
 
 # The assumed length of a gap of unknown length.
 _UNKNOWN_LENGTH = 1
-
-# Pairs of neighbors compared to estimate the overlap.
-_COMPARED = 20
 
 
 class UnstatedOverlapError(AdoptionError):
@@ -32,13 +22,13 @@ class UnstatedOverlapError(AdoptionError):
 class _Run(NamedTuple):
     """Consecutive chunks of one page, without missing text between them."""
 
-    chunks: list[StoredChunk]
+    chunks: list[AdoptedChunk]
     gap: Gap | None  # the missing text before the run
 
 
 def join_chunks(
-    doc_id: str, chunks: Sequence[StoredChunk], index: ExistingIndex
-) -> tuple[list[JoinedChunk], list[Gap]]:
+    doc_id: str, chunks: Sequence[AdoptedChunk], index: ExistingIndex
+) -> tuple[list[AdoptedChunk], list[Gap]]:
     """Join chunks, sorted by position; return them with the gaps between them.
 
     Overlap belongs to the later chunk. Chunks that add no text are dropped.
@@ -46,14 +36,14 @@ def join_chunks(
     Raises:
         AdoptionError: If two chunks disagree about the text they share.
     """
-    joined: list[JoinedChunk] = []
+    joined: list[AdoptedChunk] = []
     gaps: list[Gap] = []
     for run in _find_runs(doc_id, chunks, index):
         if run.gap is not None:
             gaps.append(run.gap)
         if not joined:
             # Greater than 0 if the beginning of the text is missing.
-            start = run.chunks[0].position if index.start_index_key else 0
+            start = run.chunks[0].start if index.start_index_key else 0
         else:
             last = joined[-1]
             if run.gap is None:
@@ -61,9 +51,9 @@ def join_chunks(
                 joined[-1] = last._replace(text=text, end=last.end + len(_PAGE_BREAK))
             else:
                 end = last.end + (run.gap.length or _UNKNOWN_LENGTH)
-                joined.append(JoinedChunk(last.end, end, "", last.metadata, []))
+                joined.append(AdoptedChunk("", last.metadata, [], last.end, end))
             start = joined[-1].end
-        text, starts = _join_texts(doc_id, run.chunks, index)
+        text, starts = _join_texts(run.chunks, index)
         joined += cut_text(text, run.chunks, starts, start)
     return joined, gaps
 
@@ -71,14 +61,14 @@ def join_chunks(
 # Runs
 
 
-def _find_runs(doc_id: str, chunks: Sequence[StoredChunk], index: ExistingIndex) -> list[_Run]:
+def _find_runs(doc_id: str, chunks: Sequence[AdoptedChunk], index: ExistingIndex) -> list[_Run]:
     """Divide chunks where a page ends or text is missing; drop empty chunks."""
     runs: list[_Run] = []
-    last: StoredChunk | None = None  # the chunk that reaches furthest
+    last: AdoptedChunk | None = None  # the chunk that reaches furthest
     last_position = 0  # position of the previous chunk, empty or not
     for chunk in chunks:
         position_before = last_position
-        last_position = chunk.position
+        last_position = chunk.start
         if not chunk.text:
             continue
         if last is None:
@@ -96,14 +86,14 @@ def _find_runs(doc_id: str, chunks: Sequence[StoredChunk], index: ExistingIndex)
     return runs
 
 
-def _gap_at_beginning(doc_id: str, first: StoredChunk, index: ExistingIndex) -> Gap | None:
-    if index.start_index_key is None or first.position <= STRIPPED:
+def _gap_at_beginning(doc_id: str, first: AdoptedChunk, index: ExistingIndex) -> Gap | None:
+    if index.start_index_key is None or first.start <= STRIPPED:
         return None
-    return Gap(doc_id, None, first.vectors[0], first.position)
+    return Gap(doc_id, None, first.vectors[0], first.start)
 
 
 def _gap_between(
-    doc_id: str, last: StoredChunk, chunk: StoredChunk, position_before: int, index: ExistingIndex
+    doc_id: str, last: AdoptedChunk, chunk: AdoptedChunk, position_before: int, index: ExistingIndex
 ) -> Gap | None:
     """Return the gap between two neighbors; None if no text is known to be missing."""
     gap = Gap(doc_id, last.vectors[0], chunk.vectors[0], None)
@@ -112,7 +102,7 @@ def _gap_between(
         return gap
     if index.start_index_key is not None:
         end = last.end if is_on_same_page else 0
-        missing = chunk.position - end
+        missing = chunk.start - end
         if missing > STRIPPED:
             return gap._replace(length=missing)
     elif index.chunk_index_key is not None:
@@ -120,44 +110,43 @@ def _gap_between(
         if not is_on_same_page:
             # Chunk numbers either continue on the next page or start again.
             next_positions |= {0, 1}
-        if chunk.position not in next_positions:
+        if chunk.start not in next_positions:
             return gap
     return None
 
 
-def _is_inside(last: StoredChunk, chunk: StoredChunk, index: ExistingIndex) -> bool:
+def _is_inside(last: AdoptedChunk, chunk: AdoptedChunk, index: ExistingIndex) -> bool:
     """True if a chunk is known to be contained in the previous one."""
     if index.start_index_key is None or chunk.page != last.page:
         return False
     return chunk.end <= last.end
 
 
-def _check_position(last: StoredChunk, chunk: StoredChunk, index: ExistingIndex) -> None:
+def _check_position(last: AdoptedChunk, chunk: AdoptedChunk, index: ExistingIndex) -> None:
     """Refuse two chunks with the same number; equal start characters are fine."""
     if index.start_index_key is not None or chunk.page != last.page:
         return
-    if chunk.position == last.position:
-        both = f"{_describe(last, index)} and {_describe(chunk, index)}"
+    if chunk.start == last.start:
+        both = f"{last.description} and {chunk.description}"
         raise AdoptionError(f"two chunks have the same position: {both}. {_CONTRADICTION}")
 
 
 # Text
 
 
-def _join_texts(doc_id: str, chunks: Sequence[StoredChunk], index: ExistingIndex) -> JoinedText:
-    to_join = [ChunkToJoin(chunk.text, chunk.position, _describe(chunk, index)) for chunk in chunks]
+def _join_texts(chunks: Sequence[AdoptedChunk], index: ExistingIndex) -> JoinedText:
     if index.start_index_key is not None:
         try:
-            return join_by_start(to_join)
+            return join_by_start(chunks)
         except SplittingError as error:
             raise AdoptionError(f"{error}. {_CONTRADICTION}") from None
     max_overlap = index.chunk_overlap
     if max_overlap is None:
         if len(chunks) > 1:
-            raise _unstated_overlap(doc_id, chunks, index)
+            raise _unstated_overlap(index)
         max_overlap = 0
     try:
-        return join_by_overlap(to_join, max_overlap, index.separator)
+        return join_by_overlap(chunks, max_overlap, index.separator)
     except SplittingError as error:
         raise AdoptionError(f"{error}. {_POSITIONS}") from None
 
@@ -177,28 +166,11 @@ _POSITIONS = (
 )
 
 
-def _unstated_overlap(
-    doc_id: str, chunks: Sequence[StoredChunk], index: ExistingIndex
-) -> UnstatedOverlapError:
-    """Make the error for chunks without positions, with an estimate of the overlap."""
-    longest = 0
-    found = "Neighbors share no text here, so it is probably 0"
-    for number, (before, chunk) in enumerate(pairwise(chunks[: _COMPARED + 1])):
-        shared = likely_overlap(before.text, chunk.text)
-        if shared > longest:
-            longest = shared
-            pair = f"chunks {number} and {number + 1} of {doc_id!r}"
-            found = f"It is probably at least {shared}: {pair} share {shared} characters"
+def _unstated_overlap(index: ExistingIndex) -> UnstatedOverlapError:
     fields = index.model_dump(exclude_defaults=True)
     arguments = "".join(f"{name}={value!r}, " for name, value in fields.items())
     return UnstatedOverlapError(
         "the overlap of neighboring chunks is unknown. Pass the chunk_overlap of the splitter that "
-        f"made them, 0 for none: ExistingIndex({arguments}chunk_overlap=...). {found}. {_POSITIONS}"
-    )
-
-
-def _describe(chunk: StoredChunk, index: ExistingIndex) -> str:
-    page = "" if index.page_key is None else f"page {chunk.page}, "
-    return (
-        f"{chunk.vectors[0]!r} ({page}position {chunk.position}, begins {chunk.text[:EXCERPT]!r})"
+        f"made them, 0 for none: ExistingIndex({arguments}chunk_overlap=...). To find out, compare "
+        f"the end of a chunk with the beginning of the next. {_POSITIONS}"
     )

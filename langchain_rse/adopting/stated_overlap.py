@@ -10,8 +10,9 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
+from langchain_rse.adopting.chunks import AdoptedChunk
+from langchain_rse.adopting.joining import JoinedText
 from langchain_rse.errors import SplittingError
-from langchain_rse.ingest.joining import ChunkToJoin, JoinedText
 from langchain_rse.ingest.overlap import SURE_OVERLAP, overlap
 
 # Up to this many equal characters in the middle of a word are a chance match.
@@ -23,7 +24,7 @@ _LAST_WORD = re.compile(r"\S*\s*\Z")
 _ENDS_OF_SENTENCES = (".", "!", "?", "\u3002")
 
 
-def join_by_overlap(chunks: Sequence[ChunkToJoin], max_overlap: int, separator: str) -> JoinedText:
+def join_by_overlap(chunks: Sequence[AdoptedChunk], max_overlap: int, separator: str) -> JoinedText:
     """Join chunks, given in text order, without repeating the text that neighbors share.
 
     ``separator`` goes between neighbors that share no text and have no white space there.
@@ -51,13 +52,6 @@ def join_by_overlap(chunks: Sequence[ChunkToJoin], max_overlap: int, separator: 
     if shared_lengths:
         _check_no_repetition(chunks, min(*shared_lengths, SURE_OVERLAP))
     return JoinedText(text, starts)
-
-
-def likely_overlap(before: str, after: str) -> int:
-    """Estimate how many characters neighbors share, as a hint to the user."""
-    lengths = _equal_lengths(before, after, SURE_OVERLAP)
-    whole_words = [length for length in lengths if not _cuts_word(before, after, length)]
-    return overlap(before, after) or max(whole_words, default=0)
 
 
 def _equal_lengths(before: str, after: str, longest: int) -> list[int]:
@@ -123,7 +117,7 @@ def _stands_once(before: str, after: str, length: int, max_overlap: int) -> bool
     return length + stripped <= max_overlap and is_first and is_last
 
 
-def _check_no_repetition(chunks: Sequence[ChunkToJoin], least: int) -> None:
+def _check_no_repetition(chunks: Sequence[AdoptedChunk], least: int) -> None:
     """Refuse chunks with an immediately repeated passage of at least ``least`` characters.
 
     In such a text, a match between two chunks may be a real repetition instead of an overlap.

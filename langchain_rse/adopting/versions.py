@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
 
 from langchain_rse.adopting.chunks import (
-    JoinedChunk,
-    StoredChunk,
+    AdoptedChunk,
     cut_text,
     find_in_text,
+    merge_copies,
     merge_equal,
     read_chunks,
 )
@@ -40,6 +40,14 @@ _FORMAT = "adopted 4"
 _PASSAGE_FIELDS = frozenset({CHUNK_INDEX, START_INDEX, END_INDEX, NAMESPACE})
 
 
+class MadeVersion(NamedTuple):
+    """A document made from its chunks."""
+
+    version: DocumentVersion
+    gaps: list[Gap]
+    is_copied: bool  # True if it was in the index several times, without positions
+
+
 def make_version(
     doc_id: str,
     documents: Mapping[str, Document],
@@ -48,8 +56,8 @@ def make_version(
     index: ExistingIndex,
     rules: Mapping[str, Rule],
     namespace: str,
-) -> tuple[DocumentVersion, list[Gap]]:
-    """Make a document from its chunks, given by vector id; return it with its gaps.
+) -> MadeVersion:
+    """Make a document from its chunks, given by vector id.
 
     ``whole`` is the document's text, if the index has ``texts``.
 
@@ -57,18 +65,23 @@ def make_version(
         AdoptionError: If the chunks cannot be joined.
     """
     gaps: list[Gap] = []
+    is_copied = False
     chunks = read_chunks(documents, index)
     if index.texts is not None:
         whole = _checked_text(whole)
         chunks = merge_equal(find_in_text(whole, chunks))
-        joined = cut_text(whole.page_content, chunks, [chunk.position for chunk in chunks])
+        joined = cut_text(whole.page_content, chunks, [chunk.start for chunk in chunks])
     else:
         if index.start_index_key is not None or index.chunk_index_key is not None:
             chunks = merge_equal(chunks)
-        chunks.sort(key=lambda chunk: (chunk.page, chunk.position))
+        else:
+            chunks = merge_copies(chunks)
+            is_copied = len(chunks) < len(documents)
+        chunks.sort(key=lambda chunk: (chunk.page, chunk.start))
         joined, gaps = join_chunks(doc_id, chunks, index)
     version = _version(doc_id, chunks, joined, rules, namespace)
-    return replace(version, counts_in_source=_counts_in_source(version, index)), gaps
+    version = replace(version, counts_in_source=_counts_in_source(version, index))
+    return MadeVersion(version, gaps, is_copied)
 
 
 def _counts_in_source(version: DocumentVersion, index: ExistingIndex) -> bool:
@@ -84,18 +97,21 @@ def _checked_text(whole: object) -> Document:
     """Return the document's text; raise an AdoptionError if it is missing or not a Document."""
     if whole is None:
         raise AdoptionError("texts does not contain its text")
+    if isinstance(whole, str):
+        return Document(whole)
     if not isinstance(whole, Document):
         raise AdoptionError(
-            f"texts contains {type(whole).__name__} instead of a Document. To convert the byte "
-            "store of a ParentDocumentRetriever to a store of Documents, see docs/migrating.md"
+            f"texts contains {type(whole).__name__} instead of a Document or a string. To convert "
+            "the byte store of a ParentDocumentRetriever to a store of Documents, see "
+            "docs/migrating.md"
         )
     return whole
 
 
 def _version(
     doc_id: str,
-    stored: Sequence[StoredChunk],
-    joined: Sequence[JoinedChunk],
+    stored: Sequence[AdoptedChunk],
+    joined: Sequence[AdoptedChunk],
     rules: Mapping[str, Rule],
     namespace: str,
 ) -> DocumentVersion:
@@ -134,7 +150,7 @@ def _without_passage_fields(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _number_vectors(
-    stored: Sequence[StoredChunk], joined: Sequence[JoinedChunk]
+    stored: Sequence[AdoptedChunk], joined: Sequence[AdoptedChunk]
 ) -> list[AdoptedVector]:
     """Assign each vector the number of its chunk; excluded vectors come first."""
     text_digests: dict[str, str] = {}

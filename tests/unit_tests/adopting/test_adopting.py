@@ -364,12 +364,9 @@ def test_without_a_stated_overlap_the_error_says_how_to_find_out(
         "in order": ExistingIndex(doc_id_key="source", in_store_order=True, on_error="skip"),
     }[existing]
     arguments = r"ExistingIndex\(doc_id_key='source', .*chunk_overlap=\.\.\.\)"
-    found = rf"at least {len(shared)}: chunks 1 and 2 of 'a' share {len(shared)} characters"
-    with pytest.raises(AdoptionError, match=rf"{arguments}.*{found}"):
+    with pytest.raises(AdoptionError, match=rf"{arguments}.*compare the end of a chunk with"):
         index.adopt(way, given)
     assert fakes.keys_of(index.docstore) in ([], ["vectorstore"])
-    with pytest.raises(AdoptionError, match="share no text here, so it is probably 0"):
-        Index(numbered("one", "two")).adopt(way, ExistingIndex(doc_id="a", in_store_order=True))
 
 
 def test_fields_of_the_index_are_not_fields_of_the_retriever(way: Way) -> None:
@@ -497,7 +494,57 @@ def test_texts_may_be_a_dict(way: Way) -> None:
         index.adopt(way, other)
 
 
+def test_texts_may_be_strings(way: Way) -> None:
+    index = Index(numbered("one", "two"))
+    index.adopt(way, ExistingIndex(doc_id_key="source", texts={"a": "one - two"}))
+    assert index.texts(way) == ["one - two"]
+
+
+# In the order of the store
+
+
+@fakes.both_ways
+def test_the_document_of_a_chunk_is_recognized_beside_a_stated_overlap(way: Way) -> None:
+    """As README prints it."""
+    text = "\n\n".join(f"Paragraph {n} is about herons of {1900 + n}." for n in range(60))
+    splitter = RecursiveCharacterTextSplitter(chunk_size=300, chunk_overlap=60)
+    index = Index(splitter.split_documents([Document(text, metadata={"source": "a"})]))
+    report = index.adopt(way, ExistingIndex(in_store_order=True, chunk_overlap=60))
+    assert report.index == ExistingIndex(doc_id_key="source", in_store_order=True, chunk_overlap=60)
+    assert index.texts(way) == [text]
+    with pytest.raises(AdoptionError, match="no metadata field names the document"):
+        Index([Document("text")]).adopt(way, ExistingIndex(in_store_order=True, chunk_overlap=0))
+
+
+@pytest.mark.parametrize("copies", [2, 3])
+@pytest.mark.parametrize("paged", [False, True])
+def test_an_index_that_was_filled_several_times_is_adopted_once(
+    way: Way, copies: int, *, paged: bool
+) -> None:
+    chunks = [chunk("one", "b", page=0)]
+    for number, text in enumerate(["one", "two", "three", "two"]):
+        chunks.append(chunk(text, page=number // 2 if paged else 0))
+    index = Index()
+    for _ in range(copies):
+        index.add(chunks)
+    existing = IN_ORDER.model_copy(update={"page_key": "page"}) if paged else IN_ORDER
+    with pytest.warns(UserWarning, match=r"2 documents \('b', 'a'\) came several times"):
+        report = index.adopt(way, existing)
+    assert report.copied == ["b", "a"]
+    assert (report.chunks, report.vectors) == (5, 5 * copies)
+    text = "one\ntwo\n\nthree\ntwo" if paged else "one\ntwo\nthree\ntwo"
+    assert sorted(index.texts(way)) == ["one", text]
+
+
 # Gaps
+
+
+@pytest.mark.parametrize("indent", [2, 20, 30])
+def test_white_space_that_was_stripped_is_no_gap(way: Way, indent: int) -> None:
+    index = Index([at(0, "def one():"), at(10 + indent, "return 1")])
+    assert index.adopt(way, BY_START).gaps == []
+    (text,) = index.texts(way)
+    assert (text.split(), len(text)) == (["def", "one():", "return", "1"], 18 + indent)
 
 
 def test_no_passage_crosses_a_gap(way: Way) -> None:
@@ -882,11 +929,10 @@ def test_a_cut_off_replacement_of_an_adopted_document_is_completed(
     [
         ({}, "the order of the chunks is unknown"),
         ({"doc_id_key": ""}, "doc_id_key"),
-        ({"doc_id": "a", "in_store_order": True}, "exactly one of doc_id_key.*got .*'source'.*'a'"),
-        ({"doc_id_key": None, "in_store_order": True}, "exactly one of doc_id_key"),
+        ({"doc_id": "a", "in_store_order": True}, "only one of doc_id_key.*got .*'source'.*'a'"),
         ({"doc_id_key": None, "doc_id": "", "in_store_order": True}, "doc_id"),
         ({"in_store_order": True, "chunk_overlap": -1}, "chunk_overlap"),
-        ({"texts": {"a": "one"}}, "texts"),
+        ({"texts": {"a": 1}}, "texts"),
         ({"in_store_order": True, "on_error": "warn"}, "on_error"),
     ],
 )

@@ -136,7 +136,7 @@ def test_without_the_name_of_a_document_the_fields_that_there_are_are_listed(way
     store = store_of({"author": "x", "source": "a"}, {"author": "y"})
     with pytest.raises(
         AdoptionError,
-        match=r"'author' \(2\), 'source' \(1\)\. .*doc_id_key=.*doc_id='handbook'",
+        match=r"Fields of the chunks: 'author', 'source'\. .*doc_id_key=.*doc_id='handbook'",
     ):
         adopt(way, store)
 
@@ -145,7 +145,7 @@ def test_without_the_name_of_a_document_the_fields_that_there_are_are_listed(way
 def test_chunks_without_metadata_are_of_one_document_that_is_named(way: Way) -> None:
     texts = ["The pump needs oil.", "Every week."]
     store = InMemoryVectorStore.from_texts(texts, fakes.BagOfWords())
-    with pytest.raises(AdoptionError, match=r"The 2 chunks have no metadata.*doc_id='handbook'"):
+    with pytest.raises(AdoptionError, match=r"The chunks have no metadata.*doc_id='handbook'"):
         adopt(way, store)
     docstore = InMemoryStore()
     retriever = way.call(
@@ -168,7 +168,7 @@ def test_chunks_without_metadata_are_of_one_document_that_is_named(way: Way) -> 
 @fakes.both_ways
 def test_without_an_order_the_fields_that_there_are_are_listed(way: Way) -> None:
     store = store_of({"source": "a", "line": 3})
-    with pytest.raises(AdoptionError, match=r"none of start_index, .*'source' \(1\), 'line'"):
+    with pytest.raises(AdoptionError, match=r"none of start_index, .*'source', 'line'"):
         adopt(way, store)
     assert adopt(way, store_of({"source": "a", "seq": 3})).chunks == 1
 

@@ -1,28 +1,17 @@
 """Joins the chunks of one text by their start positions.
 
-Used for documents that were added as chunks and for existing indexes. Errors describe the chunks;
-the caller adds the document and the advice.
+Errors describe the chunks; the caller adds the document and the advice.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from langchain_rse.adopting.chunks import AdoptedChunk
 from langchain_rse.errors import SplittingError
 
-STRIPPED = 16
+STRIPPED = 32
 """Up to this many missing characters between two chunks count as white space, indentation
 included, that the splitter stripped."""
-
-EXCERPT = 40
-"""Length of quoted text in messages, in characters."""
-
-
-class ChunkToJoin(NamedTuple):
-    """A chunk and its position."""
-
-    text: str
-    start: int  # position of its first character in the text
-    description: str  # for messages
 
 
 class JoinedText(NamedTuple):
@@ -32,7 +21,7 @@ class JoinedText(NamedTuple):
     starts: list[int]
 
 
-def join_by_start(chunks: Sequence[ChunkToJoin]) -> JoinedText:
+def join_by_start(chunks: Sequence[AdoptedChunk]) -> JoinedText:
     """Join chunks, given in any order, by their start positions.
 
     The text begins with the first chunk. Stripped white space between chunks is restored.
