@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 from pydantic import BaseModel, ValidationError
 
@@ -67,9 +67,16 @@ class Model(NamedTuple):
     store: str = ""  # class and collection; empty if not recorded
 
 
-# Pairs checked in this process, by the object ids of docstore, vector store and embeddings. An
-# entry is removed when one of these objects is deleted.
-_checked: dict[tuple[int, ...], tuple[list[weakref.ref[Any]], Model]] = {}
+class _Checked(NamedTuple):
+    """The pair that was last checked for a docstore."""
+
+    vectorstore: VectorStore
+    embeddings: Embeddings | None
+    model: Model
+
+
+# By docstore, in this process.
+_checked: weakref.WeakKeyDictionary[DocStore, _Checked] = weakref.WeakKeyDictionary()
 
 
 def check_pair(
@@ -80,12 +87,11 @@ def check_pair(
     The result is cached in the process. With ``force``, this pair replaces a different recorded
     pair. With ``record``, a pair without a record is recorded. Returns the model.
     """
-    objects: list[Any] = [docstore, vectorstore]
-    if vectorstore.embeddings is not None:
-        objects.append(vectorstore.embeddings)
-    object_ids = tuple(id(each) for each in objects)
-    if object_ids in _checked and not force:
-        return _checked[object_ids][1]
+    embeddings = vectorstore.embeddings
+    checked = _checked.get(docstore)
+    if checked is not None and not force:
+        if checked.vectorstore is vectorstore and checked.embeddings is embeddings:
+            return checked.model
     pair = None
     while pair is None:
         pair = yield from _check_record(docstore, vectorstore, force=force, record=record)
@@ -93,12 +99,8 @@ def check_pair(
             yield from pause(0.01)  # another call is writing the record
     if pair is _UNRECORDED:
         return Model()
-    if force:
-        for checked_ids in list(_checked):
-            if checked_ids[0] == id(docstore):
-                _checked.pop(checked_ids, None)
     model = Model(pair.model, len(pair.probe), pair.store_name)
-    _remember(object_ids, objects, model)
+    _checked[docstore] = _Checked(vectorstore, embeddings, model)
     return model
 
 
@@ -124,7 +126,7 @@ def _check_record(
         return _UNRECORDED
     pair = yield from _describe(vectorstore)
     if stored is not None:
-        differences = yield from _differences(stored, pair, vectorstore)
+        differences = _differences(stored, pair)
         if differences and not force:
             raise StoreMismatchError(
                 f"docstore and vector store do not match: {' and '.join(differences)}. Use the "
@@ -157,7 +159,7 @@ def _describe(vectorstore: VectorStore) -> Steps[_Pair]:
     return pair.model_copy(update={"model": digest(*map(str, probe)), "probe": probe})
 
 
-def _differences(stored: _Pair, pair: _Pair, vectorstore: VectorStore) -> Steps[list[str]]:
+def _differences(stored: _Pair, pair: _Pair) -> list[str]:
     """Describe the differences between the recorded and the present pair."""
     differences: list[str] = []
     if stored.store_name != pair.store_name:
@@ -165,21 +167,8 @@ def _differences(stored: _Pair, pair: _Pair, vectorstore: VectorStore) -> Steps[
             f"the docstore's vectors are in {stored.store_name}, not in {pair.store_name}"
         )
     if not stored.has_model_of(pair):
-        again = yield from _describe(vectorstore)
-        # A model with unstable vectors, such as a random one, cannot be compared.
-        if pair.has_model_of(again):
-            difference = "the docstore's vectors are from another embedding model"
-            if len(stored.probe) != len(pair.probe):
-                difference += f" ({len(stored.probe)} dimensions, not {len(pair.probe)})"
-            differences.append(difference)
+        difference = "the docstore's vectors are from another embedding model"
+        if len(stored.probe) != len(pair.probe):
+            difference += f" ({len(stored.probe)} dimensions, not {len(pair.probe)})"
+        differences.append(difference)
     return differences
-
-
-def _remember(object_ids: tuple[int, ...], objects: Sequence[Any], model: Model) -> None:
-    """Cache a checked pair for the lifetime of its objects."""
-
-    def forget(_: object) -> None:
-        _checked.pop(object_ids, None)
-
-    with suppress(TypeError):  # objects without weak references are checked each time
-        _checked[object_ids] = [weakref.ref(each, forget) for each in objects], model

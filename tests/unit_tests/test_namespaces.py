@@ -133,7 +133,9 @@ def test_metadata_cannot_claim_another_namespace(
     vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
 ) -> None:
     a, b = (opened(vectorstore, docstore, name) for name in (A, B))
-    forged = {"rse_namespace": namespace_digest(B), "rse_version": f"{namespace_digest(B)}-1"}
+    with pytest.raises(ValueError, match="rse_version"):
+        a.add_documents([document("d", "text", rse_version=f"{namespace_digest(B)}-1")], ids=["d"])
+    forged = {"rse_namespace": namespace_digest(B)}
     a.add_documents([document("d", "forged text", **forged)], ids=["d"])
     assert texts(a) == ["forged text\n"]
     assert texts(b) == []

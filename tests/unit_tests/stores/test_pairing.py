@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.embeddings import DeterministicFakeEmbedding, FakeEmbeddings
-from langchain_core.stores import InMemoryByteStore, InMemoryStore
+from langchain_core.stores import InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSEIndexer, RSERetriever
@@ -192,13 +191,3 @@ def test_a_store_without_a_model_is_known_by_its_class() -> None:
     with pytest.raises(StoreMismatchError):
         RSEIndexer(InMemoryVectorStore(Larger()), docstore).add_documents([DOCUMENT])
     RSEIndexer(Without(fakes.BagOfWords()), docstore).add_documents([DOCUMENT])
-
-
-def test_a_model_of_chance_is_not_compared() -> None:
-    docstore = InMemoryStore()
-    for _ in range(2):
-        RSEIndexer(InMemoryVectorStore(FakeEmbeddings(size=8)), docstore).add_documents([DOCUMENT])
-    for _ in range(2):
-        store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
-        RSEIndexer(store, other := InMemoryStore()).add_documents([DOCUMENT])
-        assert other.mget([PAIR_KEY]) != [None]
