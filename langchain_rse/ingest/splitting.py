@@ -4,7 +4,6 @@ A splitter returns only the texts of chunks. RSE also needs their positions, so 
 neighboring chunks without a gap, an overlap or a lost character.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
@@ -20,17 +19,12 @@ from langchain_rse.ingest.markup import start_of_tags
 from langchain_rse.text.quoting import first_few
 
 _EXCERPT = 60
-# Letters and digits that chunks may omit, such as separators: this many in one place, and this
-# share of the text in total.
-_MOST_DROPPED = 100
-_MOST_DROPPED_SHARE = 0.1
+# Letters and digits that chunks may omit, such as separators and headings: a few in a short text,
+# and this share of any text.
+_FEW_OMITTED = 100
+_MOST_OMITTED = 0.2
 # Markdown splitters put this between sections under one heading and omit the heading.
 _SEAM = "  \n"
-# Characters before the first letter of a heading, at most: indentation, marks and symbols.
-_LONGEST_MARK = 1000
-# Letters and digits before a heading in omitted text, at most; for example, another heading.
-_LONGEST_HEADING = 10_000
-_MARKDOWN_HEADING = re.compile(r"(?m)^[ \t]*#{1,6}[ \t].*$")
 
 
 @runtime_checkable
@@ -99,8 +93,8 @@ def find_spans(text: str, splitter: Splitter) -> tuple[list[Span], int]:
         them.
 
     Raises:
-        SplittingError: If the text does not contain a chunk, or if the chunks omit more than 100
-            letters and digits in one place or, beyond 100, more than a tenth of the text in total.
+        SplittingError: If the text does not contain a chunk, or if the chunks omit more than a
+            fifth of its letters and digits, and more than 100.
     """
     check_splitter(splitter)
     if not text:
@@ -116,7 +110,7 @@ def find_spans(text: str, splitter: Splitter) -> tuple[list[Span], int]:
     if all(not chunk.page_content.strip() for chunk in chunks):
         return [Span(0, len(text), text)], 0
     placement = _place(text, chunks, name)
-    _check_dropped(text, chunks, placement, name)
+    _check_omitted(text, placement, name)
     return _tile(text, chunks, placement)
 
 
@@ -162,51 +156,19 @@ def _moves_headings(chunks: Sequence[Document]) -> bool:
     return any(chunk.metadata for chunk in chunks)
 
 
-def _check_dropped(text: str, chunks: Sequence[Document], placement: Placement, name: str) -> None:
-    """Refuse a splitter that omits text from both chunks and metadata."""
-    dropped: list[tuple[int, Gap]] = []  # number of letters and digits omitted, and the gap
-    moves_headings = _moves_headings(chunks)
-    for number, gap in placement.gaps.items():
-        content = gap.content
-        if moves_headings:
-            # No chunk's metadata contains headings without text below them.
-            content = _without_headings(content, _markdown_headings(text, gap))
-        for heading in _headings(chunks[number]) if number < len(chunks) else []:
-            content = content.replace(heading, "", 1)
-        dropped.append((len(content), gap))
-    total = sum(length for length, _ in dropped)
-    if total <= _MOST_DROPPED:
+def _check_omitted(text: str, placement: Placement, name: str) -> None:
+    """Refuse a splitter that omits much of the text, whether from chunks or into metadata."""
+    omitted = placement.lost
+    if omitted <= max(_FEW_OMITTED, _MOST_OMITTED * len(fold(text))):
         return
-    longest, gap = max(dropped)
-    if longest > _MOST_DROPPED or total > _MOST_DROPPED_SHARE * len(fold(text)):
-        raise SplittingError(
-            f"the chunks from {name} omit {total} letters and digits of the text in "
-            f"{len(dropped)} place(s), such as {text[gap.start : gap.end][:_EXCERPT]!r}. Use a "
-            "splitter that keeps the text, such as RecursiveCharacterTextSplitter, or set "
-            "keep_separator=True"
-        )
-
-
-def _markdown_headings(text: str, gap: Gap) -> list[str]:
-    """Return the folded Markdown headings of a gap, in order."""
-    first = max(gap.start - _LONGEST_MARK, 0)
-    line_break = text.rfind("\n", first, gap.start)
-    if line_break >= 0:
-        first = line_break + 1
-    return [fold(line) for line in _MARKDOWN_HEADING.findall(text, first, gap.end)]
-
-
-def _without_headings(content: str, headings: Sequence[str]) -> str:
-    """Remove headings, given in order, from folded text."""
-    kept: list[str] = []
-    reached = 0
-    for heading in headings:
-        start = content.find(heading, reached, reached + _LONGEST_HEADING + len(heading))
-        if start >= 0:
-            kept.append(content[reached:start])
-            reached = start + len(heading)
-    kept.append(content[reached:])
-    return "".join(kept)
+    longest = max(placement.gaps.values(), key=lambda gap: len(gap.content))
+    excerpt = text[longest.start : longest.end][:_EXCERPT]
+    raise SplittingError(
+        f"the chunks from {name} omit {omitted} letters and digits of the text in "
+        f"{len(placement.gaps)} place(s), such as {excerpt!r}. "
+        "Use a splitter that keeps the text, such as RecursiveCharacterTextSplitter, or set "
+        "keep_separator=True"
+    )
 
 
 def _headings(chunk: Document) -> list[str]:
