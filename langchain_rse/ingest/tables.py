@@ -1,15 +1,12 @@
 """Finds tables in a text: the positions of their rows, and the header row.
 
-HTML tables are found by their tags, Markdown tables by the line under the header row, and grids by
-the line (+---+) above the first row. Any other table consists of rows with the same number of
-cells, separated by tabs, semicolons or commas, as in CSV files, or by pipes that also begin and end
-each row. If some cells are amounts, other pipes and runs of two or more spaces also separate cells.
+HTML tables are found by their tags, and Markdown tables by the line under the header row. Any other
+table consists of rows with the same number of cells, separated by tabs, semicolons or commas, as in
+CSV files, or by pipes that also begin and end each row.
 """
 
 import re
-from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from langchain_rse.text.fences import Fence
@@ -21,11 +18,7 @@ _LONGEST_QUOTED = 10_000
 
 # The line under the header row of a Markdown table, such as |---|:--:|; databases print ---+---.
 _RULE = re.compile(r"(?=[^\n]*[|+])(?=[^\n]*-)[ \t|:+-]+\r?(?:\n|\Z)")
-# The lines between the rows of a grid, as in reStructuredText and as databases print them.
-_GRID_RULE = re.compile(r"[ \t]*\+(?:[-=]+\+)+[ \t]*\r?(?:\n|\Z)")
 _QUOTED = rf'"(?:[^"]|""){{0,{_LONGEST_QUOTED}}}"'
-# The separator of cells in text with fixed columns.
-_SPACES = re.compile(r"[ ]{2,}")
 # The rows of an HTML table, and its end.
 _HTML_ROW = re.compile(r"<(?:tr\b|/table\s*>)", re.IGNORECASE)
 _HTML_TABLE = re.compile(r"[ \t]*<table\b", re.IGNORECASE)
@@ -53,7 +46,6 @@ class _Separator:
         may_precede_space: True if cells may begin with white space; False for commas and
             semicolons, which white space follows in prose.
         is_around_rows: True if the character must also begin and end each row.
-        needs_amounts: True if rows count as a table only with an amount.
     """
 
     def __init__(
@@ -62,10 +54,8 @@ class _Separator:
         *,
         may_precede_space: bool,
         is_around_rows: bool = False,
-        needs_amounts: bool = False,
     ) -> None:
         self.mark = mark
-        self.needs_amounts = needs_amounts
         self._is_around_rows = is_around_rows
         escaped = re.escape(mark)
         no_space = "" if may_precede_space else r"\s"
@@ -92,30 +82,11 @@ class _Separator:
         return [cell.strip('" \t\r\n') for cell in self._cell.findall(row)]
 
 
-class _Spaces:
-    """Two or more spaces between the cells of a row; the first cell may be empty."""
-
-    needs_amounts = True  # prose has such spaces between sentences
-    mark = "  "
-
-    def row_end(self, text: str, start: int) -> int | None:
-        """Return the end of the row that starts here; None if no row does."""
-        line_end = _line_end(text, start)
-        return line_end if self.mark in text[start:line_end].rstrip() else None
-
-    def cells(self, row: str) -> list[str]:
-        """Return the cells of a row."""
-        return _SPACES.split(row.rstrip())
-
-
-_SEPARATORS: Sequence[_Separator | _Spaces] = (
+_SEPARATORS = (
     _Separator("\t", may_precede_space=True),
     _Separator("|", may_precede_space=True, is_around_rows=True),
-    # Shell pipelines contain pipes, too.
-    _Separator("|", may_precede_space=True, needs_amounts=True),
     _Separator(";", may_precede_space=False),
     _Separator(",", may_precede_space=False),
-    _Spaces(),
 )
 
 
@@ -147,8 +118,6 @@ def _line_end(text: str, start: int) -> int:
 def _table_at(text: str, start: int, line_end: int) -> Table | None:
     """Return the table whose first row starts here; None if no table does."""
     line = text[start:line_end]
-    if _GRID_RULE.match(line):
-        return _grid_table(text, start)
     if "|" in line:
         rule = _RULE.match(text, line_end)
         if rule is not None:
@@ -174,40 +143,6 @@ def _ruled_table(text: str, start: int, rule_end: int) -> Table:
         rows.append(line_end)
 
 
-def _grid_table(text: str, start: int) -> Table | None:
-    """Return the table that begins with a rule; it ends before a line without a border."""
-    rules: list[int] = []  # starts of the lines below rules
-    header_end = 0  # start of the line below the rule of "="
-    lines = [start]  # starts of all lines, then the end of the table
-    while lines[-1] < len(text):
-        line_end = _line_end(text, lines[-1])
-        line = text[lines[-1] : line_end]
-        if not line.lstrip(" \t").startswith(("+", "|")):
-            break
-        lines.append(line_end)
-        if _GRID_RULE.match(line):
-            rules.append(line_end)
-            if "=" in line and len(rules) > 1 and not header_end:
-                header_end = line_end
-    numbers = [bisect_left(lines, rule) for rule in rules]
-    heights = [below - above - 1 for above, below in pairwise(numbers)]  # lines between rules
-    if not heights:
-        return None
-    row_starts = rules
-    below_first = heights[1:]
-    if not header_end and heights[0] == 1 and min(below_first, default=0) > 1:
-        header_end = rules[1]
-        if len(below_first) == 1:
-            # As databases print it: each line is a row; the last row includes the last rule.
-            row_starts = lines[numbers[1] : numbers[-1] - 1]
-    first = header_end or rules[1]
-    rows = [start, first]
-    rows += [row_start for row_start in row_starts if first < row_start < lines[-1]]
-    if first < lines[-1]:
-        rows.append(lines[-1])
-    return Table(text[start:header_end].rstrip(), rows)
-
-
 def _html_table(text: str, start: int, tag_end: int) -> Table:
     """Return the HTML table up to its end tag."""
     row_starts: list[int] = []
@@ -222,7 +157,7 @@ def _html_table(text: str, start: int, tag_end: int) -> Table:
     return Table(text[start : rows[1]].strip() if has_names else "", rows)
 
 
-def _separated_table(text: str, start: int, separator: _Separator | _Spaces) -> Table | None:
+def _separated_table(text: str, start: int, separator: _Separator) -> Table | None:
     """Return the table of rows with the same number of cells; None if too few rows follow."""
     ends: list[int] = []  # ends of the rows
     first_rows: list[list[str]] = []  # cells of the first two rows
@@ -234,8 +169,6 @@ def _separated_table(text: str, start: int, separator: _Separator | _Spaces) -> 
             return None  # such as a list item that ends with a semicolon
         if first_rows and len(cells) != len(first_rows[0]):
             break
-        if len(ends) == 1 and separator.needs_amounts and not any(map(_is_amount, cells)):
-            return None
         if len(first_rows) <= 1:
             first_rows.append(cells)
         ends.append(row_end)

@@ -57,34 +57,19 @@ FORMS = {
         ]
     ),
     "tabs": separated("\t", 60),
-    "pipes": separated(" | ", 60),
     "semicolons": separated(";", 60),
     "commas": separated(",", 60),
     "commas and carriage returns": separated(",", 60, "\r\n"),
     "years": ",2021,2022\n" + "".join(f"Delta-{number},{number},7\n" for number in range(99)),
-    "fixed columns": "".join(
-        f"{''.join(cell.ljust(14) for cell in cells).rstrip()}\n" for cells in rows(60)
-    ),
-    "fixed columns without a first name": f"{'':14}2021    2022\n"
-    + "".join(f"{f'Delta-{number}':14}{number:<8,}{number + 7:,}\n" for number in range(99)),
     "HTML": "<table><tr><th>plant</th><th>city</th></tr>\n"
     + "".join(f"<tr><td>Delta-{number}</td><td>Town</td></tr>\n" for number in range(60))
     + "</table>\n",
-    "a grid": "+-------+------+\n| plant | city |\n+=======+======+\n"
-    + "".join(
-        f"| Delta | {number:4} |\n|       | Town |\n+-------+------+\n" for number in range(60)
-    ),
-    "a database's grid": "+-------+------+\n| plant | city |\n+-------+------+\n"
-    + "".join(f"| Delta | {number:4} |\n" for number in range(99))
-    + "+-------+------+\n",
 }
 
 
 def header_of(text: str) -> str:
-    """The first line of a table, with the line under it and that above it."""
-    first, second, third, *_ = text.splitlines()
-    if first.startswith("+"):
-        return f"{first}\n{second}\n{third}"
+    """The first line of a table, with the line under it."""
+    first, second, *_ = text.splitlines()
     return f"{first}\n{second}" if set(second) <= set("|-:+ ") else first
 
 
@@ -134,7 +119,6 @@ TABLES_OF_PROSE = {
     "dates and texts without names": "2021-03-04,Delta,Boston\n2021-03-05,Epsilon,Rome\n" * 30,
     "two spaces after each sentence": "The heron is a bird.  It lives at the lake\n" * 60,
     "HTML without names": f"<table>\n{'<tr><td>a</td><td>b</td></tr>' * 99}</table>\n",
-    "a grid without names": "+---+---+\n" + "| a | 1 |\n+---+---+\n" * 60,
     "a log": "2021-03-04 12:00:01,123 INFO started\n2021-03-04 12:00:02,5 INFO ended\n" * 30,
     "two rows": "name,city\nDelta,Boston\n\n" * 60,
 }
@@ -189,72 +173,6 @@ def test_rows_that_pythons_csv_writes_are_not_cut(cells: list[list[str]]) -> Non
         starts.append(written.tell())
     (table,) = find_tables(written.getvalue())
     assert table.rows == starts
-
-
-GRID = """\
-+-----+------+
-| a   | b    |
-+=====+======+
-| 1   | two  |
-|     | rows |
-+-----+------+
-| 2   | one  |
-+-----+------+
-"""
-TWO_HEADERS = """\
-+---+---+
-| a     |
-+---+---+
-| b | c |
-+===+===+
-| 1 | 2 |
-+---+---+
-"""
-PRINTED = """\
-+---+---+
-| a | b |
-+---+---+
-| 1 | 2 |
-| 3 | 4 |
-+---+---+
-"""
-WITHOUT_NAMES = """\
-+---+---+
-| 1 | 2 |
-+---+---+
-| 3 | 4 |
-+---+---+
-"""
-
-
-@pytest.mark.parametrize(
-    ("grid", "header_lines", "row_lines"),
-    [
-        (GRID, 3, [3, 3, 2]),
-        (TWO_HEADERS, 5, [5, 2]),
-        (PRINTED, 3, [3, 1, 2]),
-        (WITHOUT_NAMES, 0, [3, 2]),
-        ("+===+\n| 1 |\n+---+\n", 0, [3]),
-        ("+---+\n+---+\n", 0, [2]),
-    ],
-)
-@pytest.mark.parametrize("indent", ["", "   "], ids=["plain", "indented"])
-@pytest.mark.parametrize("below", ["", "Below | it"])
-def test_rows_of_grids_lie_between_rules(
-    grid: str, header_lines: int, row_lines: list[int], indent: str, below: str
-) -> None:
-    lines = [f"{indent}{line}\n" for line in grid.splitlines()]
-    (table,) = find_tables("".join(lines) + below)
-    assert table.header == "".join(lines[:header_lines]).rstrip()
-    ends = [sum(row_lines[: number + 1]) for number in range(len(row_lines))]
-    assert table.rows == [0, *(len("".join(lines[:end])) for end in ends)]
-
-
-@pytest.mark.parametrize(
-    "text", ["+---+\n", "+---+\n| a |\n", "+---+\nThe heron\n+---+\n", "+--\n+--\n"]
-)
-def test_a_line_of_a_grid_alone_is_no_table(text: str) -> None:
-    assert find_tables(text) == []
 
 
 class Index:
