@@ -36,7 +36,11 @@ def encodable(text: str) -> str:
 
     Surrogate pairs are joined to characters; lone surrogates and NUL become U+FFFD.
     """
-    return UNENCODABLE.sub("\ufffd", join_surrogates(text))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text.replace("\x00", "\ufffd")
 
 
 def shortened(text: str, length: int) -> str:
