@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,12 +51,12 @@ class Layout:
     windows: Sequence[range]  # requested chunks that exist, ascending; no range contains a gap
     cuts: NDArray[np.int64]  # starts of all chunks, then the end of the last one
 
-    @property
+    @cached_property
     def version(self) -> str:
         """Name of the current version; empty without one."""
         return self.manifest.version
 
-    @property
+    @cached_property
     def chunk_count(self) -> int:
         """Number of chunks of the current version; 0 without one."""
         return self.manifest.chunk_count
