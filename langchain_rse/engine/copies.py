@@ -76,7 +76,10 @@ def _possible_copies(documents: Sequence[Mapping[int, str]]) -> list[ChunkPlace]
     better_documents: list[str] = []
     known: set[str] = set()  # pieces of better documents
     for number, texts in enumerate(documents):
-        prepared = {index: _separate_pieces(text) for index, text in texts.items()}
+        prepared: dict[int, str] = {}  # without white space and rules, its pieces in lines
+        for index, text in texts.items():
+            pieces_of_text = text.encode(errors="replace").translate(_TO_SEPARATORS, _IGNORED)
+            prepared[index] = pieces_of_text.decode("latin-1")
         for index, text in prepared.items():
             pieces = text.split("\n")[1:-1]  # the first and the last may be cut
             if len(texts[index]) < _SHORTEST_COPY or not known.issuperset(pieces):
@@ -87,12 +90,6 @@ def _possible_copies(documents: Sequence[Mapping[int, str]]) -> list[ChunkPlace]
         better_documents.append(joined)
         known.update(joined.split("\n"))
     return possible
-
-
-def _separate_pieces(text: str) -> str:
-    """Return a text without white space and rules, its pieces in lines, to compare them."""
-    pieces = text.encode(errors="replace").translate(_TO_SEPARATORS, _IGNORED)
-    return pieces.decode("latin-1")
 
 
 def _join_neighbors(texts: Mapping[int, str]) -> str:

@@ -263,8 +263,8 @@ def _is_named_beside(candidate: Candidate, other: Candidate) -> bool:
 def _own_texts(candidates: Sequence[Candidate], layout: Layout) -> dict[int, str]:
     """Return the texts of a document's chunks without header and overlap, by chunk number."""
     texts = {}
-    spans = layout.spans_of(candidate.chunk_index for candidate in candidates)
-    for candidate, (start, end) in zip(candidates, spans, strict=True):
+    for candidate in candidates:
+        start, end = layout.span_of(candidate.chunk_index)
         text = candidate.document.page_content.removeprefix(layout.manifest.header)
         texts[candidate.chunk_index] = text[-(end - start) :]
     return texts

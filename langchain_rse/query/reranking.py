@@ -28,7 +28,7 @@ from langchain_rse.query.searching import (
     search,
     without_rising_scores,
 )
-from langchain_rse.query.witnesses import names_in, rank_query, words_of
+from langchain_rse.query.witnesses import names_in, rank_query
 from langchain_rse.stores.records import (
     CHUNK_INDEX,
     DOC_ID,
@@ -39,7 +39,7 @@ from langchain_rse.stores.records import (
     VERSION,
     judgment_of,
 )
-from langchain_rse.text.words import MAX_QUERY_LENGTH
+from langchain_rse.text.words import MAX_QUERY_LENGTH, TextWords
 
 # Metadata that rerankers and relevance filters write.
 _WRITTEN = frozenset({RELEVANCE_SCORE, IS_RELEVANT, RELEVANCE_EXPLANATION, RELEVANCE_FAILURE})
@@ -102,7 +102,8 @@ def _rerank_query(
     # Rerankers prefer chunks that repeat the names of documents over chunks that answer.
     is_short = len(query) <= MAX_QUERY_LENGTH
     if settings.config.name_weight and is_reranker(reranker) and is_short:
-        named = names_in(query, candidates, words_of(candidates))
+        texts = TextWords([candidate.text_words for candidate in candidates])
+        named = names_in(query, candidates, texts)
         if named.name_gap.any():
             query_to_rerank = named.query
     name = type(reranker).__name__

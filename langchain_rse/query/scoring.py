@@ -101,7 +101,7 @@ def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
     for layout, window in windows:
         window_starts.append(len(chunks))
         chunks += [(layout, index) for index in window]
-        lengths += [end - start for start, end in layout.spans_of(window)]
+        lengths += np.diff(layout.cuts[window.start : window.stop + 1]).tolist()
         document_lengths += [layout.manifest.length] * len(window)
     position_of = {(layout.manifest.key, i): n for n, (layout, i) in enumerate(chunks)}
 

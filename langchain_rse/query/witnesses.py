@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 from langchain_core.documents import BaseDocumentCompressor
-from numpy.typing import NDArray
 
 from langchain_rse.config import QuerySettings
 from langchain_rse.engine import (
@@ -68,7 +67,7 @@ def rank_query(
     """Compute the relevance of one query's candidates, and sort them, best first."""
     text = beginning_of(question)
     words = content_words(text)
-    texts = words_of(candidates)
+    texts = TextWords([candidate.text_words for candidate in candidates])
     name_factors = np.ones(len(candidates))
     if settings.config.name_weight:
         named = names_in(text, candidates, texts)
@@ -95,7 +94,7 @@ def rank_query(
     is_found = (counts > 0).tolist()
     words_without_names = without_function_words(text)
     ranked = []
-    for number in _best_first(total).tolist():
+    for number in np.argsort(-total, kind="stable").tolist():
         ranked.append(
             candidates[number]._replace(
                 relevance=relevances[number],
@@ -120,13 +119,11 @@ def _signals(query: _Query) -> dict[str, Floats]:
     return signals
 
 
-def words_of(candidates: Sequence[Candidate]) -> TextWords:
-    """Return the words of the candidates' texts."""
-    return TextWords([candidate.text_words for candidate in candidates])
-
-
 def names_in(query: str, candidates: Sequence[Candidate], texts: TextWords) -> Named:
-    """Find the documents that a query names by title or file name, among those of candidates."""
+    """Find the documents that a query names by title or file name, among those of candidates.
+
+    ``texts`` are the words of the candidates' texts.
+    """
     numbers: dict[str, int] = {}  # of documents, by key
     names: list[str] = []
     owners: list[int] = []
@@ -229,8 +226,3 @@ def _by_rank(candidates: Sequence[Candidate]) -> dict[str, list[int]]:
     for _, search, number in sorted(ranked):
         by_rank[search].append(number)
     return by_rank
-
-
-def _best_first(relevance: Floats) -> NDArray[np.intp]:
-    """Return the indexes that sort relevances, the highest first; ties keep their order."""
-    return np.argsort(-relevance, kind="stable")

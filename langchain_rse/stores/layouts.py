@@ -67,12 +67,8 @@ class Layout:
         current = self.manifest.current
         return current is not None and current.adopted > 0
 
-    def spans_of(self, indexes: Iterable[int]) -> list[tuple[int, int]]:
-        """Return the start and end of chunks in windows, in characters of the document."""
-        return [self.span_of(index) for index in indexes]
-
     def span_of(self, index: int) -> tuple[int, int]:
-        """Return the start and end of a chunk in a window, in characters of the document."""
+        """Return the start and end of a chunk, in characters of the document."""
         return int(self.cuts[index]), int(self.cuts[index + 1])
 
     def without(self, chunks: Iterable[int]) -> Layout:

@@ -239,7 +239,7 @@ def test_windows_are_cut_at_gaps_and_at_the_end_of_the_document(
     assert isinstance(layout, Layout)
     inside = [i for window in windows for i in window if i < chunks and i not in gaps]
     assert [index for window in layout.windows for index in window] == inside
-    spans = [span for window in layout.windows for span in layout.spans_of(window)]
+    spans = [layout.span_of(index) for window in layout.windows for index in window]
     assert [end - start for start, end in spans] == [index + 1 for index in inside]
     assert not any(gap in window for window in layout.windows for gap in gaps)
 
