@@ -28,6 +28,7 @@ right.
 
 from __future__ import annotations
 
+import heapq
 import itertools
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -303,27 +304,35 @@ def _order_chunks(
 ) -> dict[int, float]:
     """Order chunks by falling threshold; of the same, by falling density: gain divided by cost.
 
-    Next to a chunk with a higher threshold, a chunk costs less: it does not begin a segment.
+    Next to a chunk added before, a chunk costs less, because it does not begin a segment.
     """
     ordered: dict[int, float] = {}
-
-    def density(chunk: int) -> float:
-        # 1 for an isolated chunk, -1 for a chunk that merges two segments.
-        added_segments = 1
-        if chunk not in borders and chunk - 1 in ordered:
-            added_segments -= 1
-        if chunk + 1 not in borders and chunk + 1 in ordered:
-            added_segments -= 1
-        cost = weights.item(chunk) + added_segments * segment_costs.item(chunk)
-        if cost <= 0:
-            return np.inf
-        # Rounded, so that numbers that differ by rounding errors are equal.
-        return round(gains.item(chunk) / cost / thresholds[chunk], 9)
-
     highest_first = sorted(thresholds, key=thresholds.__getitem__, reverse=True)
-    for threshold, group in itertools.groupby(highest_first, key=thresholds.__getitem__):
-        chunks = list(group)
-        if len(chunks) > 1:
-            chunks.sort(key=density, reverse=True)
-        ordered.update(dict.fromkeys(chunks, threshold))
+    for threshold, chunks in itertools.groupby(highest_first, key=thresholds.__getitem__):
+        waiting = set(chunks)
+        if len(waiting) == 1:  # in most cases
+            ordered[waiting.pop()] = threshold
+        changed = waiting  # chunks whose density has changed
+        queue: list[tuple[float, int]] = []
+        while waiting:
+            for chunk in changed:
+                # 1 for an isolated chunk, -1 for a chunk that merges two segments.
+                added_segments = 1
+                if chunk not in borders and chunk - 1 in ordered:
+                    added_segments -= 1
+                if chunk + 1 not in borders and chunk + 1 in ordered:
+                    added_segments -= 1
+                cost = weights.item(chunk) + added_segments * segment_costs.item(chunk)
+                density = np.inf
+                if cost > 0:
+                    # Rounded, so that numbers that differ by rounding errors are equal.
+                    density = round(gains.item(chunk) / cost / threshold, 9)
+                heapq.heappush(queue, (-density, chunk))
+            # The density of a chunk only rises, so its newest entry comes first.
+            _, chunk = heapq.heappop(queue)
+            changed = set()
+            if chunk in waiting:
+                waiting.remove(chunk)
+                ordered[chunk] = threshold
+                changed = waiting & {chunk - 1, chunk + 1}
     return ordered
