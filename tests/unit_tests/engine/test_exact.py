@@ -347,6 +347,13 @@ def test_chunks_of_equal_threshold_are_taken_from_the_start(segment_cost: float)
     assert len(set(ranking.thresholds.values())) == 1
 
 
+def test_a_budget_that_cuts_into_a_segment_leaves_one_piece() -> None:
+    # All three chunks have the threshold 0.4; the third gains most, then the one next to it.
+    ranking = rank_chunks([0.4, 0.4, 0.5], [100] * 3)
+    assert list(ranking.thresholds.items()) == [(2, 0.4), (1, 0.4), (0, 0.4)]
+    assert [segment[:2] for segment in ranking.within(200)] == [(1, 3)]
+
+
 def test_chunks_of_little_relevance_are_relevant() -> None:
     relevance = [1.0, 1e-18, 0.0, 1e-90, 1e-60]
 
