@@ -261,7 +261,7 @@ def _locate(letters: str, source: str) -> int | None:
     last_run = max(len(letters) - _RUN, 0)
     highest = float(_LEAST_SIMILAR)
     place = None
-    for start in (0, last_run // 2, last_run):
+    for start in sorted({0, last_run // 2, last_run}):
         run = letters[start : start + _RUN]
         found = partial_ratio_alignment(run, source, score_cutoff=highest)
         if found is not None and (place is None or found.score > highest):
@@ -273,14 +273,17 @@ def _locate(letters: str, source: str) -> int | None:
 def _align(letters: str, source: str, place: int) -> _Range:
     """Find the range of the source near a place that is most similar to the letters."""
     slack = len(letters) // 8
-    start = max(place - slack, 0)
-    window = source[start : place + len(letters) + slack]
+    window_start = max(place - slack, 0)
+    window = source[window_start : place + len(letters) + slack]
     blocks = Indel.editops(letters, window).as_matching_blocks()
     runs = [block for block in blocks if block.size >= _FEWEST] or blocks
-    begin = max(start + runs[0].b - runs[0].a, 0)
-    end = min(start + runs[-1].b - runs[-1].a + len(letters), len(source))
-    similarity = Indel.normalized_similarity(letters, source[begin:end])
-    return min(similarity, 1 - 1 / (2 * len(letters))), begin, end
+    before_first = runs[0].b - runs[0].a
+    before_last = runs[-1].b - runs[-1].a
+    start = max(window_start + before_first, 0)
+    end = min(window_start + before_last + len(letters), len(source))
+    similarity = Indel.normalized_similarity(letters, source[start:end])
+    highest = 1 - 1 / (2 * len(letters))  # since the letters differ
+    return min(similarity, highest), start, end
 
 
 # Symbols and numbers
