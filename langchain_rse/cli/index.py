@@ -18,11 +18,7 @@ from langchain_rse.cli.output import command_line, print_error, print_text, show
 from langchain_rse.text.quoting import counted, first_few
 
 if TYPE_CHECKING:
-    from langchain_core.documents import Document
-
     from langchain_rse.cli.files import Files
-
-_READ_AHEAD = 100_000_000  # bytes of all files together
 
 
 def index(
@@ -95,13 +91,10 @@ def _add(paths: Sequence[Path], files: Files, opened: KnowledgeBase) -> list[str
 
     before = _versions_of(opened)
     bar = tqdm(paths, "Reading", unit=" files", leave=False, disable=None)  # in terminals only
-    documents: Iterable[Document] = files.read(bar)
-    if sum(path.stat().st_size for path in paths if os.access(path, os.R_OK)) <= _READ_AHEAD:
-        documents = list(documents)  # gives the next bar a total
     with warnings.catch_warnings():
         # The list of unreadable files names these documents.
         warnings.filterwarnings("ignore", r"\d+ document\(s\) have no text")
-        ids = opened.retriever.add_documents(documents, show_progress=sys.stderr.isatty())
+        ids = opened.retriever.add_documents(files.read(bar), show_progress=sys.stderr.isatty())
     counts = _changes_of(ids, before, _versions_of(opened))
     changes = ", ".join(f"{count:,} {change}" for change, count in counts.items() if count)
     print_text(
