@@ -444,7 +444,7 @@ def test_a_corrupt_record_costs_one_document(
 
 def adopted() -> RSERetriever:
     vectorstore = InMemoryVectorStore(fakes.BagOfWords())
-    chunks = [(0, "# One\n\na word\n"), (40, "# Two\n\nanother word\n")]
+    chunks = [(0, "# One\n\na word\n"), (400, "# Two\n\nanother word\n")]
     vectorstore.add_documents(
         [Document(text, metadata={"source": "a", "start_index": at}) for at, text in chunks]
     )
@@ -457,8 +457,8 @@ def test_an_adopted_document_with_a_gap() -> None:
     tools = tools_of(adopted())
     found = ask(SYNC, tools["find"], pattern="word")
     assert [passage.page_content for passage in found.artifact] == ["a word", "another word"]
-    assert ask(SYNC, tools["outline"]).content == "Documents 1 of 1:\na, 60 characters"
-    for arguments in ({"start": 40}, {"start": 0, "end": 14}):
+    assert ask(SYNC, tools["outline"]).content == "Documents 1 of 1:\na, 420 characters"
+    for arguments in ({"start": 400}, {"start": 0, "end": 14}):
         assert ask(SYNC, tools["read"], document="a", **arguments).status == "success"
     for tool in ("outline", "read"):
         message = ask(SYNC, tools[tool], document="a")
