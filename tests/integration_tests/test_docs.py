@@ -113,9 +113,10 @@ def respond(request: Request) -> Answer:
         judgment = {"explanation": "It is about margins.", "is_relevant": True}
         answers = {
             "Judgments": {"judgments": [judgment for _ in request.chunks]},
-            "Title": {"title": "Annual report of Example Inc. for 2018"},
-            "Summary": {"summary": "This document is an annual report."},
-            "Sections": {"sections": [{"title": "Business", "first_chunk": 0}]},
+            "Description": {
+                "title": "Annual report of Example Inc. for 2018",
+                "summary": "This document is an annual report.",
+            },
         }
         return Answer(json.dumps(answers[request.body["response_format"]["json_schema"]["name"]]))
     if "tools" in request.body and request.body["messages"][-1]["role"] != "tool":
