@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -25,6 +25,7 @@ from typing_extensions import override
 from langchain_rse._messages import type_name, warn
 from langchain_rse._sync import AsyncConstructor, Steps, arun, as_async, run
 from langchain_rse.access import DocumentAccess, StoredDocument, document_access
+from langchain_rse.adopting import ExistingIndex
 from langchain_rse.config import ADVICE, QuerySettings, settings_of_call
 from langchain_rse.explaining import (
     RSETrace,
@@ -46,9 +47,6 @@ from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.layouts import read_manifests
 from langchain_rse.stores.namespaces import in_namespace
 from langchain_rse.stores.records import Rule
-
-if TYPE_CHECKING:
-    from langchain_rse.adopting import ExistingIndex
 
 __all__ = ["RSERetriever"]
 

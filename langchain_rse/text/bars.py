@@ -1,14 +1,13 @@
 """Draws a document as a strip of characters with bars."""
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 _LEVELS = "·▁▂▃▄▅▆▇█"  # no bar, then from the lowest to the highest
 
 _FEWEST_CELLS = 10
 
 
-def strip_of(bars: Iterable[Sequence[float]], length: int, cells: int) -> str:
+def strip_of(bars: Iterable[tuple[int, int, float]], length: int, cells: int) -> str:
     """Draw a document as a strip of characters.
 
     Args:
@@ -21,9 +20,7 @@ def strip_of(bars: Iterable[Sequence[float]], length: int, cells: int) -> str:
     levels = [0] * cells
     for start, end, height in bars:
         level = min(int(height * 8) + 1, 8)
-        first_cell = int(start * cells / length)
-        end_cell = math.ceil(end * cells / length)
-        end_cell = max(end_cell, first_cell + 1)  # every bar is visible
-        for cell in range(first_cell, min(end_cell, cells)):
-            levels[cell] = max(levels[cell], level)
+        first = start * cells // length
+        end_cell = max(-(-end * cells // length), first + 1)  # every bar is visible
+        levels[first:end_cell] = [max(each, level) for each in levels[first:end_cell]]
     return "".join(_LEVELS[level] for level in levels)
