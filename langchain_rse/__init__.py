@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     from langchain_rse.adopting import ExistingIndex
     from langchain_rse.config import PRESETS, RSEConfig
     from langchain_rse.errors import RSEError
-    from langchain_rse.evaluation import evaluate, load_questions, tune
+    from langchain_rse.evaluation import Question, evaluate, load_questions, tune
     from langchain_rse.explaining import RSETrace, TraceCollector
     from langchain_rse.headers import DocumentHeaders, LMBasedHeaders
     from langchain_rse.indexer import RSEIndexer
-    from langchain_rse.questions import Question
     from langchain_rse.retriever import RSERetriever
     from langchain_rse.stores.sql import SQLDocStore
     from langchain_rse.tools import create_rse_tool, create_rse_tools, verify_quotes
@@ -49,7 +48,7 @@ _MODULE_OF = {
     "DocumentHeaders": "headers",
     "ExistingIndex": "adopting",
     "LMBasedHeaders": "headers",
-    "Question": "questions",
+    "Question": "evaluation",
     "RSEConfig": "config",
     "RSEError": "errors",
     "RSEIndexer": "indexer",

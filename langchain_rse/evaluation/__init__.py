@@ -6,9 +6,9 @@
 
 from langchain_rse.evaluation.evaluating import aevaluate, evaluate
 from langchain_rse.evaluation.loading import load_questions
+from langchain_rse.evaluation.questions import Evidence, Question
 from langchain_rse.evaluation.reports import Comparison, Report
 from langchain_rse.evaluation.tuning import Trial, Tuning, atune, tune
-from langchain_rse.questions import Evidence, Question
 
 __all__ = [
     "Comparison",

@@ -11,8 +11,8 @@ from langchain_rse._progress import progress_bar
 from langchain_rse._sync import Steps, as_async, call, compute, concurrently, during, run
 from langchain_rse.evaluation.evidence import access_of, find_evidence
 from langchain_rse.evaluation.measuring import Locator, Meter, Metrics, check_budgets, is_empty
+from langchain_rse.evaluation.questions import Question
 from langchain_rse.evaluation.reports import Report
-from langchain_rse.questions import Question
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import DOC_ID, START_INDEX
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from langchain_rse.access import DocumentAccess
-from langchain_rse.questions import Evidence, Question, check_questions, locate_evidence
+from langchain_rse.evaluation.questions import Evidence, Question, check_questions, locate_evidence
 from langchain_rse.retriever import RSERetriever
 
 

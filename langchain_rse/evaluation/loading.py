@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from langchain_rse.questions import Question
+from langchain_rse.evaluation.questions import Question
 
 _QUESTION = TypeAdapter(Question)
 _EVIDENCE_COLUMNS = ("doc_id", "text", "start", "end")

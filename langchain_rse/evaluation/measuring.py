@@ -9,7 +9,7 @@ import numpy as np
 from langchain_core.documents import Document
 
 from langchain_rse.access import DocumentAccess
-from langchain_rse.questions import Question
+from langchain_rse.evaluation.questions import Question
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from langchain_rse.engine import Floats
-from langchain_rse.questions import Question
+from langchain_rse.evaluation.questions import Question
 from langchain_rse.text.quoting import counted
 
 _FORMATS = {"passages": ".1f", "characters": ",.0f"}  # by metric; .3f for all others

@@ -13,9 +13,9 @@ from langchain_rse.config import Hybrid, QuerySettings, RSEConfig, settings_of_c
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.evidence import access_of, find_evidence
 from langchain_rse.evaluation.measuring import Locator, Meter, Metrics, check_budgets
+from langchain_rse.evaluation.questions import Question
 from langchain_rse.evaluation.reports import as_values, bootstrap
 from langchain_rse.query.trying import try_settings
-from langchain_rse.questions import Question
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.text.quoting import counted
 
