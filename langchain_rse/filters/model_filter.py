@@ -12,12 +12,12 @@ from typing_extensions import override
 from langchain_rse._asking import Failure, LanguageModelSettings, Prompt, ask, quote
 from langchain_rse._compressing import Compressor, with_metadata
 from langchain_rse._sync import Steps, batches, concurrently
-from langchain_rse.stores.records import (
+from langchain_rse.query.candidates import (
     IS_RELEVANT,
     RELEVANCE_EXPLANATION,
     RELEVANCE_FAILURE,
-    RELEVANCE_SCORE,
 )
+from langchain_rse.stores.records import RELEVANCE_SCORE
 from langchain_rse.text.quoting import counted
 
 logger = logging.getLogger(__name__)

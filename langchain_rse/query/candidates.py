@@ -21,6 +21,11 @@ VECTORS = "vectors"  # the vector store or wrapped retriever
 FULL_TEXT = "full text"  # the docstore's full-text index
 RERANKER = "reranker"
 
+# Metadata of documents that a relevance filter judged.
+IS_RELEVANT = "is_relevant"  # the model's judgment; None if not judged
+RELEVANCE_EXPLANATION = "relevance_explanation"  # the model's explanation; None if not judged
+RELEVANCE_FAILURE = "relevance_failure"  # why it was not judged
+
 ChunkKey = tuple[str, str, int]
 """Key of a chunk: document id, version name, chunk number."""
 
@@ -206,3 +211,12 @@ def best_of_queries(candidates: Candidates) -> Sequence[Candidate]:
             if known is None or candidate.relevance > known.relevance:
                 best[candidate.chunk_key] = candidate
     return sorted(best.values(), key=lambda candidate: -candidate.relevance)
+
+
+def judgment_of(metadata: Mapping[str, Any]) -> dict[str, bool | str | None]:
+    """Return the metadata written by a relevance filter; empty if no filter judged."""
+    names = (IS_RELEVANT, RELEVANCE_EXPLANATION, RELEVANCE_FAILURE)
+    judgment = {name: metadata[name] for name in names if name in metadata}
+    is_whole = IS_RELEVANT in judgment and RELEVANCE_EXPLANATION in judgment
+    are_plain = all(isinstance(value, (bool, str, type(None))) for value in judgment.values())
+    return judgment if is_whole and are_plain else {}

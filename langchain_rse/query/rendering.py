@@ -13,18 +13,20 @@ from langchain_rse.query.candidates import FULL_TEXT
 from langchain_rse.query.filters import Filters
 from langchain_rse.query.reading import Passage
 from langchain_rse.query.scoring import Chunk
+from langchain_rse.stores.json import encode_json
 from langchain_rse.stores.records import (
     CHUNK_ID,
     COUNTS_IN_SOURCE,
+    DEFAULT_RULES,
     DOC_ID,
     END_INDEX,
     PASSAGE,
     RELEVANCE_SCORE,
     START_INDEX,
+    Rule,
     chunk_key,
     content_name,
     metadata_changes,
-    passage_metadata,
     with_headers,
 )
 
@@ -96,7 +98,7 @@ def render(
         id=identity,
         page_content=text,
         metadata={
-            **passage_metadata(manifest.metadata, manifest.rules, _metadata_along(passage)),
+            **_metadata_by_rules(manifest.metadata, manifest.rules, _metadata_along(passage)),
             DOC_ID: manifest.doc_id,
             CHUNK_ID: identity,
             START_INDEX: start_index,
@@ -173,3 +175,52 @@ def _describe(chunk: Chunk, *, shows_query: bool) -> dict[str, Any]:
 
 def _rounded(number: float | None) -> float | None:
     return None if number is None else float(f"{number:.{_DIGITS}g}")
+
+
+def _metadata_by_rules(
+    shared: Mapping[str, Any], rules: Mapping[str, Rule], changes: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Combine the metadata of a document and its chunks into the metadata of a passage.
+
+    A field with a rule always follows it. Other fields follow ``"range"`` if they change.
+
+    Args:
+        shared: Metadata of the whole document.
+        rules: Rules by field.
+        changes: The remaining metadata along the passage, in text order.
+    """
+    all_rules = {**DEFAULT_RULES, **rules}
+    passage: dict[str, Any] = {}
+    shared_with_rule: dict[str, Any] = {}
+    for name, value in shared.items():
+        target = shared_with_rule if name in all_rules else passage
+        target[name] = value
+    along = [{**shared_with_rule, **change} for change in changes] or [shared_with_rule]
+    names: dict[str, None] = {}  # names of all fields, in order of appearance
+    for metadata in along:
+        names.update(dict.fromkeys(metadata))
+    for name in names:
+        passage.update(_follow_rule(all_rules.get(name, "range"), name, along))
+    return passage
+
+
+def _follow_rule(rule: Rule, name: str, along: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Apply a rule to one metadata field, given the metadata along the passage."""
+    first = along[0]
+    last = along[-1]
+    if rule == "all":
+        # Compared as JSON, because some values, such as arrays, have no plain equality.
+        values = [metadata[name] for metadata in along if name in metadata]
+        distinct = {encode_json(value, name): value for value in values}
+        return {name: list(distinct.values())}
+    if rule == "range":
+        fields = {}
+        if name in first:
+            fields[f"{name}_start"] = first[name]
+        if name in last:
+            fields[f"{name}_end"] = last[name]
+        if len(fields) == 2 and first[name] == last[name]:  # noqa: PLR2004 - both ends
+            fields[name] = first[name]  # prompts use the plain name
+        return fields
+    chosen = last if rule == "last" else first
+    return {name: chosen[name]} if name in chosen else {}

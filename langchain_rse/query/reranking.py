@@ -13,12 +13,16 @@ from langchain_rse._sync import Steps, call, concurrently, during
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CandidateError
 from langchain_rse.query.candidates import (
+    IS_RELEVANT,
+    RELEVANCE_EXPLANATION,
+    RELEVANCE_FAILURE,
     RERANKER,
     Candidate,
     Candidates,
     ChunkKey,
     Hit,
     Sources,
+    judgment_of,
 )
 from langchain_rse.query.filters import Filters
 from langchain_rse.query.searching import (
@@ -32,12 +36,8 @@ from langchain_rse.query.witnesses import names_in, rank_query
 from langchain_rse.stores.records import (
     CHUNK_INDEX,
     DOC_ID,
-    IS_RELEVANT,
-    RELEVANCE_EXPLANATION,
-    RELEVANCE_FAILURE,
     RELEVANCE_SCORE,
     VERSION,
-    judgment_of,
 )
 from langchain_rse.text.words import MAX_QUERY_LENGTH, TextWords
 

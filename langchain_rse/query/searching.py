@@ -27,6 +27,7 @@ from langchain_rse.query.candidates import (
     ChunkKey,
     Hit,
     Sources,
+    judgment_of,
 )
 from langchain_rse.query.filters import FILTER, Filters
 from langchain_rse.stores.compare_and_set import read_records
@@ -41,7 +42,6 @@ from langchain_rse.stores.records import (
     VERSION,
     adopted_key,
     document_key,
-    judgment_of,
     namespace_in,
 )
 from langchain_rse.stores.vectorstores import vector_id_of

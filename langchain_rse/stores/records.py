@@ -16,7 +16,6 @@ from pydantic import Field, NonNegativeInt, SkipValidation, TypeAdapter, Validat
 from langchain_rse._messages import problems_of
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.adopted import ADOPTED, AdoptedVector
-from langchain_rse.stores.json import encode_json
 from langchain_rse.stores.metadata import simple_metadata
 from langchain_rse.text.quoting import encodable
 
@@ -41,10 +40,6 @@ RELEVANCE_SCORE = "relevance_score"
 # Metadata of passages: a dict with their chunks and scores.
 PASSAGE = "rse"
 COUNTS_IN_SOURCE = "counts_in_source"  # in that dict, if `Manifest.counts_in_source` is False
-# Metadata of filtered documents.
-IS_RELEVANT = "is_relevant"  # the model's judgment; None if not judged
-RELEVANCE_EXPLANATION = "relevance_explanation"  # the model's explanation; None if not judged
-RELEVANCE_FAILURE = "relevance_failure"  # why it was not judged
 
 Rule = Literal["range", "first", "last", "all", "same", "drop"]
 """How a passage shows a metadata field that changes along a document; see `RSEIndexer`."""
@@ -190,67 +185,6 @@ def vector_store_document(
         key = document_key(location[DOC_ID])
         fields[CHUNK_ID] = vector_id(key, version, location[CHUNK_INDEX])
     return Document(encodable(text), id=fields.get(CHUNK_ID), metadata=fields)
-
-
-def judgment_of(metadata: Mapping[str, Any]) -> dict[str, bool | str | None]:
-    """Return the metadata written by a relevance filter; empty if no filter judged."""
-    names = (IS_RELEVANT, RELEVANCE_EXPLANATION, RELEVANCE_FAILURE)
-    judgment = {name: metadata[name] for name in names if name in metadata}
-    is_whole = IS_RELEVANT in judgment and RELEVANCE_EXPLANATION in judgment
-    are_plain = all(isinstance(value, (bool, str, type(None))) for value in judgment.values())
-    return judgment if is_whole and are_plain else {}
-
-
-# Metadata of passages
-
-
-def passage_metadata(
-    shared: Mapping[str, Any], rules: Mapping[str, Rule], changes: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """Combine the metadata of a document and its chunks into the metadata of a passage.
-
-    A field with a rule always follows it. Other fields follow ``"range"`` if they change.
-
-    Args:
-        shared: Metadata of the whole document.
-        rules: Rules by field.
-        changes: The remaining metadata along the passage, in text order.
-    """
-    all_rules = {**DEFAULT_RULES, **rules}
-    passage: dict[str, Any] = {}
-    shared_with_rule: dict[str, Any] = {}
-    for name, value in shared.items():
-        target = shared_with_rule if name in all_rules else passage
-        target[name] = value
-    along = [{**shared_with_rule, **change} for change in changes] or [shared_with_rule]
-    names: dict[str, None] = {}  # names of all fields, in order of appearance
-    for metadata in along:
-        names.update(dict.fromkeys(metadata))
-    for name in names:
-        passage.update(_follow_rule(all_rules.get(name, "range"), name, along))
-    return passage
-
-
-def _follow_rule(rule: Rule, name: str, along: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Apply a rule to one metadata field, given the metadata along the passage."""
-    first = along[0]
-    last = along[-1]
-    if rule == "all":
-        # Compared as JSON, because some values, such as arrays, have no plain equality.
-        values = [metadata[name] for metadata in along if name in metadata]
-        distinct = {encode_json(value, name): value for value in values}
-        return {name: list(distinct.values())}
-    if rule == "range":
-        fields = {}
-        if name in first:
-            fields[f"{name}_start"] = first[name]
-        if name in last:
-            fields[f"{name}_end"] = last[name]
-        if len(fields) == 2 and first[name] == last[name]:  # noqa: PLR2004 - both ends
-            fields[name] = first[name]  # prompts use the plain name
-        return fields
-    chosen = last if rule == "last" else first
-    return {name: chosen[name]} if name in chosen else {}
 
 
 # Manifests
