@@ -42,8 +42,6 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 }
 _LEAST_INTEGER = -(2**63)
 _LARGEST_INTEGER = 2**64 - 1
-# The types of most metadata; JSON writes their values unchanged.
-_PLAIN_TYPES = frozenset({str, bool, type(None)})
 
 
 def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
@@ -53,11 +51,7 @@ def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
         MetadataError: If the value is not supported; the message names its ``place``.
     """
     try:
-        plain = _to_json(value, place)
-        try:
-            return orjson.dumps(plain).decode()
-        except TypeError:  # some strings contain surrogates
-            return orjson.dumps(_without_surrogates(plain)).decode()
+        return orjson.dumps(_to_json(value, place)).decode()
     except RecursionError as error:
         raise MetadataError(f"{place} is nested too deeply for a docstore") from error
 
@@ -157,7 +151,7 @@ def _to_json(value: Any, place: str) -> Any:  # noqa: ANN401 - a return for each
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return str.__str__(value)  # for an enum: its value, not its name
+        return _text_to_json(value)
     if isinstance(value, int):
         if not _LEAST_INTEGER <= value <= _LARGEST_INTEGER:
             raise MetadataError(
@@ -168,8 +162,7 @@ def _to_json(value: Any, place: str) -> Any:  # noqa: ANN401 - a return for each
     if isinstance(value, float) and math.isfinite(value):
         return float(value)
     if isinstance(value, dict):
-        fields = _dict_to_json(value, place)
-        return {_TAG: ["dict", [*map(list, fields.items())]]} if _TAG in fields else fields
+        return _dict_to_json(value, place)
     if isinstance(value, list):
         if set(map(type, value)) == {int} and _LEAST_INTEGER <= min(value) <= max(value) < 2**63:
             return value  # such as the starts of a hundred thousand chunks
@@ -188,35 +181,28 @@ def _to_tagged(value: Any, place: str) -> list[str]:  # noqa: ANN401
     raise _unsupported(value, place)
 
 
+def _text_to_json(text: str) -> Any:  # noqa: ANN401 - a string or a dict
+    """Tag a string with surrogates: escapes in JSON would join a pair to one character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return {_TAG: ["text", text.encode("utf-8", "surrogatepass").hex()]}
+    return str.__str__(text)  # for an enum: its value, not its name
+
+
 def _dict_to_json(fields: dict[Any, Any], place: str) -> dict[str, Any]:
-    converted: dict[str, Any] = {}
+    pairs: list[list[Any]] = []
+    is_plain = True
     for name, value in fields.items():
         if not isinstance(name, str):
             raise _unsupported(name, f"the key {name!r} in {place}")
-        plain_name = str.__str__(name)
-        if type(value) in _PLAIN_TYPES:
-            converted[plain_name] = value
+        name_as_json = _text_to_json(name)
+        is_plain = is_plain and isinstance(name_as_json, str) and name != _TAG
+        if type(value) is str:  # the common case, checked first for speed
+            pairs.append([name_as_json, _text_to_json(value)])
         else:
-            converted[plain_name] = _to_json(value, f"{place}[{name!r}]")
-    return converted
-
-
-def _without_surrogates(value: Any) -> Any:  # noqa: ANN401 - a return for each type
-    """Tag strings with surrogates: escapes in JSON would join a pair to one character."""
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return {_TAG: ["text", value.encode("utf-8", "surrogatepass").hex()]}
-        return value
-    if isinstance(value, list):
-        return [_without_surrogates(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    pairs = [[_without_surrogates(name), _without_surrogates(value[name])] for name in value]
-    if all(isinstance(name, str) for name, _ in pairs):
-        return dict(pairs)
-    return {_TAG: ["dict", pairs]}
+            pairs.append([name_as_json, _to_json(value, f"{place}[{name!r}]")])
+    return dict(pairs) if is_plain else {_TAG: ["dict", pairs]}
 
 
 def _unsupported(value: object, place: str) -> MetadataError:
