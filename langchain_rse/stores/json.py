@@ -38,8 +38,9 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "date": dt.date.fromisoformat,
     "dict": dict,
     "float": _FLOATS.__getitem__,
-    "text": lambda value: bytes.fromhex(value).decode("utf-8", "surrogatepass"),
+    "text": "".join,
 }
+_WITHIN_PAIR = re.compile("(?<=[\ud800-\udbff])(?=[\udc00-\udfff])")
 _LEAST_INTEGER = -(2**63)
 _LARGEST_INTEGER = 2**64 - 1
 
@@ -51,7 +52,11 @@ def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
         MetadataError: If the value is not supported; the message names its ``place``.
     """
     try:
-        return orjson.dumps(_to_json(value, place)).decode()
+        plain = _to_json(value, place)
+        try:
+            return orjson.dumps(plain).decode()
+        except TypeError:  # orjson does not support surrogates
+            return json.dumps(plain, separators=(",", ":"))
     except RecursionError as error:
         raise MetadataError(f"{place} is nested too deeply for a docstore") from error
 
@@ -93,7 +98,7 @@ def decode_document(record: str | bytes, key: str) -> Document:
 
 
 def _parse(text: str) -> dict[str, Any]:
-    """Parse JSON: with orjson, or with json for tagged values."""
+    """Parse JSON: with orjson, or with json for tagged values and surrogates."""
     if _TAG not in text:
         with suppress(orjson.JSONDecodeError):
             parsed: dict[str, Any] = orjson.loads(text)
@@ -182,12 +187,14 @@ def _to_tagged(value: Any, place: str) -> list[str]:  # noqa: ANN401
 
 
 def _text_to_json(text: str) -> Any:  # noqa: ANN401 - a string or a dict
-    """Tag a string with surrogates: escapes in JSON would join a pair to one character."""
+    """Split a string within pairs of surrogates: in JSON, a pair would become one character."""
+    text = str.__str__(text)  # for an enum: its value, not its name
     try:
         text.encode()
     except UnicodeEncodeError:
-        return {_TAG: ["text", text.encode("utf-8", "surrogatepass").hex()]}
-    return str.__str__(text)  # for an enum: its value, not its name
+        parts = _WITHIN_PAIR.split(text)
+        return text if len(parts) == 1 else {_TAG: ["text", parts]}
+    return text
 
 
 def _dict_to_json(fields: dict[Any, Any], place: str) -> dict[str, Any]:

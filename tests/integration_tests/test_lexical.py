@@ -94,9 +94,9 @@ def test_common_words_are_left_out_beside_rarer_ones(
 def test_the_texts_escapes_are_read_as_they_are(postgres_url: str) -> None:
     """Those of JSON that PostgreSQL refuses, and those that only look like them."""
     store = SQLDocStore(postgres_url, table_name="escapes", lexical=True)
-    text = "one\x00two \ud800three four\udfff 😀five \\u0000 \\\\ud800 caf\u00e9"
+    text = "one\x00two \ud800three four\udfff 😀five \ud83d\ude00six \\u0000 \\\\ud800 caf\u00e9"
     indexer(store).add_documents([Document(text, metadata={"doc_id": "a"})])
-    for word in ("one", "two", "three", "four", "five", "u0000", "ud800", "CAFÉ"):
+    for word in ("one", "two", "three", "four", "five", "six", "u0000", "ud800", "CAFÉ"):
         assert len(store.lexical_search(word, 5)) == 1, word
     store.close()
 
