@@ -40,6 +40,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "float": _FLOATS.__getitem__,
     "text": "".join,
 }
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _WITHIN_PAIR = re.compile("(?<=[\ud800-\udbff])(?=[\udc00-\udfff])")
 _LEAST_INTEGER = -(2**63)
 _LARGEST_INTEGER = 2**64 - 1
@@ -56,7 +57,8 @@ def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
         try:
             return orjson.dumps(plain).decode()
         except TypeError:  # orjson does not support surrogates
-            return json.dumps(plain, separators=(",", ":"))
+            text = json.dumps(plain, separators=(",", ":"), ensure_ascii=False)
+            return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):x}", text)
     except RecursionError as error:
         raise MetadataError(f"{place} is nested too deeply for a docstore") from error
 
