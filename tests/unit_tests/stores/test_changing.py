@@ -65,7 +65,7 @@ def test_a_change_waits_for_another_writer(tmp_path: Path) -> None:
     store.mset([("a", OLD)])
     other = sqlite3.connect(tmp_path / "chunks.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(sa.exc.OperationalError, match="was locked"):
+    with pytest.raises(sa.exc.OperationalError, match="is locked"):
         store.compare_and_set([("a", OLD, NEW)])
     other.execute("DELETE FROM langchain_rse")
     other.execute("COMMIT")
