@@ -283,7 +283,7 @@ class _MatchReader:
 
     def _read_manifests(self, documents: Collection[str]) -> None:
         """Read the manifests of documents that were not seen before."""
-        keys = {each: manifest_key(each) for each in documents if each not in self._manifests}
+        keys = {each: _manifest_of(each) for each in documents if each not in self._manifests}
         values = self._read_values(keys.values())
         for document, key in keys.items():
             self._manifests[document] = None
@@ -324,6 +324,12 @@ class _MatchReader:
 
 def _document_of(key: str) -> str:
     return key.partition("/")[0]
+
+
+def _manifest_of(document: str) -> str:
+    """Return the key of a document's manifest; its namespace, if any, comes first."""
+    namespace, dash, key = document.rpartition("-")
+    return f"{namespace}{dash}{manifest_key(key)}"
 
 
 def _warn_of_corrupt(error: CorruptRecordError) -> None:

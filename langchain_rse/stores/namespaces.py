@@ -29,8 +29,6 @@ if TYPE_CHECKING:  # saves half a second of imports for docstores alone
     from langchain_core.vectorstores import VectorStore
 
 _BAD_NAME = re.compile(f"{UNENCODABLE.pattern}|.{{201}}", re.DOTALL)
-# Prefixes of some records' keys; all other keys begin with the document's key.
-_FAMILIES = ("manifest", "answers", "adopted")
 
 
 def namespace_digest(namespace: str) -> str:
@@ -45,6 +43,7 @@ class NamespacedStore(ComparesAndSets):
         self.docstore = docstore
         self.namespace = namespace
         self.digest = namespace_digest(namespace)
+        self._prefix = f"{self.digest}-"
         self._is_marked = False  # True once the docstore is known to use namespaces
 
     @property
@@ -70,10 +69,8 @@ class NamespacedStore(ComparesAndSets):
     @override
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
         self._check()
-        for outer_key in self.docstore.yield_keys(prefix=self._outer_prefix(prefix)):
-            key = self._inner_key(outer_key)
-            if key is not None and key.startswith(prefix or ""):
-                yield key
+        for key in list_keys(self.docstore, self._outer_key(prefix or "")):
+            yield key.removeprefix(self._prefix)
 
     @override
     def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
@@ -86,7 +83,7 @@ class NamespacedStore(ComparesAndSets):
         """Find chunks of the namespace by keywords; see `SQLDocStore.lexical_search`."""
         self._check()
         store: Any = self.docstore
-        return store.lexical_search(*args, **kwargs, prefix=f"{self.digest}-")
+        return store.lexical_search(*args, **kwargs, prefix=self._prefix)
 
     def _check_and_mark(self) -> None:
         """Mark the docstore as using namespaces, before the first write."""
@@ -103,28 +100,15 @@ class NamespacedStore(ComparesAndSets):
         if marker is not None:
             self._is_marked = True
             return
-        for key in list_keys(self.docstore, manifest_key("")):
-            if "-" not in key:
-                raise StoreMismatchError(
-                    f"namespace={self.namespace!r} cannot be used: the docstore contains documents "
-                    "without a namespace. Drop namespace=, or use another docstore"
-                )
+        if list_keys(self.docstore, manifest_key("")):
+            raise StoreMismatchError(
+                f"namespace={self.namespace!r} cannot be used: the docstore contains documents "
+                "without a namespace. Drop namespace=, or use another docstore"
+            )
 
     def _outer_key(self, key: str) -> str:
-        """Return the key in the docstore: the namespace's digest goes after the family, if any."""
-        family, slash, key_in_family = key.partition("/")
-        if slash and family in _FAMILIES:
-            return f"{family}/{self.digest}-{key_in_family}"
-        return f"{self.digest}-{key}"
-
-    def _outer_prefix(self, prefix: str | None) -> str | None:
-        """Return the prefix of keys in the docstore; None if it covers several families."""
-        return self._outer_key(prefix) if prefix and "/" in prefix else None
-
-    def _inner_key(self, outer_key: str) -> str | None:
-        """Undo `_outer_key`; None for a key of another namespace."""
-        key = outer_key.replace(f"{self.digest}-", "", 1)
-        return key if key and self._outer_key(key) == outer_key else None
+        """Return the key in the docstore."""
+        return self._prefix + key
 
 
 def in_namespace(
