@@ -5,7 +5,7 @@ so that the same filters apply.
 """
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -168,6 +168,13 @@ class DocumentAccess:
                 "white space. A scanned PDF needs OCR first"
             )
         characters = range(max(start, 0), min(end, manifest.length))
+        for gap in _gaps(manifest):
+            if gap.start < characters.stop and characters.start < gap.stop:
+                raise MissingRecordError(
+                    f"cannot read characters {format_range(start, end)} of {manifest.doc_id!r}: "
+                    "the index that it was adopted from has no text at characters "
+                    f"{format_range(gap.start, gap.stop)}. Read before or behind them"
+                )
         passage = self._read(manifest, range(manifest.chunk_count), characters)
         if passage is None:
             raise MissingRecordError(
@@ -245,3 +252,10 @@ def document_access(sources: Sources, settings: QuerySettings) -> DocumentAccess
             f"{OPERATORS}; or set candidates_only=False if base_retriever does not filter"
         )
     return DocumentAccess(sources.docstore, filters.conditions, sources.adapter)
+
+
+def _gaps(manifest: Manifest) -> Iterator[range]:
+    """Yield the characters of each gap of an adopted document."""
+    ends = [*manifest.starts[1:], manifest.length] if manifest.gaps else []
+    for number in manifest.gaps:
+        yield range(manifest.starts[number], ends[number])

@@ -13,8 +13,11 @@ from itertools import pairwise
 from langchain_rse.adopting.chunks import AdoptedChunk
 from langchain_rse.adopting.joining import JoinedText
 from langchain_rse.errors import SplittingError
-from langchain_rse.ingest.overlap import SURE_OVERLAP, overlap
 
+# This many equal characters make an overlap certain; fewer may match by chance.
+_SURE_OVERLAP = 24
+# No splitter uses a longer overlap.
+_LONGEST_OVERLAP = 10_000
 # Up to this many equal characters in the middle of a word are a chance match.
 _BY_CHANCE = 4
 # Longest immediate repetition that is searched for, in words.
@@ -50,8 +53,25 @@ def join_by_overlap(chunks: Sequence[AdoptedChunk], max_overlap: int, separator:
         starts.append(len(text) - shared)
         text += chunk.text[shared:]
     if shared_lengths:
-        _check_no_repetition(chunks, min(*shared_lengths, SURE_OVERLAP))
+        _check_no_repetition(chunks, min(*shared_lengths, _SURE_OVERLAP))
     return JoinedText(text, starts)
+
+
+def _sure_overlap(before: str, after: str) -> int:
+    """Return the length of the longest end of one text that begins the next.
+
+    Return 0 for a match of fewer than `_SURE_OVERLAP` characters, which may be chance.
+    """
+    longest = min(len(before) - 1, len(after) - 1, _LONGEST_OVERLAP)
+    if longest < _SURE_OVERLAP:
+        return 0
+    beginning = after[:_SURE_OVERLAP]
+    start = before.find(beginning, len(before) - longest)
+    while start >= 0:
+        if after.startswith(before[start:]):
+            return len(before) - start
+        start = before.find(beginning, start + 1)
+    return 0
 
 
 def _equal_lengths(before: str, after: str, longest: int) -> list[int]:
@@ -64,7 +84,7 @@ def _shared_length(before: str, after: str, max_overlap: int) -> int | None:
     """Return how many characters two neighbors share; None if that is ambiguous."""
     if max_overlap == 0:
         return 0
-    if overlap(before, after) > max_overlap:
+    if _sure_overlap(before, after) > max_overlap:
         return None
     longest = 0
     whole: list[int] = []  # lengths of whole lines, sentences or words
