@@ -69,9 +69,9 @@ def test_off_topic_questions_return_nothing(
 ) -> None:
     with caplog.at_level(logging.INFO, "langchain_rse"):
         found = retriever.fit_score_floor()
-    assert "90 off-topic questions and 123 sentences" in caplog.records[0].getMessage()
+    assert "90 off-topic questions and 121 sentences" in caplog.records[0].getMessage()
     assert found.higher_is_better
-    assert (found.questions, found.sentences) == (90, 123)
+    assert (found.questions, found.sentences) == (90, 121)
     assert found.rejected_questions > 0.6
     assert found.rejected_sentences < 0.03
     for question in RELATED:
@@ -106,7 +106,7 @@ def test_distances_find_the_same(retriever: RSERetriever) -> None:
 def test_a_floor_prints_what_it_rejects(retriever: RSERetriever) -> None:
     found = retriever.fit_score_floor()
     shares = f"rejects {found.rejected_questions:.0%} of 90 off-topic questions, "
-    shares += f"{found.rejected_sentences:.0%} of 123 sentences"
+    shares += f"{found.rejected_sentences:.0%} of 121 sentences"
     assert repr(found) == f"<FittedFloor {found.floor:.3g}: {shares}>"
     assert f"Questions that score below {found.floor:.3g} return nothing" in str(found)
     assert f"{shares} from the documents" in str(found)

@@ -169,7 +169,7 @@ async def test_a_slow_docstore_stops_neither_the_loop_nor_the_time_limit(
 ) -> None:
     retriever = library(["finance"])
     proceed = threading.Event()
-    monkeypatch.setattr(Counting, "mget", lambda *_: proceed.wait(30))
+    monkeypatch.setattr(Counting, "mget", lambda *_: proceed.wait(1))
     server = create_mcp_server(retriever, timeout=0.05)
     try:
         with pytest.raises(ToolError, match=r"no answer within 0\.05 seconds"):
