@@ -202,12 +202,12 @@ class DocumentAccess:
         Returns None if text is missing, if the document was replaced, or if it was adopted and the
         vector store (if known) no longer has all chunks.
         """
-        windows = {(manifest.key, manifest.version): [chunks]}
-        layout = read_layouts(self.docstore, windows)[manifest.key]
-        if not isinstance(layout, Layout) or not characters:
+        layouts, _ = read_layouts(self.docstore, [manifest.key])
+        layout = layouts[manifest.key]
+        if not isinstance(layout, Layout) or layout.version != manifest.version or not characters:
             return None
         indexes = []
-        for index in itertools.chain.from_iterable(layout.windows):
+        for index in itertools.chain.from_iterable(layout.within([chunks])):
             start, end = layout.span_of(index)
             if start < characters.stop and characters.start < end:
                 indexes.append(index)

@@ -6,7 +6,6 @@ the docstore gives layouts and exclusions.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -27,7 +26,7 @@ from langchain_rse.query.candidates import (
 from langchain_rse.query.filters import Filters
 from langchain_rse.query.witnesses import rank
 from langchain_rse.stores.compare_and_set import Record
-from langchain_rse.stores.layouts import Layout, Layouts, VersionKey, read_layouts_and_floors
+from langchain_rse.stores.layouts import Layout, Layouts, VersionKey, read_layouts
 from langchain_rse.stores.records import DOC_ID
 from langchain_rse.text.words import beginning_of, find_words, without_function_words
 
@@ -50,6 +49,7 @@ class LookedUp(NamedTuple):
     candidates: Candidates  # ranked, without excluded ones
     considered: Collection[str]  # keys of the documents that are considered
     layouts: Mapping[str, Layout]  # of current versions of the best candidates' documents, by key
+    windows: Mapping[str, Sequence[range]]  # the chunks that can be in passages, by document
     exclusions: Mapping[ChunkKey, Exclusion]
     floors: Record  # the docstore's record of score floors
 
@@ -82,19 +82,29 @@ def look_up(
 ) -> Steps[LookedUp]:
     """Read the layouts of the best candidates' documents, and exclude candidates."""
     only_candidates = filters.only_candidates(settings)
-    chunks = _chunks_to_read(candidates, settings)
-    windows = {key: _windows_of(indexes, settings) for key, indexes in chunks.items()}
-    read, floors = yield from compute(read_layouts_and_floors, sources.docstore, windows)
-    for (key, version), indexes in chunks.items():
-        layout = read[key]
-        if isinstance(layout, Layout) and layout.version == version:
-            may_split = only_candidates or (filters.conditions and _may_split(filters, layout))
-            error = unusable.get((key, version)) or _beyond_end(layout, indexes)
-            if error is None and may_split:
-                layout = dataclasses.replace(layout, windows=_windows(indexes, 0, 2))
-            read[key] = error or layout
-    layouts = {key: layout for key, layout in read.items() if isinstance(layout, Layout)}
-    exclusions = find_exclusions(best_of_queries(candidates), read, layouts, settings)
+    keys = _documents_to_read(candidates, settings)
+    read, floors = yield from compute(read_layouts, sources.docstore, keys)
+    ranked = best_of_queries(candidates)
+    chunks: dict[VersionKey, list[int]] = {}  # the numbers of candidates
+    for candidate in ranked:
+        version_key = candidate.key, candidate.version
+        chunks.setdefault(version_key, []).append(candidate.chunk_index)
+    layouts: dict[str, Layout] = {}
+    windows: dict[str, Sequence[range]] = {}
+    for key, layout in read.items():
+        if not isinstance(layout, Layout):
+            continue
+        version_key = key, layout.version
+        indexes = sorted(chunks.get(version_key, ()))
+        error = unusable.get(version_key) or _beyond_end(layout, indexes)
+        if error is not None:
+            read[key] = error
+            continue
+        may_split = only_candidates or (filters.conditions and _may_split(filters, layout))
+        reached = _windows(indexes, 0, 2) if may_split else _windows_of(indexes, settings)
+        layouts[key] = layout
+        windows[key] = layout.within(reached)
+    exclusions = find_exclusions(ranked, read, layouts, settings)
     if exclusions:
         remaining = {}
         for query, found in candidates.items():
@@ -104,11 +114,11 @@ def look_up(
     considered: set[str] = set()
     for found in candidates.values():
         considered.update(candidate.key for candidate in found[:most])
-    return LookedUp(candidates, considered & layouts.keys(), layouts, exclusions, floors)
+    return LookedUp(candidates, considered & layouts.keys(), layouts, windows, exclusions, floors)
 
 
-def _chunks_to_read(candidates: Candidates, settings: QuerySettings) -> dict[VersionKey, list[int]]:
-    """Return the candidates' chunk numbers, ascending, of the documents to read, by version.
+def _documents_to_read(candidates: Candidates, settings: QuerySettings) -> set[str]:
+    """Return the keys of the documents of the best candidates.
 
     Chunks with the same text count once, so that copies of a document do not displace others.
     """
@@ -121,11 +131,7 @@ def _chunks_to_read(candidates: Candidates, settings: QuerySettings) -> dict[Ver
             if most is not None and len(texts) > _SPARE * most:
                 break
             keys.add(candidate.key)
-    chunks: dict[VersionKey, list[int]] = {}
-    for candidate in best_of_queries(candidates):
-        if candidate.key in keys:
-            chunks.setdefault((candidate.key, candidate.version), []).append(candidate.chunk_index)
-    return {version_key: sorted(indexes) for version_key, indexes in chunks.items()}
+    return keys
 
 
 # Windows
@@ -169,7 +175,7 @@ def _may_split(filters: Filters, layout: Layout) -> bool:
 
 def _beyond_end(layout: Layout, chunks: Sequence[int]) -> CorruptRecordError | None:
     """Return an error if a candidate lies beyond the document's end."""
-    if chunks[-1] < layout.chunk_count:
+    if not chunks or chunks[-1] < layout.chunk_count:
         return None
     return CorruptRecordError(
         f"the vector store has chunk {chunks[-1]} of document {layout.manifest.doc_id!r}, but in "

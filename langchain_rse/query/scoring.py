@@ -93,7 +93,7 @@ def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
     windows: list[tuple[Layout, range]] = []
     for key in dict.fromkeys(candidate.key for candidate in joint):
         layout = looked_up.layouts[key]
-        windows += [(layout, window) for window in layout.windows]
+        windows += [(layout, window) for window in looked_up.windows[key]]
     chunks: list[tuple[Layout, int]] = []
     window_starts: list[int] = []
     lengths: list[int] = []

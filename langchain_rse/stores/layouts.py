@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -48,7 +48,6 @@ class Layout:
     """The positions of chunks in a document's current version."""
 
     manifest: Manifest
-    windows: Sequence[range]  # requested chunks that exist, ascending; no range contains a gap
     cuts: NDArray[np.int64]  # starts of all chunks, then the end of the last one
 
     @cached_property
@@ -71,35 +70,35 @@ class Layout:
         """Return the start and end of a chunk, in characters of the document."""
         return int(self.cuts[index]), int(self.cuts[index + 1])
 
-    def without(self, chunks: Iterable[int]) -> Layout:
-        """Return this layout with some chunks turned into gaps, which no passage may contain."""
-        return replace(self, windows=_cut_at_gaps(self.windows, sorted(chunks)))
+    def within(self, windows: Iterable[range]) -> list[range]:
+        """Clip ascending ranges of chunks to the document, and cut them at gaps.
+
+        No passage may contain a gap.
+        """
+        gaps = self.manifest.gaps
+        existing: list[range] = []
+        for window in windows:
+            stop = min(window.stop, self.chunk_count)
+            inside = gaps[bisect_left(gaps, window.start) : bisect_left(gaps, stop)]
+            starts = [window.start, *(gap + 1 for gap in inside)]
+            existing += map(range, starts, [*inside, stop])
+        return [window for window in existing if window]
 
 
 Layouts = dict[str, Layout | CorruptRecordError | None]
 """Layouts by document key: an error if a record is corrupt, None without a manifest."""
 
 
-def read_layouts(docstore: DocStore, windows: Mapping[VersionKey, Sequence[range]]) -> Layouts:
-    """Read the layouts of documents in one batch; ``windows`` are ascending."""
-    layouts, _ = read_layouts_and_floors(docstore, windows)
-    return layouts
-
-
-def read_layouts_and_floors(
-    docstore: DocStore, windows: Mapping[VersionKey, Sequence[range]]
-) -> tuple[Layouts, Record]:
-    """Like `read_layouts`, but also read the record of score floors in the same batch."""
-    document_keys = dict.fromkeys(key for key, _ in windows)
-    keys = [manifest_key(key) for key in document_keys]
-    records = read_records(docstore, [*keys, NAMESPACES, FLOORS])
+def read_layouts(docstore: DocStore, keys: Iterable[str]) -> tuple[Layouts, Record]:
+    """Read the layouts of documents, and the record of score floors, in one batch."""
+    manifest_keys_of = {key: manifest_key(key) for key in keys}
+    records = read_records(docstore, [*manifest_keys_of.values(), NAMESPACES, FLOORS])
     if records[NAMESPACES] is not None:
         refuse_namespaces(records[NAMESPACES])
-
     layouts: Layouts = {}
-    for key in document_keys:
+    for key, record_key in manifest_keys_of.items():
         try:
-            layouts[key] = _layout_of(key, records[manifest_key(key)], windows)
+            layouts[key] = _layout_of(records[record_key], record_key)
         except CorruptRecordError as error:
             layouts[key] = error
     return layouts, records[FLOORS]
@@ -112,20 +111,13 @@ def readable(record: Record) -> Document | None:
     return record
 
 
-def _layout_of(
-    key: str, record: Record, windows: Mapping[VersionKey, Sequence[range]]
-) -> Layout | None:
-    """Make the layout of a document's current version; clip windows to the document."""
+def _layout_of(record: Record, record_key: str) -> Layout | None:
+    """Make the layout of a document's current version."""
     manifest_record = readable(record)
     if manifest_record is None:
         return None
-    manifest = Manifest.from_document(manifest_record, manifest_key(key))
-    existing_windows: list[range] = []
-    for window in windows.get((key, manifest.version), ()):
-        shortened = range(window.start, min(window.stop, manifest.chunk_count))
-        if shortened:
-            existing_windows.append(shortened)
-    return Layout(manifest, _cut_at_gaps(existing_windows, manifest.gaps), cuts_of(manifest))
+    manifest = Manifest.from_document(manifest_record, record_key)
+    return Layout(manifest, cuts_of(manifest))
 
 
 def cuts_of(manifest: Manifest) -> NDArray[np.int64]:
@@ -146,17 +138,6 @@ def cuts_of(manifest: Manifest) -> NDArray[np.int64]:
             f"{manifest.length}. Delete the document and add it again"
         )
     return cuts
-
-
-def _cut_at_gaps(windows: Sequence[range], gaps: Sequence[int]) -> Sequence[range]:
-    """Split ascending windows at ascending gaps, because no passage may contain one."""
-    cut_windows: list[range] = []
-    for window in windows:
-        inside = gaps[bisect_left(gaps, window.start) : bisect_left(gaps, window.stop)]
-        starts = [window.start, *(gap + 1 for gap in inside)]
-        ends = [*inside, window.stop]
-        cut_windows += map(range, starts, ends)
-    return [window for window in cut_windows if window]
 
 
 # Chunks
