@@ -59,7 +59,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "remove": remove,
     "check": check,
     "evaluate": evaluate,
+    "serve-mcp": serve_mcp,
 }
 for name, command in _COMMANDS.items():
     app.command(name)(exit_on_error(command))
-app.command("serve-mcp")(exit_on_error(serve_mcp, extra="cli,mcp"))

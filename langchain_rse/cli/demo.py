@@ -6,7 +6,6 @@ import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
-from langchain_rse.cli.compare import compared
 from langchain_rse.cli.example import (
     MAX_CONTEXT_LENGTH,
     QUESTION,
@@ -32,7 +31,7 @@ def demo(kb: Folder = Path("demo-kb")) -> None:
     Example: langchain-rse demo
     """
     opened = _index(kb)
-    comparison = compared(opened, QUESTION, MAX_CONTEXT_LENGTH)
+    comparison = opened.retriever.compare(QUESTION, max_context_length=MAX_CONTEXT_LENGTH)
     chunks = outline_of(comparison.other)
     passages = outline_of(comparison.passages)
     length = sum(len(piece.text) for piece in comparison.passages)
@@ -70,9 +69,8 @@ def _index(folder: Path) -> KnowledgeBase:
     characters = sum(map(len, reference.values()))
     with only_writer(folder):
         opened = KnowledgeBase.create(folder)
-        indexed = "already indexed in" if opened.manifests else "indexed in"
         opened.retriever.add_documents(documents, show_progress=sys.stderr.isatty())
-        print_text(f"Python's language reference: {characters:,} characters, {indexed} {folder}")
+        print_text(f"Python's language reference: {characters:,} characters, indexed in {folder}")
         opened.update_floor(fit=True)
     return opened
 

@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from langchain_rse.cli.knowledge_base import KnowledgeBase
-from langchain_rse.cli.options import (
-    FILE,
-    NUMBER,
-    AsJson,
-    Config,
-    Folder,
-    Penalty,
-    Settings,
-    settings,
-)
+from langchain_rse.cli.options import AsJson, Config, Folder, Penalty, Settings, settings
 from langchain_rse.cli.output import print_error, print_json, print_text, visible_lines
 
 if TYPE_CHECKING:
@@ -31,7 +22,6 @@ def evaluate(
     questions: Annotated[
         Path,
         typer.Option(
-            metavar=FILE,
             help='JSON Lines, {"question": ..., "evidence": [{"doc_id": ..., "text": ...}]}, or '
             "CSV with these columns. The file name is enough as doc_id. In JSON, an empty evidence "
             "list marks a question that no document answers.",
@@ -44,7 +34,6 @@ def evaluate(
         list[int] | None,
         typer.Option(
             "--budget",
-            metavar=NUMBER,
             min=1,
             help="Budget in characters; repeatable. Default: 4000, 8000 and 16000.",
         ),
@@ -53,7 +42,6 @@ def evaluate(
         int,
         typer.Option(
             "--tune",
-            metavar=NUMBER,
             min=0,
             help="Also try this many parameter sets; 0 for none.",
         ),
@@ -61,9 +49,7 @@ def evaluate(
     save_config: Annotated[
         Path | None,
         typer.Option(
-            metavar=FILE,
             dir_okay=False,
-            writable=True,
             help="Write the parameters that --tune finds to a file for --config.",
         ),
     ] = None,

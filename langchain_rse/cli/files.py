@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from langchain_core.documents import Document
 
 if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
     from pypdfium2 import PdfDocument
 
 _PROSE = (
@@ -32,6 +31,13 @@ _CODE = (
 _TEXT = frozenset(f"{_PROSE} {_DATA} {_CODE}".split())
 _HTML = frozenset({".html", ".htm"})
 SUFFIXES = _TEXT | _HTML | {".docx", ".pdf"}
+# What makes a folder one that a program writes.
+_FOLDERS_OF_PROGRAMS = {
+    "pyvenv.cfg": "virtual environment",
+    "conda-meta": "virtual environment",
+    "chunks.db": "knowledge base",
+}
+_IGNORED = "ignored by .gitignore"
 _KINDS = "text, source code, data such as .csv and .json, HTML, .docx, .pdf"
 # The number of bytes that decide whether a file without suffix, such as LICENSE, is text.
 _TEXT_WITHIN = 8_192
@@ -59,27 +65,21 @@ class Files:
     guessed: dict[Path, str] = field(default_factory=dict)  # guessed encodings
     skipped: Counter[str] = field(default_factory=Counter)  # counts by suffix or reason
 
-    def find(self, paths: Iterable[Path], without: Path) -> list[Path]:
-        """List files, and the files in folders, each once.
-
-        The knowledge base in the folder ``without``, and others, are skipped.
-        """
+    def find(self, paths: Iterable[Path]) -> list[Path]:
+        """List files, and the files in folders, each once."""
         files: list[Path] = []
         for path in paths:
             if not path.is_dir():
                 files.append(path)
                 continue
-            if _is_knowledge_base(path):
-                self.failures[path] = "a knowledge base, not a folder of documents"
-                continue
-            files_in_folder = self._files_in(path.resolve(), without.resolve())
+            files_in_folder = self._files_in(path.resolve())
             files += sorted(files_in_folder)
             if not files_in_folder and path.resolve() not in self.failures:
                 self.failures[path] = f"no files of a known kind ({_KINDS})"
         real_paths = [Path(os.path.realpath(file)) for file in files]
         return list(dict.fromkeys(real_paths))
 
-    def _files_in(self, folder: Path, without: Path) -> list[Path]:
+    def _files_in(self, folder: Path) -> list[Path]:
         """List the files of known kinds in a folder and its subfolders; count the others."""
 
         def note(error: OSError) -> None:
@@ -88,41 +88,23 @@ class Files:
         git_ignore = _GitIgnore(folder)
         files = []
         for parent, folders, names in os.walk(folder, onerror=note):
-            # os.walk skips folders that are removed from its list.
-            folders[:] = [
-                name for name in folders if self._enters(Path(parent, name), without, git_ignore)
-            ]
+            for name in list(folders):
+                reason = _reason_to_skip(Path(parent, name), git_ignore)
+                if reason:
+                    self.skipped[reason] += 1
+                    folders.remove(name)  # os.walk does not enter it
             for name in names:
                 path = Path(parent, name)
                 suffix = path.suffix.lower()
                 if not Path(os.path.realpath(path)).is_relative_to(folder):
                     self.skipped["links out of the folder"] += 1
                 elif git_ignore.ignores(path):
-                    self.skipped["ignored by .gitignore"] += 1
+                    self.skipped[_IGNORED] += 1
                 elif suffix in SUFFIXES or _is_text_without_suffix(path):
                     files.append(path)
                 else:
                     self.skipped[suffix or "without extension"] += 1
         return files
-
-    def _enters(self, folder: Path, without: Path, git_ignore: "_GitIgnore") -> bool:
-        """Tell whether a subfolder is searched; count it if not."""
-        if folder.resolve() == without:
-            return False
-        if folder.name.startswith("."):
-            reason = "hidden folder"
-        elif folder.name == "node_modules":
-            reason = "node_modules"
-        elif _is_virtual_environment(folder):
-            reason = "virtual environment"
-        elif _is_knowledge_base(folder):
-            reason = "knowledge base"
-        elif git_ignore.ignores(folder, "/"):
-            reason = "ignored by .gitignore"
-        else:
-            return True
-        self.skipped[reason] += 1
-        return False
 
     def read(self, files: Iterable[Path]) -> Iterator[Document]:
         """Read files one by one; unreadable ones go into ``failures``, with the reason."""
@@ -133,9 +115,7 @@ class Files:
                 self.failures[path] = _reason(error)
                 continue
             if not any(document.page_content.strip() for document in documents):
-                self.failures[path] = "no text"
-                if path.suffix.lower() == ".pdf":
-                    self.failures[path] += " (a scan needs OCR first)"
+                self.failures[path] = "no text (a scan needs OCR first)"
             yield from documents
 
     def _load(self, path: Path) -> list[Document]:
@@ -199,12 +179,12 @@ class _GitIgnore:
         repositories = [each for each in (folder, *folder.parents) if (each / ".git").exists()]
         self._root = repositories[0] if repositories else folder
         self._spec = GitIgnoreSpec([])
-        try:
-            text = (self._root / ".gitignore").read_text(encoding="utf-8", errors="replace")
-        except OSError:
+        file = self._root / ".gitignore"
+        if not os.access(file, os.R_OK):
             return
-        valid_lines = [line for line in text.splitlines() if _spec_of(line) is not None]
-        self._spec = GitIgnoreSpec.from_lines(valid_lines)
+        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+            with contextlib.suppress(ValueError):  # an invalid pattern; Git skips it, too
+                self._spec += GitIgnoreSpec.from_lines([line])
         if folder != self._root and self.ignores(folder, "/"):
             self._spec = GitIgnoreSpec([])
 
@@ -215,14 +195,17 @@ class _GitIgnore:
         return self._spec.match_file(relative.encode("utf-8", "replace").decode())
 
 
-def _spec_of(line: str) -> "GitIgnoreSpec | None":
-    """Compile a line; None if it is no valid pattern, which Git skips, too."""
-    from pathspec import GitIgnoreSpec
-
-    try:
-        return GitIgnoreSpec.from_lines([line])
-    except ValueError:
-        return None
+def _reason_to_skip(folder: Path, git_ignore: _GitIgnore) -> str:
+    """Return the reason why a subfolder is not searched; empty if it is."""
+    if folder.name.startswith("."):
+        return "hidden folder"
+    if folder.name == "node_modules":
+        return "node_modules"
+    for name, reason in _FOLDERS_OF_PROGRAMS.items():
+        # Unlike Path.exists, this is False in folders without access rights.
+        if os.path.exists(folder / name):  # noqa: PTH110
+            return reason
+    return _IGNORED if git_ignore.ignores(folder, "/") else ""
 
 
 def _is_text_without_suffix(path: Path) -> bool:
@@ -238,17 +221,6 @@ def _is_text_without_suffix(path: Path) -> bool:
     except OSError:
         return True
     return bool(beginning.strip()) and _NO_TEXT.search(beginning) is None
-
-
-def _is_virtual_environment(folder: Path) -> bool:
-    # Unlike Path.exists, this is False in folders without access rights.
-    return any(os.path.exists(folder / name) for name in ("pyvenv.cfg", "conda-meta"))  # noqa: PTH110
-
-
-def _is_knowledge_base(folder: Path) -> bool:
-    from langchain_rse.stores.embedded import CHROMA_FOLDER, DOCSTORE_FILE
-
-    return all(os.path.exists(folder / name) for name in (CHROMA_FOLDER, DOCSTORE_FILE))  # noqa: PTH110
 
 
 def _guess_encoding(content: bytes) -> str:
@@ -276,24 +248,13 @@ def _html_of_word(content: bytes) -> str:
 
 def _load_pdf(content: bytes, source: str) -> list[Document]:
     import pypdfium2
-    from pypdfium2.raw import FPDF_ERR_PASSWORD
 
-    try:
-        pdf = pypdfium2.PdfDocument(content)
-    except pypdfium2.PdfiumError as error:
-        if error.err_code == FPDF_ERR_PASSWORD:
-            message = "encrypted: save it without a password"
-            raise ValueError(message) from error
-        raise
-    with contextlib.closing(pdf):
-        pages = len(pdf)
-        return [
-            Document(
-                _text_of_page(pdf, number),
-                metadata={"source": source, "page": number, "total_pages": pages},
-            )
-            for number in range(pages)
-        ]
+    documents = []
+    with contextlib.closing(pypdfium2.PdfDocument(content)) as pdf:
+        for number in range(len(pdf)):
+            metadata = {"source": source, "page": number, "total_pages": len(pdf)}
+            documents.append(Document(_text_of_page(pdf, number), metadata=metadata))
+    return documents
 
 
 def _text_of_page(pdf: "PdfDocument", number: int) -> str:

@@ -1,8 +1,9 @@
-"""A knowledge base: a folder with a vector store, a docstore and settings."""
+"""A knowledge base: a folder with a vector store, a docstore and the name of its model."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,14 +20,12 @@ if TYPE_CHECKING:
     from langchain_chroma import Chroma
     from langchain_core.embeddings import Embeddings
 
-    from langchain_rse.cli.stored_settings import StoredSettings
     from langchain_rse.retriever import RSERetriever
     from langchain_rse.stores.records import Manifest
     from langchain_rse.stores.sql import SQLDocStore
 
-
-# Names in the folder of a knowledge base before its settings are written.
-_UNFINISHED = ("lock", "chroma", "settings.json")
+_SETTINGS = "settings.json"
+_LOCK = "lock"
 
 
 @dataclass
@@ -34,7 +33,7 @@ class KnowledgeBase:
     """A knowledge base. Its stores and its model load on first use."""
 
     folder: Path
-    settings: StoredSettings
+    model_name: str  # of the embedding model
     fields: Mapping[str, Any] = field(default_factory=dict)  # of the retriever
 
     @classmethod
@@ -44,30 +43,24 @@ class KnowledgeBase:
         Raises:
             ValueError: If the folder is not a knowledge base.
         """
-        from langchain_rse.cli.stored_settings import StoredSettings
-
-        return cls(folder, StoredSettings.read(folder), fields)
+        return cls(folder, _read_model_name(folder), fields)
 
     @classmethod
     def create(cls, folder: Path, *, embeddings: str | None = None) -> KnowledgeBase:
         """Open the knowledge base in a folder, or create one; None for the model it has."""
         from langchain_rse.cli.models import DEFAULT, load_embeddings
-        from langchain_rse.cli.stored_settings import StoredSettings, exists
 
-        if exists(folder):
-            settings = StoredSettings.read(folder)
-        else:
-            settings = StoredSettings(embeddings=embeddings or DEFAULT)
-        if embeddings not in {None, settings.embeddings}:
+        is_new = not _is_made(folder)
+        name = embeddings or DEFAULT if is_new else _read_model_name(folder)
+        if embeddings not in {None, name}:
             raise ValueError(
-                f"The knowledge base in {folder} uses --embeddings {settings.embeddings}, and "
-                "vectors of two models cannot be compared. Omit --embeddings, or choose another "
-                "--kb"
+                f"The knowledge base in {folder} uses --embeddings {name}, and vectors of two "
+                "models cannot be compared. Omit --embeddings, or choose another --kb"
             )
-        opened = cls(folder, settings)
-        # Before the settings are written: a wrong name must not leave a knowledge base behind.
-        opened.embeddings = load_embeddings(settings.embeddings, trusted=embeddings is not None)
-        settings.write(folder)
+        opened = cls(folder, name)
+        opened.embeddings = load_embeddings(name, trusted=embeddings is not None)
+        if is_new:
+            (folder / _SETTINGS).write_text(json.dumps({"embeddings": name}), encoding="utf-8")
         return opened
 
     @cached_property
@@ -75,7 +68,7 @@ class KnowledgeBase:
         """The embedding model."""
         from langchain_rse.cli.models import load_embeddings
 
-        return load_embeddings(self.settings.embeddings, trusted=False)
+        return load_embeddings(self.model_name, trusted=False)
 
     @cached_property
     def docstore(self) -> SQLDocStore:
@@ -135,51 +128,44 @@ class KnowledgeBase:
             del self.manifests[doc_id]
 
     def update_floor(self, *, fit: bool) -> None:
-        """Fit a score floor unless the stored one still matches the number of chunks.
+        """Fit the score floor again if the number of chunks has doubled or halved.
 
-        The stored floor is removed if fitting fails, or if most of its chunks are gone and ``fit``
-        is False.
+        ``fit`` fits one if there is none yet. After an error, none is stored.
         """
         from langchain_rse.errors import ScoreFloorError
-        from langchain_rse.query.floor import read_floors, stored_floor, write_floor
+        from langchain_rse.query.floor import read_floors, stored_floor
 
-        searcher = type(self.vectorstore).__name__
-        floor = stored_floor(read_floors(self.docstore), searcher)
-        is_void = floor is not None and self.chunks < floor.chunks / 2
-        if not fit and not is_void:
+        floor = stored_floor(read_floors(self.docstore), type(self.vectorstore).__name__)
+        if floor is None and not fit:
             return
-        if floor is not None and not is_void and self.chunks < 2 * floor.chunks:
+        if floor is not None and floor.chunks / 2 <= self.chunks < 2 * floor.chunks:
             return
-        reason = "most of the text it was fitted to is gone. Run index to fit it again"
-        if fit:
-            try:
-                fitted = self.retriever.fit_score_floor(show_progress=sys.stderr.isatty())
-            except ScoreFloorError as error:
-                reason = str(error)
-            else:
-                rejected = round(fitted.questions * fitted.rejected_questions)
-                print_text(
-                    f"Score floor fitted: {rejected} of {fitted.questions} off-topic test "
-                    "questions now return nothing"
-                )
-                return
-        write_floor(self.docstore, searcher, None)
-        print_text(f"No score floor, so off-topic questions return passages too: {reason}")
-
-
-def _check_is_new(folder: Path) -> None:
-    """Refuse a folder with other files, which would be mixed with those of the knowledge base."""
-    from langchain_rse.cli.stored_settings import exists
-
-    if exists(folder) or not folder.is_dir():
-        return
-    others = [path.name for path in folder.iterdir() if not path.name.startswith(".")]
-    others = sorted(name for name in others if not name.startswith(_UNFINISHED))
-    if others:
-        raise ValueError(
-            f"--kb {folder} has other files ({first_few(others)}). Choose an empty or a new folder "
-            "for the knowledge base"
+        try:
+            fitted = self.retriever.fit_score_floor(show_progress=sys.stderr.isatty())
+        except ScoreFloorError as error:
+            print_text(f"No score floor, so off-topic questions return passages too: {error}")
+            return
+        rejected = round(fitted.questions * fitted.rejected_questions)
+        print_text(
+            f"Score floor fitted: {rejected} of {fitted.questions} off-topic test questions now "
+            "return nothing"
         )
+
+
+def _is_made(folder: Path) -> bool:
+    return (folder / _SETTINGS).exists()
+
+
+def _read_model_name(folder: Path) -> str:
+    """Read the name of a knowledge base's model; a ValueError if the folder has none."""
+    try:
+        return str(json.loads((folder / _SETTINGS).read_bytes())["embeddings"])
+    except (OSError, ValueError, TypeError, LookupError) as error:
+        raise ValueError(
+            f"--kb {folder} is no knowledge base of the command line: it has no readable "
+            f"{_SETTINGS} ({error}). Create one in a new folder with: {command_line()} index "
+            "PATH... --kb FOLDER"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -187,11 +173,17 @@ def only_writer(folder: Path) -> Iterator[None]:
     """Lock the folder, because Chroma supports one writer at a time; other commands wait.
 
     Raises:
-        ValueError: If the folder is not a knowledge base and has files.
+        ValueError: If the folder is not a knowledge base and has files, which would be mixed with
+            those of the knowledge base.
     """
-    _check_is_new(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("ab") as file:
+    visible_names = sorted(path.name for path in folder.glob("[!.]*"))
+    if not _is_made(folder) and visible_names not in ([], [_LOCK]):
+        raise ValueError(
+            f"--kb {folder} has other files ({first_few(visible_names)}). Choose an empty or a new "
+            "folder for the knowledge base"
+        )
+    with (folder / _LOCK).open("ab") as file:
         if sys.platform != "win32":  # there is no lock on Windows
             import fcntl
 

@@ -32,16 +32,13 @@ def list_documents(kb: Folder, *, as_json: AsJson = False) -> None:
     if as_json:
         print_json(documents)
         return
-    titles = ["document"]
+    print_text("   characters     chunks  document")
     for document in documents:
         note = " (incomplete: index or remove it again)" if document["unfinished"] else ""
-        titles.append(f"{document['name']}{note}")
-    width = max(map(len, titles))
-    print_text(f"{titles[0]:{width}}  {'characters':>13}  {'chunks':>9}")
-    for title, document in zip(titles[1:], documents, strict=True):
-        print_text(f"{title:{width}}  {document['characters']:13,}  {document['chunks']:9,}")
+        sizes = f"{document['characters']:13,}  {document['chunks']:9,}"
+        print_text(f"{sizes}  {document['name']}{note}")
     print_text(f"{counted(len(documents), 'document')}, {counted(opened.chunks, 'chunk')}")
-    print_text(f"Embedding model {opened.settings.embeddings}")
+    print_text(f"Embedding model {opened.model_name}")
 
 
 def remove(

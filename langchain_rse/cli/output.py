@@ -19,21 +19,18 @@ from rich.text import Text
 
 from langchain_rse.text.quoting import visible
 
-Command = Callable[..., None]
-
 console = Console(highlight=False, soft_wrap=True)
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
 # This logger reports why an answer is empty. The commands print that themselves.
 _EMPTY_ANSWERS = "langchain_rse.query.pipeline"
 _MAX_WIDTH = 80  # of strips and bars; also the width outside terminals
+# Errors whose message says all.
+_EXPECTED = (ImportError, LookupError, OSError, ValueError)
 
 
-def exit_on_error(command: Command, *, extra: str = "cli") -> Command:
-    """Make a command print errors and warnings as lines, and exit with status 2 or 130.
-
-    ``extra`` is the extra of langchain-rse that has the packages of the command.
-    """
+def exit_on_error(command: Callable[..., None]) -> Callable[..., None]:
+    """Make a command print errors and warnings as lines, and exit with status 2 or 130."""
 
     @functools.wraps(command)
     def wrapped(**options: Any) -> None:  # noqa: ANN401
@@ -43,57 +40,39 @@ def exit_on_error(command: Command, *, extra: str = "cli") -> Command:
         except (typer.Exit, typer.BadParameter, BrokenPipeError):
             raise
         except KeyboardInterrupt:
-            if errors.is_terminal:
-                print_error("")  # ends the line of a progress bar
-            print_error("Interrupted. Run the same command to continue")
+            print_error("\nInterrupted. Run the same command to continue")
             raise typer.Exit(130) from None
-        except ModuleNotFoundError as error:
-            print_error(
-                f"{error.name} is not installed. Install it with: "
-                f"pip install 'langchain-rse[{extra}]'"
-            )
-            raise typer.Exit(2) from error
         except Exception as error:
-            print_error(_message_of(error))
+            name = "" if isinstance(error, _EXPECTED) else f"{type(error).__name__}: "
+            notes = getattr(error, "__notes__", ())
+            print_error("\n".join([f"{name}{error}", *notes]))
             raise typer.Exit(2) from error
 
     return wrapped
 
 
-def _message_of(error: Exception) -> str:
-    """Return an error's message and notes; name the class of an unexpected error."""
-    text = str(error)
-    if not isinstance(error, (ImportError, LookupError, OSError, ValueError)):
-        text = f"{type(error).__name__}: {text}"
-    return "\n".join([text, *getattr(error, "__notes__", ())])
-
-
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
     """Print warnings, and log records of that level from the package, on stderr."""
-    from tqdm.contrib.logging import logging_redirect_tqdm
-
     logger = logging.getLogger("langchain_rse")
-    lines = logging.StreamHandler()  # on stderr
-    lines.setLevel(logging.WARNING)
-    lines.setFormatter(_Line())
-    lines.addFilter(lambda record: record.name != _EMPTY_ANSWERS)
+    lines = _Lines(logging.WARNING)
     logger.addHandler(lines)
-    logger.propagate = False  # handlers of the root logger would print the record again
     try:
-        with logging_redirect_tqdm([logger]), warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: logger.warning("%s", message)
             yield
     finally:
         logger.removeHandler(lines)
-        logger.propagate = True
 
 
-class _Line(logging.Formatter):
-    """Escapes terminal control characters."""
+class _Lines(logging.Handler):
+    """Prints log records above progress bars."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        return visible(f"warning: {record.getMessage()}", "\n")
+    def emit(self, record: logging.LogRecord) -> None:
+        from tqdm import tqdm
+
+        if record.name != _EMPTY_ANSWERS:
+            tqdm.write(visible(f"warning: {record.getMessage()}", "\n"), sys.stderr)
 
 
 def print_error(message: str, style: str = "red") -> None:
@@ -134,9 +113,3 @@ def command_line() -> str:
     if called.stem == "__main__":
         return "python -m langchain_rse"
     return called.name if shutil.which(called.name) == str(called) else str(called)
-
-
-def shown_path(path: Path) -> str:
-    """Return a path to print: relative if it is in the working directory."""
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -10,8 +10,6 @@ import typer
 
 from langchain_rse.cli.knowledge_base import KnowledgeBase
 from langchain_rse.cli.options import (
-    BUDGET,
-    FILE,
     AsJson,
     Budget,
     Config,
@@ -52,7 +50,7 @@ def query(
     kb: Folder,
     *,
     k: K = 5,
-    max_context_length: Budget = BUDGET,
+    max_context_length: Budget = 16_000,
     irrelevant_chunk_penalty: Penalty = None,
     config: Config = None,
     assignments: Settings = None,
@@ -70,7 +68,6 @@ def query(
     report: Annotated[
         Path | None,
         typer.Option(
-            metavar=FILE,
             dir_okay=False,
             help="Write an HTML report: every chunk considered, its scores, and sliders to try "
             "other settings. Needs: pip install 'langchain-rse[report]'",
@@ -110,16 +107,11 @@ def query(
         print_json([passage.model_dump(include=_JSON_FIELDS) for passage in passages])
     elif passages:
         print_answer(trace, passages, opened.names)
-    notes = [] if passages else [f"Nothing returned: {trace.reason}"]
     if report:
         trace.to_html(report)
-        notes.append(f"Report written to {report}")
-    for note in notes:
-        if as_json:
-            print_error(note, "")  # JSON is on stdout
-        else:
-            print_text(note)
+        print_error(f"Report written to {report}", "")
     if not passages:
+        print_error(f"Nothing returned: {trace.reason}", "")
         raise typer.Exit(1)
 
 

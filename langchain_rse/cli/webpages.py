@@ -32,8 +32,6 @@ _BOILERPLATE = """
     :is(footer, .footer):not(:is(main, [role=main], article, section) *),
     header:not(:is(main, [role=main], article, section) *, :has(h1))
 """
-# A page with deeper nesting is read as lines: markdownify calls itself for each element.
-_MOST_DEPTH = 150
 # <main> or the articles are the content if they have at least this share of the text.
 _MAIN_PARTS = ("main, [role=main]", "article")
 _LEAST_MAIN_SHARE = 0.2
@@ -69,8 +67,6 @@ def read_html(source: str) -> WebPage:
     Navigation and other boilerplate is skipped, unless the page has no other text.
     """
     soup = _parse(source)
-    if _depth(soup) > _MOST_DEPTH:
-        return WebPage(soup.get_text("\n", strip=True), "")
     title_element = soup.select_one(_TITLE)
     title = "" if title_element is None else " ".join(title_element.get_text().split())
     _remove(soup, _INVISIBLE)
@@ -81,7 +77,10 @@ def read_html(source: str) -> WebPage:
         _remove(whole, _INVISIBLE)
         parts = [whole]
     length = sum(_length(part) for part in parts)
-    texts = [_as_markdown(part, most_fenced=_MOST_FENCED_SHARE * length) for part in parts]
+    try:
+        texts = [_as_markdown(part, most_fenced=_MOST_FENCED_SHARE * length) for part in parts]
+    except RecursionError:  # markdownify calls itself for each element within another
+        texts = [part.get_text("\n", strip=True) for part in parts]
     return WebPage("\n\n".join(texts), title)
 
 
@@ -89,14 +88,6 @@ def _parse(source: str) -> BeautifulSoup:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # XHTML is read as HTML
         return BeautifulSoup(source.replace("\0", " "), "lxml")
-
-
-def _depth(soup: BeautifulSoup) -> int:
-    """Return the number of nested elements at the deepest place."""
-    depths = {id(soup): 0}
-    for element in soup.find_all():
-        depths[id(element)] = depths[id(element.parent)] + 1
-    return max(depths.values())
 
 
 def _remove(soup: BeautifulSoup, selectors: str) -> None:

@@ -162,7 +162,7 @@ def test_an_interrupted_index_goes_on_where_it_stopped(folder: Path) -> None:
         output, messages = indexing.communicate(timeout=60)
     assert indexing.returncode == 130
     assert output == ""
-    assert messages == "Interrupted. Run the same command to continue\n"
+    assert messages == "\nInterrupted. Run the same command to continue\n"
 
     (folder / "slow").unlink()
     again = call(folder, *arguments)

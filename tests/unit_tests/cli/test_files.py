@@ -8,7 +8,6 @@ from pathlib import Path
 import docx
 import pytest
 from fpdf import FPDF
-from fpdf.enums import EncryptionMethod
 from langchain_core.documents import Document
 
 from langchain_rse.cli.files import Files
@@ -19,7 +18,7 @@ RUSSIAN = "Привет, как дела? Это простой текст на 
 
 def read(*paths: Path, encoding: str | None = None) -> tuple[list[Document], Files]:
     files = Files(encoding)
-    return list(files.read(files.find(paths, without=Path("kb")))), files
+    return list(files.read(files.find(paths))), files
 
 
 def text_of(path: Path, content: bytes, **options: str) -> tuple[str, Files]:
@@ -29,16 +28,14 @@ def text_of(path: Path, content: bytes, **options: str) -> tuple[str, Files]:
     return "".join(document.page_content for document in documents), files
 
 
-def pdf(path: Path, *pages: str, password: str | None = None, method: str = "AES_256") -> Path:
+def pdf(path: Path, *pages: str, password: str | None = None) -> Path:
     writer = FPDF()
     writer.set_font("Helvetica", size=12)
     for page in pages:
         writer.add_page()
         writer.multi_cell(0, text=page)
     if password is not None:
-        writer.set_encryption(
-            "the owner's", user_password=password, encryption_method=EncryptionMethod[method]
-        )
+        writer.set_encryption("the owner's", user_password=password)
     writer.output(str(path))
     return path
 
@@ -60,11 +57,8 @@ def test_unicode_is_read_as_it_is(tmp_path: Path, encoding: str) -> None:
     ("text", "encoding", "reported"),
     [
         (GERMAN, "latin-1", "windows-1252"),
-        ("café", "latin-1", "windows-1252"),
-        ("Räksmörgås på svenska är gott", "cp1252", "windows-1252"),
         ("The “café” costs 3 €.", "cp1252", "windows-1252"),
         (RUSSIAN, "cp1251", "windows-1251"),
-        (RUSSIAN, "koi8-r", "koi8-r"),
         ("これは日本語の文章です。猫は一日中寝ています。", "shift_jis", "shift-jis"),
     ],
 )
@@ -158,29 +152,36 @@ def test_lines_and_divided_words_of_a_pdf(tmp_path: Path) -> None:
     assert document.page_content.endswith("all paragraphs of this text.\nDogs are not.")
 
 
-# PDFium also reads a file whose method is "no encryption", whatever its password.
-@pytest.mark.parametrize("method", ["RC4", "AES_128", "AES_256"])
-def test_encrypted_pdfs(tmp_path: Path, method: str) -> None:
+def test_encrypted_pdfs(tmp_path: Path) -> None:
     # Without a user's password anybody may read it: the owner's is for changing it.
-    open_to_all = pdf(tmp_path / "open.pdf", "Anybody.", password="", method=method)
-    closed = pdf(tmp_path / "closed.pdf", "Nobody.", password="a", method=method)  # noqa: S106
+    open_to_all = pdf(tmp_path / "open.pdf", "Anybody.", password="")
+    closed = pdf(tmp_path / "closed.pdf", "Nobody.", password="a")  # noqa: S106
     documents, files = read(open_to_all, closed)
     assert [document.page_content for document in documents] == ["Anybody."]
     assert list(files.failures) == [closed]
-    assert "without a password" in files.failures[closed]
+    assert "password" in files.failures[closed]
 
 
 # Folders, and what cannot be read
 
 
 def test_a_folder_is_searched_and_other_files_are_counted(tmp_path: Path) -> None:
-    for name in ("a.txt", "sub/b.MD", "sub/c.png", "d.PNG", "e.xlsx", "Makefile", "kb/chunks.txt"):
+    for name in (
+        "a.txt",
+        "sub/b.MD",
+        "sub/c.png",
+        "d.PNG",
+        "e.xlsx",
+        "Makefile",
+        "kb/chunks.db",
+        "kb/a.txt",
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("text", encoding="utf-8")
     files = Files()
-    paths = files.find([tmp_path, tmp_path / "a.txt"], without=tmp_path / "kb")
+    paths = files.find([tmp_path, tmp_path / "a.txt"])
     assert paths == [tmp_path / "Makefile", tmp_path / "a.txt", tmp_path / "sub" / "b.MD"]
-    assert files.skipped == {".png": 2, ".xlsx": 1}
+    assert files.skipped == {".png": 2, ".xlsx": 1, "knowledge base": 1}
     assert not files.failures
 
 
@@ -191,7 +192,7 @@ def write(folder: Path, *names: str) -> None:
 
 
 def found(folder: Path, files: Files | None = None) -> set[str]:
-    paths = (files or Files()).find([folder], without=folder / "kb")
+    paths = (files or Files()).find([folder])
     return {path.relative_to(folder).as_posix() for path in paths}
 
 
@@ -247,7 +248,7 @@ def test_what_git_ignores_is_left_out(tmp_path: Path) -> None:
     assert found(tmp_path / "sub") == {"build/b.txt"}
     assert found(tmp_path / "build") == {"b.txt"}
     files = Files()
-    assert files.find([tmp_path / "a.log"], without=tmp_path / "kb") == [tmp_path / "a.log"]
+    assert files.find([tmp_path / "a.log"]) == [tmp_path / "a.log"]
     (tmp_path / ".git" / "HEAD").unlink()
     (tmp_path / ".git").rmdir()
     assert "a.log" in found(tmp_path / "sub")
@@ -274,12 +275,12 @@ def test_links_out_of_a_folder_are_not_followed(tmp_path: Path) -> None:
     (docs / "inside").symlink_to(docs / "sub")
     (docs / "up").symlink_to(tmp_path)
     files = Files()
-    assert files.find([docs], without=tmp_path / "kb") == [docs / "a.txt", docs / "sub" / "b.txt"]
+    assert files.find([docs]) == [docs / "a.txt", docs / "sub" / "b.txt"]
     assert files.skipped == {"links out of the folder": 3}
     # A link that the user gives is followed.
     (tmp_path / "link").symlink_to(docs)
     for link in (tmp_path / "link", docs / "to_file.txt", docs / "to_folder"):
-        assert Files().find([link], without=tmp_path / "kb")
+        assert Files().find([link])
 
 
 def test_a_file_that_is_given_is_read_whatever_its_name(tmp_path: Path) -> None:
@@ -307,7 +308,7 @@ def test_files_that_cannot_be_read_have_a_reason_and_the_others_are_read(tmp_pat
     (tmp_path / "dangling.txt").symlink_to(tmp_path / "nothing.txt")
     os.mkfifo(tmp_path / "pipe.txt")
     files = Files()
-    paths = files.find([tmp_path], without=Path("kb"))
+    paths = files.find([tmp_path])
     (tmp_path / "gone.txt").unlink()  # between finding and reading
     documents = [document for document in files.read(paths) if document.page_content.strip()]
     assert [Path(document.metadata["source"]).name for document in documents] == ["good.txt"]

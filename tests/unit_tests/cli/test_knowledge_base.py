@@ -8,25 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from langchain_rse.cli.knowledge_base import only_writer
-from langchain_rse.cli.stored_settings import StoredSettings
+from langchain_rse.cli.knowledge_base import KnowledgeBase, only_writer
 
 
-def test_settings_come_back(tmp_path: Path) -> None:
-    stored = StoredSettings(embeddings="module:Class")
-    stored.write(tmp_path)
-    assert StoredSettings.read(tmp_path) == stored
-
-
-@pytest.mark.parametrize(
-    "content",
-    ["", "[]", "[" * 100_000, '{"embeddings": 3}', '{"embeddings": "a", "x": 1}', "{}", "\0"],
-    ids=range(7),
-)
+@pytest.mark.parametrize("content", ["", "[]", '{"model": 3}', "{}", "\0"], ids=range(5))
 def test_unreadable_settings(tmp_path: Path, content: str) -> None:
     (tmp_path / "settings.json").write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=r"no readable settings\.json"):
-        StoredSettings.read(tmp_path)
+        KnowledgeBase.existing(tmp_path)
 
 
 def test_a_command_that_writes_waits_for_another_one(

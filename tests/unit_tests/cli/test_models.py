@@ -71,12 +71,6 @@ def test_names_of_no_model(name: str, error: type[Exception], message: str) -> N
         load_embeddings(name)
 
 
-def test_without_langchain_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "langchain.embeddings", None)
-    with pytest.raises(ImportError, match="pip install langchain and the provider's package"):
-        load_embeddings("openai:text-embedding-3-small")
-
-
 def test_a_name_in_a_knowledge_base_imports_nothing_from_the_working_directory(
     tmp_path: Path,
 ) -> None:
