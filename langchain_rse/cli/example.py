@@ -7,7 +7,7 @@ whole in one passage, while the top-k chunks of the same length tear it apart.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
@@ -61,34 +61,35 @@ def outline_of(pieces: Sequence[Piece]) -> Outline:
     document = language_reference()[_TITLE]
     start = document.index(_FIRST_WORDS)
     end = document.index(_LAST_WORDS, start) + len(_LAST_WORDS)
-    found: set[int] = set()  # positions in the document
+    answer = _paragraphs_of(document[start:end])
+    whole_answer = " ".join(answer)
+    found = []
     outlines = []
     for piece in pieces:
         if len(piece.text) < _FEWEST_CHARACTERS:
             continue
-        answer = range(0)
-        if piece.start is not None and document.startswith(piece.text, piece.start):
-            answer = range(max(piece.start, start), min(piece.start + len(piece.text), end))
-            found.update(answer)
         paragraphs = []
-        for positions, text in _split(piece.text, piece.start or 0):
-            overlaps = positions.start < answer.stop and answer.start < positions.stop
-            paragraphs.append(Paragraph(text, is_answer=overlaps))
+        for text in _paragraphs_of(piece.text):
+            is_answer = text in whole_answer
+            paragraphs.append(Paragraph(text, is_answer))
+            if is_answer:
+                found.append(text)
         outlines.append(_shortened(paragraphs))
-    missing = [
-        Paragraph(text, is_answer=True)
-        for positions, text in _split(document[start:end], start)
-        if found.isdisjoint(positions)
-    ]
-    return Outline(outlines, len(found) / (end - start), missing)
+    missing = []
+    for text in answer:
+        if not any(part in text for part in found):
+            missing.append(Paragraph(text, is_answer=True))
+    answered = len("".join(found)) / len("".join(answer))
+    return Outline(outlines, answered, missing)
 
 
-def _split(text: str, start: int) -> Iterator[tuple[range, str]]:
-    """The paragraphs of a text: their positions in the document, and their words."""
+def _paragraphs_of(text: str) -> list[str]:
+    """Split a text into paragraphs of one line each."""
+    paragraphs = []
     for match in _PARAGRAPH.finditer(text):
         words = [word for word in match[0].split() if not _RULE.fullmatch(word)]
-        first = start + match.start()
-        yield range(first, first + len(match[0])), " ".join(words)
+        paragraphs.append(" ".join(words))
+    return paragraphs
 
 
 def _shortened(paragraphs: Iterable[Paragraph]) -> list[Paragraph]:

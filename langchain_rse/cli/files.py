@@ -9,12 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from langchain_core.documents import Document
-
-if TYPE_CHECKING:
-    from pypdfium2 import PdfDocument
 
 _PROSE = (
     ".txt .text .md .markdown .mdx .rst .adoc .asciidoc .org .tex .bib .log .srt .vtt .diff .patch"
@@ -251,21 +247,11 @@ def _load_pdf(content: bytes, source: str) -> list[Document]:
 
     documents = []
     with contextlib.closing(pypdfium2.PdfDocument(content)) as pdf:
-        for number in range(len(pdf)):
+        for number, page in enumerate(pdf):
+            text = page.get_textpage().get_text_range().replace("\r\n", "\n")
             metadata = {"source": source, "page": number, "total_pages": len(pdf)}
-            documents.append(Document(_text_of_page(pdf, number), metadata=metadata))
+            documents.append(Document(text.replace(_DIVISION, ""), metadata=metadata))
     return documents
-
-
-def _text_of_page(pdf: "PdfDocument", number: int) -> str:
-    # PDFium objects must be closed in reverse order.
-    with (
-        contextlib.closing(pdf[number]) as page,
-        contextlib.closing(page.get_textpage()) as text_page,
-    ):
-        text: str = text_page.get_text_range()
-    text = text.replace("\r\n", "\n")
-    return text.replace(_DIVISION, "")
 
 
 def _content(path: Path) -> bytes:
@@ -279,8 +265,4 @@ def _reason(error: Exception) -> str:
     """Return the reason why a file cannot be read."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    if isinstance(error, UnicodeEncodeError):
-        return "the file name is not Unicode: rename the file"
-    if type(error) is ValueError:  # from this module
-        return str(error)
-    return f"{type(error).__name__}: {error}"
+    return str(error) or type(error).__name__

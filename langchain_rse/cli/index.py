@@ -6,7 +6,6 @@ import codecs
 import os
 import sys
 import warnings
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -97,16 +96,9 @@ def _add(paths: Sequence[Path], files: Files, opened: KnowledgeBase) -> list[str
         warnings.filterwarnings("ignore", r"\d+ document\(s\) have no text")
         ids = opened.retriever.add_documents(files.read(bar), show_progress=sys.stderr.isatty())
     after = _versions_of(opened)
-    changes = Counter[str]()
-    for doc_id in ids:
-        if doc_id not in before:
-            changes["added"] += 1
-        elif before[doc_id] == after.get(doc_id):
-            changes["unchanged"] += 1
-        else:
-            changes["updated"] += 1
-    counts = "".join(f", {count:,} {change}" for change, count in sorted(changes.items()))
-    print_text(f"Indexed {counted(len(ids), 'document')} into {opened.folder}{counts}")
+    changed = [doc_id for doc_id in ids if before.get(doc_id) != after.get(doc_id)]
+    documents = counted(len(ids), "document")
+    print_text(f"Indexed {documents} into {opened.folder}, {len(changed):,} new or changed")
     return ids
 
 

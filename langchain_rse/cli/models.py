@@ -30,9 +30,7 @@ def load_embeddings(name: str, *, trusted: bool = True) -> Embeddings:
 def _find_attribute(name: str) -> object:
     """Import the object at ``module:attribute``; None if there is no such object."""
     module, _, attribute = name.partition(":")
-    # Importing some modules of the standard library has side effects.
-    is_of_python = module.partition(".")[0] in sys.stdlib_module_names
-    if is_of_python or not attribute.isidentifier():
+    if not attribute.isidentifier():
         return None
     try:
         if find_spec(module) is None:

@@ -86,10 +86,7 @@ def query(
     Example: langchain-rse query "What drove gross margin?" --kb library --k 3
     """
     from langchain_rse import TraceCollector
-    from langchain_rse._messages import load
 
-    if report:
-        load("langchain_rse.explaining.report", "report", "--report")  # before the query
     fields = settings(
         config,
         assignments,

@@ -86,7 +86,7 @@ def test_a_name_in_a_knowledge_base_imports_nothing_from_the_working_directory(
 
 
 @pytest.mark.filterwarnings("ignore:.*init_embeddings:DeprecationWarning")
-@pytest.mark.parametrize("name", ["os:abort", "sys:exit", "antigravity:fly", "own_models:explode"])
+@pytest.mark.parametrize("name", ["os:abort", "sys:exit", "own_models:explode"])
 def test_only_a_class_of_embeddings_is_called(name: str) -> None:
     with pytest.raises(ValueError, match=r"Embeddings|module:Class"):
         load_embeddings(name)
