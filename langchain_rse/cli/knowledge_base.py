@@ -145,11 +145,7 @@ class KnowledgeBase:
         except ScoreFloorError as error:
             print_text(f"No score floor, so off-topic questions return passages too: {error}")
             return
-        rejected = round(fitted.questions * fitted.rejected_questions)
-        print_text(
-            f"Score floor fitted: {rejected} of {fitted.questions} off-topic test questions now "
-            "return nothing"
-        )
+        print_text(f"Score floor fitted. {fitted}")
 
 
 def _is_made(folder: Path) -> bool:

@@ -1,6 +1,5 @@
 """``langchain-rse list``, ``remove``, ``check``: manage a knowledge base."""
 
-import contextlib
 import sys
 from typing import Annotated
 
@@ -71,8 +70,7 @@ def check(
     Example: langchain-rse check --repair --kb library
     """
     opened = KnowledgeBase.existing(kb)
-    lock = only_writer(kb) if repair else contextlib.nullcontext()
-    with lock:
+    with only_writer(kb):
         report = opened.retriever.indexer.check(repair=repair, show_progress=sys.stderr.isatty())
     if as_json:
         print_json(report.to_dict())

@@ -33,7 +33,10 @@ _BOILERPLATE = """
     header:not(:is(main, [role=main], article, section) *, :has(h1))
 """
 # <main> or the articles are the content if they have at least this share of the text.
-_MAIN_PARTS = ("main, [role=main]", "article")
+_MAIN_PARTS = (
+    ":is(main, [role=main]):not(:is(main, [role=main], article) *)",
+    "article:not(:is(main, [role=main], article) *)",
+)
 _LEAST_MAIN_SHARE = 0.2
 # Code that is a larger share of the page is a plain text file, and not fenced.
 _MOST_FENCED_SHARE = 0.5
@@ -99,15 +102,11 @@ def _main_parts(soup: BeautifulSoup) -> list[Tag]:
     """Return the elements with the content of a page."""
     page_length = _length(soup)
     for selector in _MAIN_PARTS:
-        parts = [part for part in soup.select(selector) if part.find_parent(_is_main) is None]
+        parts = list(soup.select(selector))
         length = sum(_length(part) for part in parts)
         if any(map(_has_text, parts)) and length >= _LEAST_MAIN_SHARE * page_length:
             return parts
     return [soup]
-
-
-def _is_main(element: Tag) -> bool:
-    return element.name in {"main", "article"} or element.get("role") == "main"
 
 
 def _length(element: Tag) -> int:
@@ -127,9 +126,6 @@ def _as_markdown(element: Tag, most_fenced: float) -> str:
             link.decompose()
     for block in element.find_all(_BLOCKS):
         block.name = "div"
-    for numbered in element.find_all("ol"):
-        for number, item in enumerate(numbered.find_all("li", recursive=False), start=1):
-            item["value"] = str(number)
     for table in element.find_all("table"):
         _prepare_table(table)
     return _Converter(most_fenced).convert_soup(element).strip()
@@ -199,7 +195,8 @@ class _Converter(MarkdownConverter):
 
     def convert_li(self, item: Tag, text: str, parent_tags: set[str]) -> str:  # noqa: ARG002
         depth = min(len(item.find_parents("li")), _DEEPEST_INDENTATION)
-        mark = f"{item['value']}." if "value" in item.attrs else "-"
+        number = len(item.find_previous_siblings("li")) + 1
+        mark = f"{number}." if item.parent and item.parent.name == "ol" else "-"
         return f"{'  ' * depth}{mark} {text.strip()}\n"
 
     def convert_pre(self, _: Tag, text: str, parent_tags: set[str]) -> str:  # noqa: ARG002

@@ -462,7 +462,7 @@ def test_a_floor_refuses_until_its_text_is_gone(empty: Run, way: list[str]) -> N
     for name in files:
         (Path("docs") / name).write_text(topics[name.partition(".")[0]], "utf-8")
     indexed = empty("index", "docs", "--kb", "kb")
-    assert re.search(r"Score floor fitted: \d+ of 90 off-topic test questions", indexed.stdout)
+    assert "Score floor fitted. Questions that score above " in indexed.stdout
     assert "off-topic" not in empty("index", "docs", "--kb", "kb").stdout  # fitted once
     hamlet = ["query", "Who wrote Hamlet?", "--kb", "kb"]
     refused = empty(*hamlet)
