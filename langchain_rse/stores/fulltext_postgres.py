@@ -35,7 +35,8 @@ class PostgresIndex(LexicalIndex):
         """COMMENT ON TABLE "{table}_lexical" IS $${settings}$$""",
         # A chunk's words come from its document's id, its headers and its text. PostgreSQL supports
         # neither NUL nor lone surrogates: they become spaces. "_", "-", ".", "/" and "\" separate
-        # words in an id. A tsvector holds 1 MB. A record that is not JSON has no words.
+        # words in an id. A tsvector holds 1 MB: of more words, only the first are
+        # searched. A record that is not JSON has no words.
         # Scripts without spaces give pairs of characters: pairs from even positions of each run,
         # and, after removing its first character, pairs from odd positions.
         r"""CREATE FUNCTION "{table}_lexical_words"(language regconfig, value text)
@@ -58,7 +59,11 @@ class PostgresIndex(LexicalIndex):
                 END IF;
             END IF;
             RETURN to_tsvector(language, words);
-            EXCEPTION WHEN data_exception THEN RETURN ''; END $$""",
+            EXCEPTION
+                WHEN data_exception THEN RETURN '';
+                WHEN program_limit_exceeded THEN
+                    RETURN to_tsvector(language, coalesce(left(words, 100000), ''));
+            END $$""",
         # The trigger runs with its owner's rights, so that other writers need no extra rights.
         # Temporary tables are searched last, so that a writer cannot shadow tables.
         """SELECT set_config(
@@ -82,7 +87,7 @@ class PostgresIndex(LexicalIndex):
         'DROP TABLE IF EXISTS "{table}_lexical"',
     )
     _form_query = """SELECT 1 FROM pg_proc WHERE oid = to_regproc('"{table}_lexical_words"')
-        AND strpos(prosrc, 'table_header') > 0 AND EXISTS (SELECT 1 FROM pg_trigger
+        AND strpos(prosrc, 'program_limit_exceeded') > 0 AND EXISTS (SELECT 1 FROM pg_trigger
             WHERE tgrelid = to_regclass('"{table}"') AND tgname = '{table}_lexical_update')"""
     _remains_query = """SELECT 1 WHERE to_regclass('"{table}_lexical"') IS NOT NULL
         OR to_regproc('"{table}_lexical_update"') IS NOT NULL"""

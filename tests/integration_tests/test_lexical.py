@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Iterator
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -98,6 +99,24 @@ def test_the_texts_escapes_are_read_as_they_are(postgres_url: str) -> None:
     indexer(store).add_documents([Document(text, metadata={"doc_id": "a"})])
     for word in ("one", "two", "three", "four", "five", "six", "u0000", "ud800", "CAFÉ"):
         assert len(store.lexical_search(word, 5)) == 1, word
+    store.close()
+
+
+def test_more_words_than_an_index_holds(postgres_url: str) -> None:
+    """PostgreSQL's limit for the words of a text is a megabyte; pairs of characters count twice."""
+    chance = random.Random(1)  # noqa: S311 - reproducible
+    characters = "".join(chr(chance.randint(0x4E00, 0x9FFF)) for _ in range(200_000))
+    text = f"zulu {characters}"
+    plain = SQLDocStore(postgres_url, table_name="megabyte", lexical=False)
+    indexer(plain).add_documents([Document(text, metadata={"doc_id": "a"})])
+    plain.close()
+
+    store = SQLDocStore(postgres_url, table_name="megabyte", lexical=True)  # makes the index
+    documents = [Document(text, metadata={"doc_id": "b"}), document("c", "zulu")]
+    indexer(store).add_documents(documents)
+    found = store.lexical_search("zulu", 5)
+    assert sorted(chunk.metadata["doc_id"] for chunk, _ in found) == ["a", "b", "c"]
+    assert store.index_problems() == []
     store.close()
 
 
