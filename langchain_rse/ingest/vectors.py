@@ -7,16 +7,20 @@ from functools import cached_property
 
 import numpy as np
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._progress import Advance, no_progress
 from langchain_rse._sync import batches, call, during, run
 from langchain_rse.errors import EmbeddingError
+from langchain_rse.stores.pairing import PROBE
 from langchain_rse.stores.records import DOC_ID, digest
 from langchain_rse.stores.vectorstores import adapter_for
 from langchain_rse.stores.vectorstores.base import ChunkRow, VectorStoreAdapter
 
 logger = logging.getLogger(__name__)
+
+_EXCERPT = 40
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,8 @@ class Vectors:
     ) -> dict[str, str]:
         """Write the vectors of chunks.
 
-        After an unusable vector, no more of its document is written.
+        After an unusable vector, or a text for which the model raises an error, no more of its
+        document is written.
 
         Args:
             chunks: The chunks with their ids and embedded texts.
@@ -45,7 +50,7 @@ class Vectors:
             dimensions: Number of dimensions of the model's vectors; 0 if unknown.
 
         Returns:
-            The problem with the first unusable vector, by document id.
+            The problem with the first such text, by document id.
         """
         refused: dict[str, str] = {}
         with during(f"adding vectors to {type(self.vectorstore).__name__}"):
@@ -93,29 +98,20 @@ class Vectors:
 
     def _embed(self, chunks: list[Document], dimensions: int) -> dict[str, str]:
         """Embed and write chunks; return the problems with vectors, by document id."""
-        texts = [chunk.page_content for chunk in chunks]
         embeddings = self.vectorstore.embeddings
         if embeddings is None or not self.adapter.can_read_vectors:
             run(self.adapter.add(chunks))  # the store embeds and checks them
             return {}
-        vectors = run(call(embeddings.embed_documents, embeddings.aembed_documents, texts))
-        if len(vectors) != len(texts):
-            raise EmbeddingError(
-                f"{type(embeddings).__name__}.embed_documents returned {len(vectors)} vectors for "
-                f"{len(texts)} texts; it must return one vector per text, in the same order"
-            )
         refused: dict[str, str] = {}
-        for chunk, vector in zip(chunks, vectors, strict=True):
-            problem = problem_of(vector, dimensions)
+        rows = _embed_rows(embeddings, chunks, refused)
+        for row in rows:
+            problem = problem_of(row.vector, dimensions)
             if problem:
-                beginning = chunk.page_content.strip()[:40]
-                refused.setdefault(chunk.metadata[DOC_ID], f"the vector of {beginning!r} {problem}")
-        rows: list[ChunkRow] = []
-        for chunk, vector in zip(chunks, vectors, strict=True):
-            if chunk.metadata[DOC_ID] not in refused:
-                rows.append(ChunkRow(str(chunk.id), chunk.page_content, chunk.metadata, vector))
-        if rows:
-            run(self.adapter.write_chunks(rows))
+                beginning = row.text.strip()[:_EXCERPT]
+                refused.setdefault(row.metadata[DOC_ID], f"the vector of {beginning!r} {problem}")
+        usable = [row for row in rows if row.metadata[DOC_ID] not in refused]
+        if usable:
+            run(self.adapter.write_chunks(usable))
         return refused
 
     def delete(self, vectors: Iterable[str]) -> None:
@@ -128,6 +124,54 @@ class Vectors:
         """Return the embedded texts of existing vectors by id; None if the store cannot tell."""
         with during(f"reading from {type(self.vectorstore).__name__}"):
             return run(self.adapter.existing_texts(ids))
+
+
+def _embed_rows(
+    embeddings: Embeddings, chunks: Sequence[Document], refused: dict[str, str]
+) -> list[ChunkRow]:
+    """Embed chunks; if the model raises an error, find the text that it raises it for.
+
+    Args:
+        embeddings: The model.
+        chunks: The chunks.
+        refused: Receives the errors, by document id.
+
+    Raises:
+        Exception: The model's error, if the model works for no text.
+    """
+    texts = [chunk.page_content for chunk in chunks]
+    try:
+        vectors = run(call(embeddings.embed_documents, embeddings.aembed_documents, texts))
+    except Exception as error:
+        if not _is_working(embeddings):
+            raise
+        if len(chunks) == 1:
+            problem = f"{texts[0].strip()[:_EXCERPT]!r} raised {type(error).__name__}: {error}"
+            refused[chunks[0].metadata[DOC_ID]] = problem
+            return []
+        middle = len(chunks) // 2
+        rows = _embed_rows(embeddings, chunks[:middle], refused)
+        others = [chunk for chunk in chunks[middle:] if chunk.metadata[DOC_ID] not in refused]
+        return rows + _embed_rows(embeddings, others, refused) if others else rows
+    if len(vectors) != len(texts):
+        raise EmbeddingError(
+            f"{type(embeddings).__name__}.embed_documents returned {len(vectors)} vectors for "
+            f"{len(texts)} texts; it must return one vector per text, in the same order"
+        )
+    rows = []
+    for chunk, vector in zip(chunks, vectors, strict=True):
+        rows.append(ChunkRow(str(chunk.id), chunk.page_content, chunk.metadata, vector))
+    return rows
+
+
+def _is_working(embeddings: Embeddings) -> bool:
+    """True if a model embeds a plain text, so that an error is about another text."""
+    try:
+        run(call(embeddings.embed_documents, embeddings.aembed_documents, [PROBE]))
+    except Exception:
+        logger.info("the embedding model works for no text", exc_info=True)
+        return False
+    return True
 
 
 def problem_of(vector: Sequence[float], dimensions: int) -> str:

@@ -117,7 +117,8 @@ class Writer:
         Raises:
             UnexpectedVersionError: If a document does not have the expected version.
             AdoptionError: If an adopted document was also added, or its vectors were deleted.
-            EmbeddingError: If vectors of some documents are unusable. All others are written.
+            EmbeddingError: If the model raises an error for a text of some documents, or their
+                vectors are unusable. All others are written.
             MissingRecordError: If the docstore loses writes.
         """
         self.model = run(check_pair(self.docstore, self.vectors.vectorstore, force=force))
@@ -145,7 +146,7 @@ class Writer:
             problems = [f"{write.document.doc_id!r} ({write.problem})" for write in refused]
             raise EmbeddingError(
                 f"{len(refused)} document(s) were not written, because the embedding model "
-                f"returned unusable vectors: {first_few(problems)}. All others were written. "
+                f"made no usable vectors of them: {first_few(problems)}. All others were written. "
                 "Change the text or the model, and add the document(s) again"
             )
 

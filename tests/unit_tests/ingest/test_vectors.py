@@ -47,6 +47,10 @@ def documents_of(*texts: str) -> list[Document]:
     return [Document(text, metadata={"source": text.split()[0]}) for text in texts]
 
 
+def stored_ids(indexer: RSEIndexer) -> list[str]:
+    return sorted({chunk.metadata["doc_id"] for chunk in indexer.chunks()})
+
+
 @pytest.mark.parametrize("problem", BAD)
 @fakes.both_ways
 def test_a_bad_vector_costs_its_document(way: Way, problem: str) -> None:
@@ -69,6 +73,52 @@ def test_a_bad_vector_costs_its_document(way: Way, problem: str) -> None:
     model.spoil = None
     way.add(indexer, documents)
     assert indexer.check().documents == 3
+    assert indexer.check().ok
+
+
+class Refusing(fakes.BagOfWords):
+    """Raises for texts with the word "bad", for too many texts and, if it is broken, for all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_broken = False
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        if self.is_broken or len(texts) > 4 or any("bad" in text for text in texts):
+            raise RuntimeError("too long")
+        return super().embed_documents(texts)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 100])
+@fakes.both_ways
+def test_a_text_that_the_model_refuses_costs_its_document(way: Way, batch_size: int) -> None:
+    indexer = RSEIndexer(
+        InMemoryVectorStore(Refusing()),
+        InMemoryByteStore(),
+        batch_size=batch_size,
+        text_splitter=fakes.Lines(),
+    )
+    texts = ("a one\ntwo\n", "b three\nbad four\nfive\n", "c six\n", "d bad\n")
+    with pytest.raises(
+        EmbeddingError,
+        match=r"2 document.*'b' \('bad four' raised RuntimeError: too long\), 'd' \('d bad' raised",
+    ):
+        way.add(indexer, documents_of(*texts))
+    assert stored_ids(indexer) == ["a", "c"]
+    assert indexer.check().ok
+
+
+@fakes.both_ways
+def test_the_error_of_a_model_that_works_for_no_text_is_raised(way: Way) -> None:
+    model = Refusing()
+    indexer = RSEIndexer(InMemoryVectorStore(model), InMemoryByteStore())
+    way.add(indexer, documents_of("a one"))
+    model.is_broken = True
+    with pytest.raises(RuntimeError, match="too long"):
+        way.add(indexer, documents_of("b two", "c three"))
+    assert stored_ids(indexer) == ["a"]
+    model.is_broken = False
+    way.add(indexer, documents_of("b two", "c three"))
     assert indexer.check().ok
 
 
