@@ -8,32 +8,33 @@ from typing import TypeVar
 
 from langchain_core.documents import Document
 
+from langchain_rse._messages import warn
 from langchain_rse._progress import Advance, progress_bar
 from langchain_rse._sync import run
 from langchain_rse.errors import MetadataError
-from langchain_rse.ingest.add_warnings import AddWarnings
 from langchain_rse.ingest.appending import read_stored_parts
-from langchain_rse.ingest.parts import check_one_document
-from langchain_rse.ingest.replacing import ExpectedVersions, UnexpectedVersionError
 from langchain_rse.ingest.source_documents import (
     HeaderMaker,
     SourceDocument,
     split_document,
     with_name,
 )
-from langchain_rse.ingest.sources import Reader
+from langchain_rse.ingest.sources import Reader, check_one_document
 from langchain_rse.ingest.splitting import Splitter
-from langchain_rse.ingest.writing import Writer
+from langchain_rse.ingest.writing import ExpectedVersions, UnexpectedVersionError, Writer
 from langchain_rse.stores.json import encode_json
 from langchain_rse.stores.namespaces import namespace_of
 from langchain_rse.stores.records import DocumentVersion, Rule, digest
-from langchain_rse.text.quoting import UNENCODABLE
+from langchain_rse.text.quoting import UNENCODABLE, first_few
 
 S = TypeVar("S")
 T = TypeVar("T")
 
 # Length of quoted text in messages, in characters.
 _EXCERPT = 40
+# Documents named in a warning and in an error, at most.
+_NAMED = 3
+_REFUSED_NAMED = 50
 
 
 @dataclass
@@ -48,7 +49,12 @@ class AddOperation:
     append: bool = False  # add new parts to the end of stored documents
     separate: bool | None = None  # see `Reader`
     force: bool = False  # write and embed unchanged documents as well
-    _warnings: AddWarnings = field(default_factory=AddWarnings)
+    # Documents given twice with the same text and metadata, as a warning names them.
+    _repeated: list[str] = field(default_factory=list)
+    # Documents without text.
+    _blank: list[str] = field(default_factory=list)
+    # Reasons why documents were not stored: their id or metadata is unsupported.
+    _refused: list[str] = field(default_factory=list)
     # Digests of each document's parts, by document id, in order of appearance.
     _ids: dict[str, set[str]] = field(default_factory=dict)
     # The last document of a batch, held back because the next batch may continue it.
@@ -78,9 +84,28 @@ class AddOperation:
             self.writer.vectors = replace(self.writer.vectors, advance=advance)
             while not reader.is_at_end:
                 self._add_batch(reader, answered)
-        self._warnings.warn(self.splitter)
-        self._warnings.raise_refused()
+        self._warn()
+        if self._refused:
+            raise MetadataError(
+                f"{len(self._refused)} document(s) were not added, because their id or metadata "
+                "cannot be stored. All others were added. "
+                f"{first_few(self._refused, _REFUSED_NAMED)}"
+            )
         return list(self._ids)
+
+    def _warn(self) -> None:
+        """Warn once for all documents."""
+        if self._repeated:
+            warn(
+                f"{len(self._repeated)} document(s) had the same text as an earlier one and were "
+                f"stored only once ({first_few(self._repeated, _NAMED)}). To keep each, set ids= "
+                "or metadata['doc_id']"
+            )
+        if self._blank:
+            warn(
+                f"{len(self._blank)} document(s) have no text ({first_few(self._blank, _NAMED)}). "
+                "They are listed, but no query can find them. A scanned PDF needs OCR first"
+            )
 
     def _add_batch(self, reader: Reader, answered: Advance) -> None:
         """Read the next documents and add them."""
@@ -114,9 +139,9 @@ class AddOperation:
             if is_first:
                 sources.append(part)
             elif part.id_origin == "text":
-                self._warnings.repeated.append(f"{text.page_content[:_EXCERPT]!r}")
+                self._repeated.append(f"{text.page_content[:_EXCERPT]!r}")
             elif is_repeated:
-                self._warnings.repeated.append(repr(part.doc_id))
+                self._repeated.append(repr(part.doc_id))
             elif self.separate and part.id_origin != "source":
                 raise ValueError(
                     f"separate=True: two documents have the id {part.doc_id!r}. Give each a unique "
@@ -135,10 +160,9 @@ class AddOperation:
     def _split(self, source: SourceDocument) -> DocumentVersion:
         """Join the parts of a document, and split the text."""
         check_one_document(source, append=self.append)
-        document, contained = split_document(source, self.splitter, self.separator, self.rules)
-        self._warnings.contained += contained
+        document = split_document(source, self.splitter, self.separator, self.rules)
         if not document.chunks:
-            self._warnings.blank.append(repr(source.doc_id))
+            self._blank.append(repr(source.doc_id))
         return document
 
     def _with_name(self, document: DocumentVersion) -> DocumentVersion:
@@ -162,7 +186,7 @@ class AddOperation:
             try:
                 converted.append(convert(item))
             except MetadataError as error:
-                self._warnings.refused.append(str(error))
+                self._refused.append(str(error))
         return converted
 
 

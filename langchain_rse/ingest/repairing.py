@@ -10,8 +10,7 @@ from typing import Any
 
 from langchain_rse.errors import CorruptRecordError, FormatError, StoreMismatchError
 from langchain_rse.ingest.problems import Scan, find_index_problems
-from langchain_rse.ingest.replacing import UnexpectedVersionError
-from langchain_rse.ingest.writing import Writer, without_abandoned
+from langchain_rse.ingest.writing import UnexpectedVersionError, Writer, without_abandoned
 from langchain_rse.stores.compare_and_set import change
 from langchain_rse.stores.namespaces import whole_store
 from langchain_rse.stores.records import Manifest, manifest_key

@@ -74,15 +74,14 @@ def with_headers(document: DocumentVersion, shown: str, embedded: Iterable[str])
 
 def split_document(
     source: SourceDocument, splitter: Splitter, separator: str, rules: Mapping[str, Rule]
-) -> tuple[DocumentVersion, int]:
+) -> DocumentVersion:
     """Join the parts of a document with a separator, and split the text.
 
-    Returns the document, still without a version name (see `with_name`), and the number of chunks
-    that were dropped.
+    The document has no version name yet; see `with_name`.
     """
     doc_id = source.doc_id
     text = separator.join(part.page_content for part in source.parts)
-    spans, contained = _split(text, splitter, doc_id)
+    spans = _split(text, splitter, doc_id)
 
     excluded = WRITTEN | _dropped(rules)
     metadata_of_parts = [_without(excluded, part.metadata) for part in source.parts]
@@ -108,7 +107,7 @@ def split_document(
         )
         chunks.append(chunk)
 
-    document = DocumentVersion(
+    return DocumentVersion(
         doc_id=doc_id,
         version=Version("", len(chunks)),
         length=len(text),
@@ -118,12 +117,11 @@ def split_document(
         rules=stored_rules,
         blank="" if chunks else text,
     )
-    return document, contained
 
 
-def _split(text: str, splitter: Splitter, doc_id: str) -> tuple[list[Span], int]:
+def _split(text: str, splitter: Splitter, doc_id: str) -> list[Span]:
     if not text or text.isspace():
-        return [], 0
+        return []
     try:
         with during(f"splitting document {doc_id!r}"):
             return find_spans(text, splitter)

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 from langchain_core.documents import Document
 from langchain_text_splitters import RecursiveJsonSplitter
 
-from langchain_rse._messages import warn
 from langchain_rse.errors import SplittingError
 from langchain_rse.ingest.alignment import UNKNOWN, Gap, Placement, align, fold
 from langchain_rse.ingest.markup import start_of_tags
@@ -73,24 +72,12 @@ def check_splitter(splitter: Any) -> Splitter:  # noqa: ANN401 - checked here
     return cast("Splitter", splitter)
 
 
-def warn_of_contained(contained: int, splitter: Splitter) -> None:
-    """Warn if chunks inside other chunks were dropped."""
-    if contained:
-        warn(
-            f"{type(splitter).__name__} returned {contained} chunk(s) that are fully contained in "
-            "another chunk; they were dropped"
-        )
-
-
-def find_spans(text: str, splitter: Splitter) -> tuple[list[Span], int]:
+def find_spans(text: str, splitter: Splitter) -> list[Span]:
     """Split a text into spans that tile it, with any splitter that keeps its letters and digits.
 
     The text is cut at the start of each chunk. Text between two chunks belongs to the first, except
-    a heading that the splitter moved into the metadata of the second.
-
-    Returns:
-        The spans in text order, and the number of chunks dropped because another chunk contains
-        them.
+    a heading that the splitter moved into the metadata of the second. A chunk that another one
+    contains is dropped.
 
     Raises:
         SplittingError: If the text does not contain a chunk, or if the chunks omit more than a
@@ -98,17 +85,17 @@ def find_spans(text: str, splitter: Splitter) -> tuple[list[Span], int]:
     """
     check_splitter(splitter)
     if not text:
-        return [], 0
+        return []
     name = type(splitter).__name__
     split_spans = getattr(splitter, "split_spans", None)
     if split_spans is not None:
         spans = list(split_spans(text))
         _check_tiling(spans, len(text), name)
-        return spans, 0
+        return spans
 
     chunks = [_as_document(chunk) for chunk in splitter.split_text(text)]
     if all(not chunk.page_content.strip() for chunk in chunks):
-        return [Span(0, len(text), text)], 0
+        return [Span(0, len(text), text)]
     placement = _place(text, chunks, name)
     _check_omitted(text, placement, name)
     return _tile(text, chunks, placement)
@@ -181,36 +168,32 @@ def _headings(chunk: Document) -> list[str]:
     return headings
 
 
-def _tile(text: str, chunks: Sequence[Document], placement: Placement) -> tuple[list[Span], int]:
-    """Cut the text at the starts of chunks; drop and count chunks inside other chunks."""
+def _tile(text: str, chunks: Sequence[Document], placement: Placement) -> list[Span]:
+    """Cut the text at the starts of chunks; drop chunks inside other chunks."""
     kept: list[tuple[int, Document]] = []  # chunks with their starts
     reached = 0  # end of the text covered so far
-    contained = 0
     for number, (span, chunk) in enumerate(zip(placement.spans, chunks, strict=True)):
         if span is None:
             continue
         start, end = span
         if kept and start <= kept[-1][0]:
             # Both start at the same position: the longer one contains the shorter one.
-            contained += 1
             if end > reached:
                 kept[-1] = (kept[-1][0], chunk)
-        elif kept and end <= reached:
-            contained += 1
-        else:
+        elif not kept or end > reached:
             gap = placement.gaps.get(number)
             if gap is not None:
                 start = _start_with_heading(text, chunk, gap, reached, start)
             kept.append((start, chunk))
         reached = max(reached, end)
     if not kept:
-        return [Span(0, len(text), text)], 0
+        return [Span(0, len(text), text)]
 
     cuts = [0, *(start for start, _ in kept[1:]), len(text)]
     spans: list[Span] = []
     for (_, chunk), (start, end) in zip(kept, pairwise(cuts), strict=True):
         spans.append(Span(start, end, chunk.page_content, chunk.metadata))
-    return spans, contained
+    return spans
 
 
 def _start_with_heading(text: str, chunk: Document, gap: Gap, reached: int, start: int) -> int:

@@ -15,7 +15,7 @@ and garbage. The next write of the document cleans up announcements that are old
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -24,12 +24,6 @@ from langchain_core.documents import Document
 from langchain_rse._sync import batches, run
 from langchain_rse.errors import AdoptionError, EmbeddingError, MissingRecordError
 from langchain_rse.ingest.docstore import DocStoreWriter, StoredManifest
-from langchain_rse.ingest.replacing import (
-    ExpectedVersions,
-    UnexpectedVersionError,
-    check_adopted,
-    is_expected,
-)
 from langchain_rse.ingest.vectors import Vectors
 from langchain_rse.stores.compare_and_set import DocStore, read_records
 from langchain_rse.stores.pairing import Model, check_pair
@@ -51,6 +45,17 @@ from langchain_rse.text.quoting import first_few
 
 # A version whose announcement was removed is written again, this many times at most.
 _ATTEMPTS = 10
+
+ExpectedVersions = Mapping[str, Version | None]
+"""The version that each document must have before it is written, by id; None for no version."""
+
+
+class UnexpectedVersionError(Exception):
+    """A document does not have the version that the caller expects."""
+
+    def __init__(self, doc_id: str) -> None:
+        super().__init__(f"another call changed document {doc_id!r} at the same time")
+        self.doc_id = doc_id
 
 
 @dataclass(eq=False)
@@ -451,3 +456,19 @@ def without_abandoned(manifest: Manifest) -> Manifest:
 
 def _all_garbage(manifest: Manifest) -> Manifest:
     return manifest.with_garbage(manifest.versions)
+
+
+def is_expected(document: DocumentVersion, manifest: Manifest, expected: ExpectedVersions) -> bool:
+    """True if no other call changed a document since the caller read it."""
+    if manifest.current == expected[document.doc_id]:
+        return True
+    return document.version.has_content_of(manifest.current)  # rewriting equal content is fine
+
+
+def check_adopted(document: DocumentVersion, manifest: Manifest) -> None:
+    """Refuse to adopt a document that was added with ``add_documents``."""
+    if manifest.current is not None and not manifest.current.adopted:
+        raise AdoptionError(
+            f"document {document.doc_id!r} was already added with add_documents, so the chunks of "
+            "this index would be a second version. Delete one of the two"
+        )

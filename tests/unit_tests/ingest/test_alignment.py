@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-import warnings
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -13,8 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from langchain_rse.ingest.splitting import Span
-from tests.unit_tests.ingest.spans import split_spans
+from langchain_rse.ingest.splitting import Span, find_spans
 
 ALPHABETS = [
     ["0", "1", "0 ", "00 0", ".", "\n"],
@@ -93,12 +91,6 @@ class Changing:
         return [self.change(text[start:end]) for start, end in self.places]
 
 
-def _split(text: str, splitter: Changing) -> list[Span]:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*fully contained in another chunk")
-        return split_spans(text, splitter)
-
-
 def _assert_tiled(text: str, spans: Sequence[Span]) -> None:
     assert spans[0].start == 0
     assert spans[-1].end == len(text)
@@ -110,7 +102,7 @@ def _assert_tiled(text: str, spans: Sequence[Span]) -> None:
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 @given(cut=cuts())
 def test_spans_lie_where_the_text_was_cut(change: Callable[[str], str], cut: Cut) -> None:
-    spans = _split(cut.text, Changing(cut.places, change))
+    spans = find_spans(cut.text, Changing(cut.places, change))
 
     text = cut.text
     _assert_tiled(text, spans)
@@ -168,7 +160,7 @@ HOLES: dict[str, Callable[[Sequence[tuple[int, int]]], Changing]] = {
 def test_unknown_tokens_stand_for_what_is_there(
     splitter: Callable[[Sequence[tuple[int, int]]], Changing], cut: Cut
 ) -> None:
-    spans = _split(cut.text, splitter(cut.places))
+    spans = find_spans(cut.text, splitter(cut.places))
 
     _assert_tiled(cut.text, spans)
 
@@ -178,7 +170,7 @@ def test_unknown_tokens_stand_for_what_is_there(
 def test_characters_that_are_none(change: Callable[[str], str], text: str) -> None:
     places = [(0, 6), (6, 13), (13, len(text))]
 
-    spans = split_spans(text, Changing(places, change))
+    spans = find_spans(text, Changing(places, change))
 
     _assert_tiled(text, spans)
     assert [_content(text[span.start : span.end]) for span in spans] == ["bom", "andnul", "ends"]
@@ -191,4 +183,4 @@ def test_long_repetitive_text(unit: str, overlap: int) -> None:
     step = 800 - overlap
     places = [(start, min(start + 800, len(text))) for start in range(0, len(text), step)]
 
-    _assert_tiled(text, _split(text, Changing(places, CHANGES["lower case"])))
+    _assert_tiled(text, find_spans(text, Changing(places, CHANGES["lower case"])))

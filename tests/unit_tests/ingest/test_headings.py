@@ -28,7 +28,7 @@ PIPELINES = (
 
 
 def chunks_of(text: str, size: int = 800) -> list[str]:
-    spans, _ = find_spans(text, default_text_splitter(size))
+    spans = find_spans(text, default_text_splitter(size))
     assert "".join(text[span.start : span.end] for span in spans) == text
     return [text[span.start : span.end].strip() for span in spans]
 
@@ -152,7 +152,7 @@ def test_a_few_lines_above_a_long_section_are_in_a_chunk_with_its_beginning() ->
 def test_a_heading_stands_with_the_first_rows_of_a_table() -> None:
     rows = "".join(f"| Delta-{number} | {number} |\n" for number in range(60))
     text = f"{SENTENCE * 3}\n\n## Plants\n\n| plant | staff |\n| --- | --- |\n{rows}"
-    spans, _ = find_spans(text, default_text_splitter(400))
+    spans = find_spans(text, default_text_splitter(400))
     (chunk,) = [text[span.start : span.end] for span in spans if "## Plants" in span.embedded_text]
     assert chunk.startswith("## Plants\n\n| plant | staff |\n| --- | --- |\n| Delta-0 |")
     assert spans[2].embedded_text.startswith("| plant | staff |\n| --- | --- |\n| Delta-")
@@ -193,7 +193,7 @@ def test_a_title_above_tildes_opens_no_block() -> None:
 @pytest.mark.parametrize("text", [PIPELINES, f"```\na,b\n1,2\n3,4\n```\n{PIPELINES}"])
 def test_pipelines_and_code_are_no_tables(text: str) -> None:
     assert find_tables(text, find_fences(text)) == []
-    spans, _ = find_spans(text, default_text_splitter(200))
+    spans = find_spans(text, default_text_splitter(200))
     assert len(spans) > 3
     assert not any(span.table_header for span in spans)
 
@@ -266,7 +266,7 @@ def test_chunks_of_any_document_end_before_headings_and_outside_of_code(
                 uncut.append((start, len(text)))
             headings_start = None
         text += 2 * line_end
-    spans, _ = find_spans(text, default_text_splitter(size))
+    spans = find_spans(text, default_text_splitter(size))
     assert "".join(text[span.start : span.end] for span in spans) == text
     last = len(text.rstrip())
     for span in spans:

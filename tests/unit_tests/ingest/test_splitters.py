@@ -29,9 +29,8 @@ from langchain_text_splitters import (
 
 from langchain_rse import RSEIndexer, RSERetriever
 from langchain_rse.errors import SplittingError
-from langchain_rse.ingest.splitting import Span, Splitter
+from langchain_rse.ingest.splitting import Span, Splitter, find_spans
 from tests.unit_tests import fakes
-from tests.unit_tests.ingest.spans import split_spans
 
 way = fakes.way
 
@@ -52,12 +51,6 @@ def _assert_tiled(text: str, spans: Sequence[Span]) -> None:
     assert all(before.end == after.start for before, after in pairwise(spans))
     assert all(span.start < span.end for span in spans)
     assert "".join(text[span.start : span.end] for span in spans) == text
-
-
-def _split(text: str, splitter: Splitter) -> list[Span]:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*fully contained in another chunk")
-        return split_spans(text, splitter)
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +98,7 @@ def test_a_splitter_by_the_tokens_of_an_embedding_model(
 ) -> None:
     splitter = sentence_transformers(size, int(size * share))
 
-    spans = _split(text, splitter)
+    spans = find_spans(text, splitter)
 
     _assert_tiled(text, spans)
     chunks = iter(splitter.split_text(text))
@@ -130,7 +123,7 @@ def test_a_splitter_that_cuts_characters_in_two(
     monkeypatch.setattr(tiktoken, "get_encoding", lambda _: by_bytes)
     splitter = TokenTextSplitter(chunk_size=size, chunk_overlap=overlap)
 
-    spans = _split(text, splitter)
+    spans = find_spans(text, splitter)
 
     _assert_tiled(text, spans)
 
@@ -148,7 +141,7 @@ def test_a_splitter_that_joins_sentences(
     monkeypatch.setattr(nltk.tokenize, "sent_tokenize", lambda text, _: punkt.tokenize(text))
     splitter = NLTKTextSplitter(separator, chunk_size=size, chunk_overlap=size // 4)
 
-    spans = _split(text, splitter)
+    spans = find_spans(text, splitter)
 
     _assert_tiled(text, spans)
 
@@ -196,7 +189,7 @@ HEADINGS = [("#", "part"), ("##", "section")]
 def test_headings_that_become_metadata_stay_with_their_section(strip_headers: bool) -> None:  # noqa: FBT001
     splitter = MarkdownHeaderTextSplitter(HEADINGS, strip_headers=strip_headers)
 
-    spans = split_spans(MARKDOWN, splitter)
+    spans = find_spans(MARKDOWN, splitter)
 
     assert [(MARKDOWN[span.start : span.end], span.metadata) for span in spans] == SECTIONS
     assert [span.embedded_text for span in spans] == [
@@ -217,7 +210,7 @@ def test_markdown_full_of_repeats_is_tiled(lines: list[str], strip_headers: bool
     text = "\n".join(["start", *lines])
     splitter = MarkdownHeaderTextSplitter(HEADINGS, strip_headers=strip_headers)
 
-    _assert_tiled(text, _split(text, splitter))
+    _assert_tiled(text, find_spans(text, splitter))
 
 
 def test_the_headings_of_a_passage_are_in_its_metadata(way: fakes.Way) -> None:
@@ -273,7 +266,7 @@ def _semantic(**kwargs: Any) -> HTMLSemanticPreservingSplitter:
     ids=lambda splitter: type(splitter).__name__,
 )
 def test_tags_and_entities_of_html_are_passed_over(splitter: Splitter) -> None:
-    spans = split_spans(PAGE, splitter)
+    spans = find_spans(PAGE, splitter)
 
     _assert_tiled(PAGE, spans)
     starts = {PAGE[span.start :][:15] for span in spans}
@@ -294,7 +287,7 @@ def test_html_that_a_splitter_reorders_is_refused_with_advice(splitter: Splitter
     name = type(splitter).__name__
 
     with pytest.raises(SplittingError, match=rf"from {name}, .*for HTML"):
-        split_spans(INLINE, splitter)
+        find_spans(INLINE, splitter)
 
 
 def test_json_written_anew_is_refused_with_advice() -> None:
@@ -303,7 +296,7 @@ def test_json_written_anew_is_refused_with_advice() -> None:
     with pytest.raises(
         SplittingError, match=r"RecursiveJsonSplitter rewrites the JSON.*separators="
     ):
-        split_spans('{"a": {"b": 1}}', splitter)
+        find_spans('{"a": {"b": 1}}', splitter)
 
 
 class Dropping:
@@ -342,7 +335,7 @@ def test_dropped_text_is_refused(way: fakes.Way, drop: str, message: str) -> Non
 
 def test_a_little_dropped_text_is_read_with_its_neighbors() -> None:
     """Such as headings, rules and separators."""
-    spans = split_spans(DROPPABLE, Dropping(r"Line \d*7 "))
+    spans = find_spans(DROPPABLE, Dropping(r"Line \d*7 "))
     _assert_tiled(DROPPABLE, spans)
     assert len(spans) == 270
 
@@ -361,14 +354,14 @@ class OwnSpans(Dropping):
 def test_a_splitter_may_know_where_its_chunks_lie() -> None:
     spans = [Span(0, 2, "ab"), Span(2, 4, "header: cd", {"page": 1})]
 
-    assert split_spans("abcd", OwnSpans(*spans)) == spans
+    assert find_spans("abcd", OwnSpans(*spans)) == spans
 
 
 @pytest.mark.parametrize("places", [[(1, 4)], [(0, 2), (3, 4)], [(0, 4), (4, 4)], [(0, 2)], []])
 def test_what_a_splitter_says_has_to_tile_the_text(places: list[tuple[int, int]]) -> None:
     got = ", ".join(f"{start} to {end}" for start, end in places)
     with pytest.raises(SplittingError, match=f"OwnSpans.split_spans do not tile.*got {got}$"):
-        split_spans("abcd", OwnSpans(*(Span(*place, "") for place in places)))
+        find_spans("abcd", OwnSpans(*(Span(*place, "") for place in places)))
 
 
 class Windows:
@@ -415,9 +408,7 @@ def test_fragments_in_the_overlap_are_not_found(way: fakes.Way) -> None:
         docstore=InMemoryByteStore(),
         text_splitter=splitter,
     )
-    with pytest.warns(UserWarning, match=r"Windows returned 30 chunk\(s\) that are") as caught:
-        way.add(retriever, documents)
-    assert [warning.filename for warning in caught] == [fakes.__file__]  # the line that adds
+    way.add(retriever, documents)
 
     passages = way.invoke(retriever, query, max_context_length=100_000)
 

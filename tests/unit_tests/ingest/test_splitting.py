@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import logging
 import re
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,9 +19,7 @@ from langchain_rse.ingest.splitting import (
     Span,
     check_splitter,
     find_spans,
-    warn_of_contained,
 )
-from tests.unit_tests.ingest.spans import split_spans
 
 ALPHABETS = [
     ["a", "b", " "],
@@ -111,15 +108,6 @@ def _quiet_splitters() -> Iterator[None]:
     logger.setLevel(before)
 
 
-def _split(text: str, splitter: TextSplitter) -> list[Span]:
-    """Split without the warning about contained chunks: LangChain's splitters may make some."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", message=".*fully contained in another chunk", append=False
-        )
-        return split_spans(text, splitter)
-
-
 def _assert_tiled(text: str, spans: list[Span]) -> None:
     assert [span.start for span in spans] == [0, *(span.end for span in spans[:-1])]
     assert spans[-1].end == len(text)
@@ -135,7 +123,7 @@ def _assert_tiled(text: str, spans: list[Span]) -> None:
 def test_the_embedded_text_is_the_chunk_and_has_every_letter_of_the_span(
     text: str, splitter: TextSplitter
 ) -> None:
-    spans = _split(text, splitter)
+    spans = find_spans(text, splitter)
 
     chunks = iter(splitter.split_text(text))
     whole = [Span(0, len(text), text)]
@@ -150,7 +138,7 @@ def test_the_embedded_text_is_the_chunk_and_has_every_letter_of_the_span(
 def test_an_exact_chunk_stands_in_the_text_where_its_span_starts(
     text: str, splitter: TextSplitter
 ) -> None:
-    spans = _split(text, splitter)
+    spans = find_spans(text, splitter)
 
     # In front of the first chunk there may be stripped white space.
     assert spans[0].embedded_text in text
@@ -164,7 +152,7 @@ def test_spans_are_the_chunks_where_nothing_is_stripped(text: str, splitter: Tex
     # LangChain doubles some separators that are regular expressions.
     assume("".join(chunks) == text)
 
-    spans = split_spans(text, splitter)
+    spans = find_spans(text, splitter)
 
     # Chunks of white space alone are part of their neighbors.
     worded = [chunk for chunk in chunks if chunk.strip()]
@@ -176,7 +164,7 @@ def test_spans_are_the_chunks_where_nothing_is_stripped(text: str, splitter: Tex
 def test_overlap_belongs_to_the_embedded_text_of_the_later_chunk() -> None:
     splitter = CharacterTextSplitter(" ", chunk_size=7, chunk_overlap=3)
 
-    spans = split_spans("one two six ten", splitter)
+    spans = find_spans("one two six ten", splitter)
 
     assert spans == [Span(0, 4, "one two"), Span(4, 8, "two six"), Span(8, 15, "six ten")]
 
@@ -184,7 +172,7 @@ def test_overlap_belongs_to_the_embedded_text_of_the_later_chunk() -> None:
 def test_gaps_belong_to_the_chunk_before_them() -> None:
     splitter = RecursiveCharacterTextSplitter(chunk_size=4, chunk_overlap=0)
 
-    spans = split_spans("\n one \n\n two  ", splitter)
+    spans = find_spans("\n one \n\n two  ", splitter)
 
     assert spans == [Span(0, 9, "one"), Span(9, 14, "two")]
 
@@ -195,30 +183,20 @@ class TailFragments(RecursiveCharacterTextSplitter):
     def __init__(self, *, share: float, **settings: Any) -> None:
         super().__init__(**settings)
         self._share = share
-        self.fragments = 0
 
     def split_text(self, text: str) -> list[str]:
         chunks = []
         for chunk in super().split_text(text):
             chunks += [chunk, chunk[int(len(chunk) * (1 - self._share)) :]]
-        self.fragments = len(chunks) // 2
         return chunks
 
 
 @pytest.mark.parametrize(("share", "overlap"), [(0.1, 0), (0.5, 0), (0.5, 12), (1.0, 12)])
-def test_contained_chunks_are_dropped_and_counted(share: float, overlap: int) -> None:
+def test_contained_chunks_are_dropped(share: float, overlap: int) -> None:
     text = " ".join("".join(map(chr, range(code, code + 5))) for code in range(0x4E00, 0x4F2C, 5))
     plain = RecursiveCharacterTextSplitter(chunk_size=30, chunk_overlap=overlap)
     splitter = TailFragments(share=share, chunk_size=30, chunk_overlap=overlap)
-
-    spans, contained = find_spans(text, splitter)
-    with pytest.warns(UserWarning, match="fully contained in another chunk") as caught:
-        warn_of_contained(contained, splitter)
-
-    assert spans == split_spans(text, plain)
-    assert len(caught) == 1
-    assert f"TailFragments returned {splitter.fragments} chunk(s)" in str(caught[0].message)
-    assert caught[0].filename == __file__
+    assert find_spans(text, splitter) == find_spans(text, plain)
 
 
 class Altering(RecursiveCharacterTextSplitter):
@@ -267,7 +245,7 @@ def test_a_splitter_that_changes_the_text_is_refused(
     # Where two chunks changed places, either may be named.
     numbers = f"(?:{number}|{number - 1})" if "Eta" in excerpt else str(number)
     with pytest.raises(SplittingError, match=rf"^chunk {numbers} of \d+ from Faulty,") as error:
-        split_spans(text, Faulty(alter))
+        find_spans(text, Faulty(alter))
 
     assert isinstance(error.value, ValueError)
     if "Eta" not in excerpt:
@@ -279,12 +257,12 @@ def test_a_regular_expression_that_is_put_into_the_chunks_is_refused_with_advice
     splitter = CharacterTextSplitter(r"\s+", is_separator_regex=True, chunk_size=9, chunk_overlap=0)
 
     with pytest.raises(SplittingError, match="set keep_separator=True"):
-        split_spans("one two three four", splitter)
+        find_spans("one two three four", splitter)
 
 
 def test_a_splitter_that_finds_nothing_gives_one_span() -> None:
-    assert split_spans(UNIQUE, Altering(lambda _: [])) == [Span(0, len(UNIQUE), UNIQUE)]
-    assert split_spans(UNIQUE, Altering(lambda _: [""])) == [Span(0, len(UNIQUE), UNIQUE)]
+    assert find_spans(UNIQUE, Altering(lambda _: [])) == [Span(0, len(UNIQUE), UNIQUE)]
+    assert find_spans(UNIQUE, Altering(lambda _: [""])) == [Span(0, len(UNIQUE), UNIQUE)]
 
 
 @pytest.mark.parametrize(
@@ -299,7 +277,7 @@ def test_a_splitter_that_finds_nothing_gives_one_span() -> None:
     ],
 )
 def test_what_is_no_splitter_is_refused_even_for_an_empty_text(splitter: Any, message: str) -> None:
-    for refused in (lambda: check_splitter(splitter), lambda: split_spans("", splitter)):
+    for refused in (lambda: check_splitter(splitter), lambda: find_spans("", splitter)):
         with pytest.raises(TypeError, match=message):
             refused()
 
@@ -310,6 +288,6 @@ def test_what_is_no_splitter_is_refused_even_for_an_empty_text(splitter: Any, me
 def test_long_repetitive_text(unit: str, overlap: int, kind: type[TextSplitter]) -> None:
     text = unit * (300_000 // len(unit))
 
-    spans = _split(text, kind(chunk_size=800, chunk_overlap=overlap))
+    spans = find_spans(text, kind(chunk_size=800, chunk_overlap=overlap))
 
     _assert_tiled(text, spans)

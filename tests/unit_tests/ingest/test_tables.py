@@ -79,8 +79,7 @@ def rows_of(text: str) -> list[str]:
 
 
 def spans_of(text: str, size: int = 800) -> list[Span]:
-    spans, _ = find_spans(text, default_text_splitter(size))
-    return spans
+    return find_spans(text, default_text_splitter(size))
 
 
 @pytest.mark.parametrize("form", FORMS)

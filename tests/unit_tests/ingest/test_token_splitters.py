@@ -18,9 +18,8 @@ from transformers import PreTrainedTokenizerFast
 
 from langchain_rse import RSEIndexer
 from langchain_rse.headers import DocumentHeaders
-from langchain_rse.ingest.splitting import Splitter
+from langchain_rse.ingest.splitting import Splitter, find_spans
 from tests.unit_tests import fakes
-from tests.unit_tests.ingest.spans import split_spans
 
 SIZE, OVERLAP = 256, 32
 
@@ -93,7 +92,7 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Kin
 
 def test_chunks_lie_exactly_where_they_were_cut(kind: Kind) -> None:
     splitter = kind.make(SIZE, OVERLAP)
-    spans = split_spans(TEXT, splitter)
+    spans = find_spans(TEXT, splitter)
     assert [span.embedded_text for span in spans] == list(splitter.split_text(TEXT))
     assert len(spans) > 10
     assert "".join(TEXT[span.start : span.end] for span in spans) == TEXT

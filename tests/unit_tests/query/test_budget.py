@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -199,11 +198,8 @@ def test_slices_of_the_last_text_within_the_budget(
         config=config,
         length_function=fakes.LENGTHS[unit],
     )
-    with warnings.catch_warnings():
-        # Overlap makes this splitter repeat itself at the end of some texts.
-        warnings.filterwarnings("ignore", message=".*fully contained in another chunk")
-        for doc_id, text in history:
-            retriever.add_documents([Document(text)], ids=[doc_id])
+    for doc_id, text in history:
+        retriever.add_documents([Document(text)], ids=[doc_id])
     texts = dict(history)
     passages = retriever.invoke("beta gamma", **arguments)
     taken: set[tuple[str, int]] = set()
