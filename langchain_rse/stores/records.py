@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from langchain_core.documents import Document
 from pydantic import Field, NonNegativeInt, SkipValidation, TypeAdapter, ValidationError
@@ -18,6 +18,8 @@ from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.adopted import ADOPTED, AdoptedVector
 from langchain_rse.stores.metadata import simple_metadata
 from langchain_rse.text.quoting import encodable
+
+T = TypeVar("T")
 
 # Metadata of chunks and passages.
 DOC_ID = "doc_id"  # id of the document
@@ -351,19 +353,24 @@ class Manifest:
     @classmethod
     def from_document(cls, record: Document, key: str) -> Manifest:
         """Parse a manifest's record; raise a CorruptRecordError if it is corrupt."""
-        try:
-            manifest = _MANIFEST.validate_python(record.metadata)
-        except ValidationError as error:
-            raise _not_a_manifest(key, problems_of(error)) from error
+        manifest = _parsed(_MANIFEST, record, key)
         if not key.endswith(manifest.key):
-            raise _not_a_manifest(key, f"it belongs to document {manifest.doc_id!r}")
+            raise _unusable(key, f"it belongs to document {manifest.doc_id!r}")
         return manifest
 
 
-def _not_a_manifest(key: str, problem: str) -> CorruptRecordError:
+def _parsed(adapter: TypeAdapter[T], record: Document, key: str) -> T:
+    """Parse the metadata of a record; raise a CorruptRecordError if it is corrupt."""
+    try:
+        return adapter.validate_python(record.metadata)
+    except ValidationError as error:
+        raise _unusable(key, problems_of(error)) from error
+
+
+def _unusable(key: str, problem: str) -> CorruptRecordError:
     return CorruptRecordError(
-        f"the docstore's record {key!r} is not a valid manifest ({problem}). Delete this key and "
-        "add the document again"
+        f"the docstore's record {key!r} is unusable ({problem}). Delete the document and add it "
+        "again"
     )
 
 
@@ -478,25 +485,15 @@ class Description:
     @classmethod
     def from_document(cls, record: Document, key: str) -> Description:
         """Parse the record of a key; raise a CorruptRecordError if it is corrupt."""
-        try:
-            description = _DESCRIPTION.validate_python(record.metadata)
-        except ValidationError as error:
-            raise _not_a_description(key, problems_of(error)) from error
+        description = _parsed(_DESCRIPTION, record, key)
         bounds: list[int] = []
         for start, length, _ in description.parts:
             bounds += [start, start + length]
         if description.key != key:
-            raise _not_a_description(key, "it belongs to another version")
+            raise _unusable(key, "it belongs to another version")
         if bounds != sorted(bounds) or bounds[-1:] not in ([], [description.manifest.length]):
-            raise _not_a_description(key, "its parts do not match the text")
+            raise _unusable(key, "its parts do not match the text")
         return description
-
-
-def _not_a_description(key: str, problem: str) -> CorruptRecordError:
-    return CorruptRecordError(
-        f"the docstore's record {key!r} is unusable ({problem}). Delete the document and add it "
-        "again"
-    )
 
 
 _DESCRIPTION = TypeAdapter(Description)
