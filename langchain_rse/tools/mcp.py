@@ -126,10 +126,16 @@ class _Server(MCPServer[Any]):
             raise ToolError(f"there is no tool {name!r:.200}; there are {', '.join(self._tools)}")
         given = {key: value for key, value in arguments.items() if key not in _ADDED_BY_HOSTS}
         call = {"type": "tool_call", "id": "1", "name": name, "args": given}
+        answer = asyncio.ensure_future(tool.ainvoke(call))
         try:
-            message: ToolMessage = await asyncio.wait_for(tool.ainvoke(call), self._timeout)
-        except TimeoutError:
-            raise ToolError(f"no answer within {self._timeout:g} seconds") from None
+            # Not wait_for, which waits until the thread of a cancelled tool has ended.
+            await asyncio.wait([answer], timeout=self._timeout)
+            if not answer.done():
+                raise ToolError(f"no answer within {self._timeout:g} seconds")
+        finally:
+            answer.cancel()  # the thread ends as soon as its store answers
+        try:
+            message: ToolMessage = answer.result()
         except Exception as error:
             raise UnexpectedToolError(f"Error executing tool {name}") from error
         text = str(message.content)

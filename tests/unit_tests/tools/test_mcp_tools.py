@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -169,13 +171,20 @@ async def test_a_slow_docstore_stops_neither_the_loop_nor_the_time_limit(
 ) -> None:
     retriever = library(["finance"])
     proceed = threading.Event()
-    monkeypatch.setattr(Counting, "mget", lambda *_: proceed.wait(1))
+    monkeypatch.setattr(Counting, "mget", lambda *_: proceed.wait(5))
     server = create_mcp_server(retriever, timeout=0.05)
+    start = time.monotonic()
     try:
         with pytest.raises(ToolError, match=r"no answer within 0\.05 seconds"):
             await server.call_tool(tool, CALLS[tool])
+        assert time.monotonic() - start < 1
     finally:
         proceed.set()
+    # The call ends, with its thread, when the store answers.
+    running = asyncio.all_tasks() - {asyncio.current_task()}
+    if running:
+        _, running = await asyncio.wait(running, timeout=2)
+    assert not running
 
 
 async def text_of(retriever: RSERetriever, tool: str, **arguments: Any) -> str:
