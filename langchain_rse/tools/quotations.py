@@ -26,7 +26,7 @@ _AMBIGUOUS_MARKS = [
     (
         rf"{_OPENS}'",
         rf"'{_CLOSES}",
-        r"(?!(?<=[\s(\[])'\S)[\s\S]",
+        rf"(?!{_OPENS}'\S)[\s\S]",
     ),  # no other one opens inside
     (rf"{_OPENS}\u201a", rf"[\u2018\u2019]{_CLOSES}", "[^\u201a]"),
     (rf"{_OPENS}\u203a", rf"\u2039{_CLOSES}", "[^\u203a]"),
@@ -46,7 +46,6 @@ def _quotation_pattern() -> str:
     patterns = [rf"^{_LIST_MARKS}(?P<block>>.*(?:\n[ \t]*>.*)*)"]
     for name in ("q", "blockquote"):
         patterns.append(rf"<{name}\b[^<>]*>(?P<{name}>(?:(?!</?{name}\b)[\s\S])*)</{name}\s*>")
-    patterns.append(rf"&quot;(?P<entity>(?:{_SAME_PARAGRAPH}(?!&quot;)[\s\S])*)&quot;")
     for opening, closing in _CLOSING_MARKS.items():
         patterns.append(f"{opening}(?:{_SAME_PARAGRAPH}[^{opening}{closing}])*[{closing}]")
     for opening, closing, inside in _AMBIGUOUS_MARKS:
@@ -56,18 +55,7 @@ def _quotation_pattern() -> str:
     return "|".join(patterns)
 
 
-def _apostrophe_pattern() -> str:
-    """Make the pattern of positions where a quotation in "'" begins or ends, or cannot cross."""
-    return (
-        r"(?P<paragraph>\n\s*\n)"
-        rf"|(?P<closing>(?<=\S)'{_CLOSES})"
-        r"|(?P<only_opening>(?<=[\s(\[])'(?=\S))"  # never inside another quotation in "'"
-        rf"|(?P<opening>{_OPENS}'(?=\S))"
-    )
-
-
 _QUOTATION = re.compile(_quotation_pattern(), re.MULTILINE | re.IGNORECASE)
-_APOSTROPHE = re.compile(_apostrophe_pattern())
 _TAG = re.compile(r"<[^<>]*>")
 _CODE = re.compile(r"```(?s:.*?)(?:```|\Z)|`[^`\n]+`")
 _CITATION = re.compile(r"\[\d+(?:\s*,\s*\d+)*\]")
@@ -98,12 +86,12 @@ def find_quotations(answer: str) -> Iterator[Quotation]:
     """Find the quotations with words in an answer, in order; code is skipped."""
     without_code = _CODE.sub(lambda code: "." * len(code[0]), answer)
     without_code = _HEBREW_ABBREVIATION.sub(lambda mark: mark["prefix"] or ".", without_code)
-    for match in _QUOTATION.finditer(_without_unclosed_apostrophes(without_code)):
+    for match in _QUOTATION.finditer(without_code):
         start = match.start() + 1
         end = match.end() - 1
         if match["block"]:
             yield from _find_in_block(answer, *match.span("block"))
-        elif match["q"] or match["blockquote"] or match["entity"]:
+        elif match["q"] or match["blockquote"]:
             inner_start, inner_end = match.span(match.lastgroup or 0)
             in_html = without_code[inner_start:inner_end]
             text = unescape(_TAG.sub(" ", in_html)).strip()
@@ -113,28 +101,6 @@ def find_quotations(answer: str) -> Iterator[Quotation]:
             yield Quotation(answer[start : end + 1], start, end + 1, is_closed=False)
         elif _count_words(answer[start:end]):
             yield Quotation(answer[start:end], start, end)
-
-
-def _without_unclosed_apostrophes(text: str) -> str:
-    """Replace each unclosed "'", because the search would read to the end of the text from it."""
-    unclosed: list[int] = []
-    is_closed = False  # by a later mark
-    for match in reversed(list(_APOSTROPHE.finditer(text))):
-        if match["paragraph"]:
-            is_closed = False
-        elif match["closing"]:
-            is_closed = True
-        else:
-            if not is_closed:
-                unclosed.append(match.start())
-            if match["only_opening"]:
-                is_closed = False
-    if not unclosed:
-        return text
-    characters = list(text)
-    for position in unclosed:
-        characters[position] = "."
-    return "".join(characters)
 
 
 def _find_in_block(answer: str, start: int, end: int) -> Iterator[Quotation]:

@@ -3,7 +3,6 @@
 import itertools
 import re
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -12,7 +11,7 @@ from unicodedata import category, normalize
 from rapidfuzz.distance import Indel
 from rapidfuzz.fuzz import partial_ratio_alignment
 
-from langchain_rse.ingest.alignment import Form, fold, folded
+from langchain_rse.ingest.alignment import Form, fold
 from langchain_rse.tools.places import Passage, PassageLike, Place, read_passages
 from langchain_rse.tools.quotations import (
     Quotation,
@@ -34,8 +33,7 @@ _SYMBOLS = frozenset("%\u2030\u2031\u00b0")
 # Symbols that do not count: Markdown, signs (compared with their numbers) and fraction slashes.
 _NO_SYMBOLS = frozenset("|~`^+\u2212\u2044")
 
-# At most this many occurrences of the same letters, and parts of a similar quotation, are compared.
-_MOST_PLACES = 1_000
+# At most this many parts of a similar quotation are compared.
 _MOST_PARTS = 50
 # Similar text is located by runs of this many letters, the longest that rapidfuzz slides in one
 # step per letter. They must be at least this similar, in percent.
@@ -111,8 +109,8 @@ class _Source(NamedTuple):
     """A passage, and two normalized forms of its text."""
 
     passage: Passage
-    letters: Form  # the folded letters and digits
     compact: Form  # without white space
+    compared: Form  # what is compared in similar text
 
 
 class _Match(NamedTuple):
@@ -131,9 +129,8 @@ _Find = Callable[[str, _Source, int], _Match | None]
 def _read_source(passage: Passage) -> _Source:
     text = passage.text
     places = [place for place, character in enumerate(text) if not character.isspace()]
-    return _Source(
-        passage, folded(text, enumerate(text)), Form(text, "".join(text.split()), places)
-    )
+    compact = Form(text, "".join(text.split()), places)
+    return _Source(passage, compact, _compared(text))
 
 
 def _verify(quotation: Quotation, sources: Sequence[_Source], min_similarity: float) -> Quote:
@@ -214,48 +211,53 @@ def _match(form: Form, similarity: float, start: int, end: int) -> _Match:
 
 
 def _find_similar(part: str, source: _Source, position: int) -> _Match | None:
-    """Find the same letters, or most of them, with the same numbers."""
-    letters = fold(part)
+    """Find the same letters and symbols, or most of them, with the same numbers."""
+    letters = _compared(part).text
     if not letters:
         return None
     numbers = _numbers_in(part, 0, len(part))
-    first = bisect_left(source.letters.places, position)
-    best = None
-    for similarity, start, end in _similar_ranges(letters, source.letters.text, first):
-        if best is not None and similarity < 1:
-            break
-        match = _match(source.letters, similarity, start, end)
-        if _numbers_in(source.passage.text, match.start, match.end) != numbers:
-            continue
-        match = _with_symbols(match, part, source.passage.text)
-        if match.similarity == 1:
+    first = bisect_left(source.compared.places, position)
+    text = source.compared.text[first:]
+    for start, end in _similar_ranges(letters, text):
+        similarity = Indel.normalized_similarity(letters, text[start:end])
+        match = _match(source.compared, similarity, first + start, first + end)
+        if _numbers_in(source.passage.text, match.start, match.end) == numbers:
             return match
-        best = best or match
-    return best
+    return None
 
 
-_Range = tuple[float, int, int]
-"""A similarity, and the range of similar letters in a source."""
-
-
-def _similar_ranges(letters: str, source: str, first: int) -> Iterator[_Range]:
+def _similar_ranges(letters: str, text: str) -> Iterator[tuple[int, int]]:
     """Yield the ranges of equal letters, in order, and then the range of the most similar ones."""
-    start = source.find(letters, first)
-    for _ in range(_MOST_PLACES):
-        if start < 0:
-            break
+    start = text.find(letters)
+    while start >= 0:
         end = start + len(letters)
-        yield 1.0, start, end
-        start = source.find(letters, end)
-    remaining = source[first:]
-    place = _locate(letters, remaining)
+        yield start, end
+        start = text.find(letters, end)
+    place = _locate(letters, text)
     if place is not None:
-        similarity, start, end = _align(letters, remaining, place)
-        yield similarity, first + start, first + end
+        yield _align(letters, text, place)
 
 
-def _locate(letters: str, source: str) -> int | None:
-    """Find the place in the source that is similar to the letters."""
+def _compared(text: str) -> Form:
+    """Reduce a text to its letters, its digits and the symbols that change its meaning."""
+    contents: list[str] = []
+    places: list[int] = []
+    for place, character in enumerate(text.replace("!=", "\u2260 ")):
+        content = fold(character) or _symbol(character)
+        contents.append(content)
+        places.extend([place] * len(content))
+    return Form(text, "".join(contents), places)
+
+
+def _symbol(character: str) -> str:
+    """Return a mathematical or currency symbol or percent sign in its usual form, else ""."""
+    usual = normalize("NFKC", character)
+    is_symbol = category(usual[0]) in {"Sm", "Sc"} and usual not in _NO_SYMBOLS
+    return usual if is_symbol or usual in _SYMBOLS else ""
+
+
+def _locate(letters: str, text: str) -> int | None:
+    """Find the place in a text that is similar to the letters."""
     if len(letters) > _MOST_LETTERS:
         return None
     last_run = max(len(letters) - _RUN, 0)
@@ -263,56 +265,25 @@ def _locate(letters: str, source: str) -> int | None:
     place = None
     for start in sorted({0, last_run // 2, last_run}):
         run = letters[start : start + _RUN]
-        found = partial_ratio_alignment(run, source, score_cutoff=highest)
+        found = partial_ratio_alignment(run, text, score_cutoff=highest)
         if found is not None and (place is None or found.score > highest):
             highest = found.score
             place = max(found.dest_start - found.src_start - start, 0)
     return place
 
 
-def _align(letters: str, source: str, place: int) -> _Range:
-    """Find the range of the source near a place that is most similar to the letters."""
+def _align(letters: str, text: str, place: int) -> tuple[int, int]:
+    """Find the range of a text near a place that is most similar to the letters."""
     slack = len(letters) // 8
     window_start = max(place - slack, 0)
-    window = source[window_start : place + len(letters) + slack]
+    window = text[window_start : place + len(letters) + slack]
     blocks = Indel.editops(letters, window).as_matching_blocks()
     runs = [block for block in blocks if block.size >= _FEWEST] or blocks
     before_first = runs[0].b - runs[0].a
     before_last = runs[-1].b - runs[-1].a
     start = max(window_start + before_first, 0)
-    end = min(window_start + before_last + len(letters), len(source))
-    similarity = Indel.normalized_similarity(letters, source[start:end])
-    highest = 1 - 1 / (2 * len(letters))  # since the letters differ
-    return min(similarity, highest), start, end
-
-
-# Symbols and numbers
-
-
-def _with_symbols(match: _Match, part: str, text: str) -> _Match:
-    """Lower the similarity of a match for symbols that differ."""
-    quoted = _symbols_in(part)
-    # Symbols at the ends belong to the match if the quotation has them.
-    before = text[max(match.start - 2, 0) : match.start]
-    after = text[match.end : match.end + 2]
-    found = _symbols_in(text[match.start : match.end])
-    missing = quoted - found - _symbols_in(before) - _symbols_in(after)
-    # Symbols that the quotation dropped, within the match or right at its ends, such as "%".
-    adjacent = _symbols_in(before[-1:]) + _symbols_in(after[:1])
-    added = found + adjacent - quoted
-    count = max(missing.total(), added.total())
-    length = len(fold(part))
-    return match._replace(similarity=match.similarity * length / (length + count))
-
-
-def _symbols_in(text: str) -> Counter[str]:
-    """Count the mathematical and currency symbols and percent signs in a text."""
-    symbols: Counter[str] = Counter()
-    for character in normalize("NFKC", text).replace("!=", "\u2260"):
-        is_symbol = category(character) in {"Sm", "Sc"} and character not in _NO_SYMBOLS
-        if is_symbol or character in _SYMBOLS:
-            symbols[character] += 1
-    return symbols
+    end = min(window_start + before_last + len(letters), len(text))
+    return start, end
 
 
 def _numbers_in(text: str, start: int, end: int) -> str:
