@@ -92,20 +92,21 @@ def _parts_of(content: _Content) -> Sequence[Any]:
     return content.split("\n\n") if isinstance(content, str) else content
 
 
-def replace_passages(content: _Content, lines: Mapping[int, str]) -> _Content:
-    """Copy the content of a tool's message, with lines in place of some parts.
-
-    An empty line removes the part; at least one part must remain.
-    """
+def remove_passages(content: _Content, removed: Sequence[VisiblePassage]) -> _Content:
+    """Copy the content of a tool's message, with one line in place of some passages."""
     parts = list(_parts_of(content))
-    for part, line in lines.items():
-        if isinstance(content, str) or not line:
-            parts[part] = line
-        else:
-            # Still a search result, because Anthropic rejects a mix with other blocks.
-            text = {"type": "text", "text": line}
-            parts[part] = {**parts[part], "title": line, "content": [text]}
-    parts = [part for part in parts if part]
+    # One line per message: one per passage would outgrow a long conversation's budget.
+    numbers = ", ".join(f"[{passage.number}]" for passage in removed)
+    line = f"Removed to make room: {numbers}. Search again to read it."
+    first, *others = sorted(passage.part for passage in removed if passage.part is not None)
+    if isinstance(content, str):
+        parts[first] = line
+    else:
+        # Still a search result, because Anthropic rejects a mix with other blocks.
+        text = {"type": "text", "text": line}
+        parts[first] = {**parts[first], "title": line, "content": [text]}
+    for part in reversed(others):
+        del parts[part]
     return "\n\n".join(parts) if isinstance(content, str) else parts
 
 

@@ -1,25 +1,16 @@
 """Keeps the passages of a conversation within one budget."""
 
 import itertools
-import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, TypeAlias
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
-from langchain_rse.ingest.alignment import fold
 from langchain_rse.tools.citations import locate_citations
-from langchain_rse.tools.conversation import (
-    VisibleChunk,
-    VisiblePassage,
-    passages_in,
-    replace_passages,
-)
-from langchain_rse.tools.quotations import find_quotations, split_at_omissions
+from langchain_rse.tools.conversation import VisiblePassage, passages_in, remove_passages
 from langchain_rse.tools.search import limit_of
 
 _CITED = re.compile(r"\[(\d{1,6}(?:\s*,\s*\d{1,6})*)\]")
@@ -45,25 +36,20 @@ class _Item:
     passage: VisiblePassage
     position: int  # of its message
     length: float
-    last_use: int  # position of the last message that shows, cites or quotes it
+    last_use: int  # position of the last message that shows or cites it
     is_used: bool | None = None  # None until the model has answered
-    contained_in: Sequence[int] | None = None  # numbers of other passages; None while it is shown
-
-    @cached_property
-    def letters(self) -> str:
-        return fold(self.passage.text)
+    is_removed: bool = False
 
 
 class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
     """Keep the passages of a whole conversation within one budget, in LangChain's `create_agent`.
 
     When the budget is exceeded, the newest passages stay, as far as they fit. Of the older ones,
-    those that the model cited or quoted stay longest, then the newest. More are removed than
-    necessary, so that the next requests begin alike and providers' prompt caches hold.
+    those that the model cited stay longest, then the newest. More are removed than necessary, so
+    that the next requests begin alike and providers' prompt caches hold.
 
     A line in place of removed passages lists their numbers and tells the model to search again; the
-    tool then shows a removed passage again if it finds it. A passage that several calls find is
-    shown once.
+    tool then shows a removed passage again if it finds it.
 
     Only the model's input changes: the messages and artifacts in the agent's state keep all
     passages, so that quotations and citations can be checked.
@@ -145,7 +131,7 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
         return replace(request, state=state, runtime=replace(request.runtime, state=state))
 
     def _fit(self, messages: Sequence[AnyMessage], reserved: float = 0) -> list[AnyMessage]:
-        """Copy messages, with lines in place of passages beyond the budget.
+        """Copy messages, with a line in place of the passages of each that are beyond the budget.
 
         Repeats the decisions of all earlier requests, so that a request begins as the one before
         it unless the budget is exceeded again.
@@ -155,95 +141,58 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
             reserved: Maximum length of answers that follow.
         """
         items: list[_Item] = []
-        kept: list[_Item] = []
         start = 0  # of the items that are new in the next request
         for position, message in enumerate(messages):
             if isinstance(message, AIMessage):
-                kept = self._keep(kept, items, start)
+                self._remove(items, start)
                 start = len(items)
-                _note_uses(message, position, kept, items)
+                _note_uses(message, position, items)
             for passage in passages_in(message):
                 length = self._length_function(passage.text)
                 items.append(_Item(passage, position, length, last_use=position))
-        self._keep(kept, items, start, reserved)
+        self._remove(items, start, reserved)
         fitted = list(messages)
-        for position, group in itertools.groupby(items, lambda item: item.position):
-            lines = _lines_of(group)
-            if lines:
-                message = messages[position]
-                content = replace_passages(message.content, lines)
-                fitted[position] = message.model_copy(update={"content": content})
+        removed = (item for item in items if item.is_removed and item.passage.part is not None)
+        for position, group in itertools.groupby(removed, lambda item: item.position):
+            message = messages[position]
+            content = remove_passages(message.content, [item.passage for item in group])
+            fitted[position] = message.model_copy(update={"content": content})
         return fitted
 
-    def _keep(
-        self, old: list[_Item], items: list[_Item], start: int, reserved: float = 0
-    ) -> list[_Item]:
-        """Return the passages that stay, and note in the others which passages contain them.
-
-        New passages stay as far as possible.
-        """
-        changed = items[start:]
-        new = sorted(changed, key=_order)
+    def _remove(self, items: Sequence[_Item], start: int, reserved: float = 0) -> None:
+        """Remove passages beyond the budget; the new ones stay as far as possible."""
+        old = _shown(items[:start])
+        new = _shown(items[start:])
         room = self._max_context_length - reserved
-        kept = _first_that_fit([*old, *new], math.inf)
-        if _length(kept) > room:
-            changed = items
-            kept = _first_that_fit(new, self._max_context_length)
-            # Less than the budget allows, so that the next requests need not change again.
-            length = _length(kept)
-            room = length + max(room - length, 0) * _SHARE_OF_OLD
-            kept = _first_that_fit([*kept, *sorted(old, key=_order)], room)
-        shown = {chunk: item.passage.number for item in kept for chunk in item.passage.chunks}
-        for item in set(changed).difference(kept):
-            numbers = {shown.get(chunk, 0) for chunk in item.passage.chunks}
-            item.contained_in = [] if 0 in numbers else sorted(numbers)
-        return kept
+        if _length([*old, *new]) <= room:
+            return
+        kept = _first_that_fit(new, self._max_context_length)
+        # Less than the budget allows, so that the next requests need not change again.
+        room_of_old = (room - _length(kept)) * _SHARE_OF_OLD
+        kept += _first_that_fit(old, room_of_old)
+        for item in {*old, *new}.difference(kept):
+            item.is_removed = True
 
 
-def _order(item: _Item) -> tuple[bool, int, float]:
-    """Sort passages: the first stays longest."""
-    return item.is_used is False, -item.last_use, -item.passage.value
+def _shown(items: Iterable[_Item]) -> list[_Item]:
+    """Sort the passages that are shown: the first stays longest."""
+    shown = [item for item in items if not item.is_removed and item.passage.part is not None]
+    shown.sort(key=lambda item: (item.is_used is False, -item.last_use, -item.passage.value))
+    return shown
 
 
-def _note_uses(
-    answer: AIMessage, position: int, kept: Sequence[_Item], items: Sequence[_Item]
-) -> None:
-    """Note which passages the model cites or quotes."""
-    text = str(answer.text)
-    numbers = {int(number) for listed in _CITED.findall(text) for number in listed.split(",")}
+def _note_uses(answer: AIMessage, position: int, items: Sequence[_Item]) -> None:
+    """Note which passages the model cites."""
+    listed = ",".join(_CITED.findall(str(answer.text)))
+    numbers = {int(number) for number in listed.split(",") if number}
     citations = locate_citations(answer, [item.passage.passage for item in items])
     numbers.update(citation.number or 0 for citation in citations)
-    quotations = [
-        [fold(part) for part in split_at_omissions(quotation.text)]
-        for quotation in find_quotations(text)
-        if not quotation.is_too_short
-    ]
-    for item in kept:
-        is_quoted = any(all(part in item.letters for part in each) for each in quotations)
-        if is_quoted or item.passage.number in numbers:
+    for item in items:
+        if item.passage.number in numbers:
             item.is_used = True
             item.last_use = position
         elif item.is_used is None and not answer.tool_calls:
             item.is_used = False
-
-
-def _lines_of(items: Iterable[_Item]) -> dict[int, str]:
-    """Return the lines in place of a message's removed passages, by part."""
-    lines: dict[int, str] = {}
-    removed: dict[int, int] = {}
-    for item in items:
-        number, part = item.passage.number, item.passage.part
-        if part is not None and item.contained_in is not None:
-            lines[part] = ""
-            if item.contained_in:
-                lines[part] = f"Shown as {_listed(item.contained_in)}: [{number}]."
-            else:
-                removed[part] = number
-    if removed:
-        # One line per message: one per passage would outgrow a long conversation's budget.
-        listed = _listed(removed.values())
-        lines[min(removed)] = f"Removed to make room: {listed}. Search again to read it."
-    return lines
 
 
 def _length(items: Iterable[_Item]) -> float:
@@ -251,19 +200,10 @@ def _length(items: Iterable[_Item]) -> float:
 
 
 def _first_that_fit(items: Iterable[_Item], room: float) -> list[_Item]:
-    """Return the first items that fit, without those whose chunks are in earlier ones."""
     fitting: list[_Item] = []
-    shown: set[VisibleChunk] = set()
     for item in items:
-        if item.passage.part is None or item.passage.chunks <= shown:
-            continue
         room -= item.length
         if room < 0:
             break
         fitting.append(item)
-        shown |= item.passage.chunks
     return fitting
-
-
-def _listed(numbers: Iterable[int]) -> str:
-    return ", ".join(f"[{number}]" for number in numbers)
