@@ -153,39 +153,19 @@ async def exercise(session: ClientSession) -> None:
     read, is_error = await ask(session, "read", document=source, start=start, end=end)
     assert not is_error
     assert read.split("\n", 1)[1].strip("\n> ") in text
-    assert await ask(session, "search", query=" ") == (
-        *("The query is empty. Pass a question or a few keywords.", False),
-    )
 
     found, _ = await ask(session, "find", pattern="cranes DANCE")
     assert found.startswith("Matches 1 of 1 in 1 document:\n\n[1] birds.txt, line 5, characters ")
     assert found.endswith("\n> Cranes dance.")
 
-    quoted = ""
-    arguments: dict[str, Any] = {"start": 7}
-    while arguments:
-        read, _ = await ask(session, "read", document="birds.txt", **arguments)
-        assert len(read) <= 8_000
-        assert read.startswith(f"[1] birds.txt, characters {arguments['start']:,}–")
-        quoted += "".join(line[2:] for line in read.splitlines() if line.startswith("> "))
-        rest = re.search(r"Continue with start=(\d+), end=(\d+)\.$", read)
-        arguments = {"start": int(rest[1]), "end": int(rest[2])} if rest else {}
-    assert "".join(quoted.split()) == "".join(TEXT[7:].split())
-    for arguments, message in [
-        ({"document": "birds", "start": 50_000}, f"below the length, {len(TEXT):,}"),
-        ({"document": "birds", "section": "Cranes"}, "has no section 'Cranes', and no headings"),
-        ({"document": "/etc/passwd"}, "there is no document"),
-    ]:
-        text, is_error = await ask(session, "read", **arguments)
-        assert is_error
-        assert message in text
+    text, is_error = await ask(session, "read", document="/etc/passwd")
+    assert is_error
+    assert "there is no document" in text
 
     listed, _ = await ask(session, "outline")
     assert listed.startswith("Documents 1–60 of 60:\n")
     names = re.findall(r"(?m)^(.*\.txt), [\d,]+ characters$", listed)
     assert names == [*(f"{number:02}.txt" for number in range(59)), "birds.txt"]
-    none, _ = await ask(session, "outline", offset=60)
-    assert none == "Documents 0 of 60: nothing to show from offset=60."
 
 
 async def test_over_stdio(folder: Path) -> None:
@@ -237,34 +217,3 @@ def test_stdout_has_the_protocol_alone_and_a_client_that_leaves_ends_it(folder: 
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert answers
     assert all(answer["jsonrpc"] == "2.0" for answer in answers)
-
-
-def disconnect_in_the_middle(url: str) -> None:
-    """Asks for something slow and hangs up, by hand: the SDK's client, cancelled, leaves its
-    socket to the garbage collector."""
-    accepted = {"Accept": "application/json, text/event-stream"}
-    client_info = {"name": "impatient", "version": "1"}
-    settings = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client_info}
-    question = {"name": "search", "arguments": {"query": "a slow question"}}
-    with httpx2.Client(headers=accepted, trust_env=False, timeout=30) as client:
-        first = client.post(url, json=_request("initialize", settings, number=1))
-        client.headers["Mcp-Session-Id"] = first.headers["Mcp-Session-Id"]
-        ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-        client.post(url, json=ready).raise_for_status()
-        with pytest.raises(httpx2.ReadTimeout):
-            client.post(url, json=_request("tools/call", question, number=2), timeout=0.5)
-
-
-def _request(method: str, params: dict[str, Any], number: int) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-
-
-async def test_a_client_that_disconnects_in_the_middle_leaves_others_alone(folder: Path) -> None:
-    with http_server(folder) as url:
-        async with over_http(url) as session:
-            await asyncio.to_thread(disconnect_in_the_middle, url)
-            text, is_error = await ask(session, "search", query="herons")
-            assert not is_error
-            assert text.startswith("[1] ")
-        async with over_http(url) as session:
-            assert not (await ask(session, "outline"))[1]

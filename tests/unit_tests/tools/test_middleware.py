@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain.agents import create_agent
-from langchain.agents.middleware import ClearToolUsesEdit, ContextEditingMiddleware
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool as make_tool
@@ -257,18 +256,6 @@ def test_several_tools_share_the_budget_and_other_tools_are_left_alone() -> None
         clock.invoke({}),
         f"[2] {TEXT_90}",
     ]
-
-
-def test_beside_a_middleware_that_clears_the_results_of_other_tools() -> None:
-    tool = create_rse_tool(RETRIEVER, k=1, max_context_length=LIMIT)
-    edit = ClearToolUsesEdit(trigger=1, keep=1, exclude_tools=[tool.name])
-    budget = RSEMiddleware(tool, max_context_length=2 * LIMIT)
-    model, _ = converse(
-        SYNC, [[search(0), search(0)]], [ContextEditingMiddleware(edits=[edit]), budget]
-    )
-    first, second = answers(model.read[-1])
-    assert str(first.content).startswith("[1] a, ")
-    assert str(second.content).endswith("shown above: [1].")
 
 
 def test_the_tools_that_read_share_the_budget_too() -> None:
