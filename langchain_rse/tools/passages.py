@@ -1,4 +1,4 @@
-"""Formats passages for a model: as numbered text, as search results for Claude, or for Cohere.
+"""Formats passages for a model: as numbered text, or as search results for Claude.
 
 Each passage has a number and a place to cite: source, pages and characters.
 """

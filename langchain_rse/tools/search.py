@@ -21,7 +21,6 @@ from pydantic import (
 from langchain_rse._messages import problems_of
 from langchain_rse._sync import Steps, arun, call, compute, run
 from langchain_rse.explaining import RSETrace, TraceCollector
-from langchain_rse.query.reading import CHARACTERS
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import RELEVANCE_SCORE
 from langchain_rse.text.quoting import counted
@@ -50,16 +49,13 @@ from langchain_rse.tools.conversation import (
 )
 from langchain_rse.tools.passages import (
     format_passages,
-    name_shown,
     number_passages,
     quote_lines,
     search_result_blocks,
     text_of_blocks,
 )
-from langchain_rse.tools.places import name_in
 
 _OTHER_WORDS = "Other words may find more."
-_EXCERPT = 120  # characters of the nearest passage, shown if it is too far
 # Least passage numbers reserved for each of several parallel calls, which do not see each other.
 MIN_DISTANCE = 20
 # A typical heading. The retriever's budget reserves its length for each passage.
@@ -207,8 +203,6 @@ def answer_limit(
         return ToolLimit(max_context_length, measure)
     if retriever.max_context_length is None:
         return ToolLimit(MAX_ANSWER_LENGTH, len)
-    if measure is CHARACTERS:
-        return ToolLimit(min(retriever.max_context_length, MAX_ANSWER_LENGTH), measure)
     return ToolLimit(retriever.max_context_length, measure)
 
 
@@ -364,17 +358,10 @@ def _explain_nothing(query: str, conditions: Mapping[str, Any], note: str, trace
         return f"Nothing was found for {searched}. {advice}"
     reason = (trace.reason or "").partition(". ")[0]
     nothing = f"Nothing was found for {searched}: {reason}."
-    refused = [check.best for check in trace.floor_checks if check.is_rejected]
-    nearest = refused[0] if refused else None
-    if nearest is None or trace.passages:
-        return f"{nothing} {advice}"
-    text = " ".join(nearest.document.page_content[:_EXCERPT].split())
-    name = name_in({"doc_id": nearest.doc_id, **nearest.document.metadata})
-    return (
-        f"{nothing} The nearest passage is in {name_shown(name)} and begins with:\n"
-        f"{quote_lines(text)}\n"
-        "Say that the documents have no answer, or search with other words."
-    )
+    is_refused = any(check.is_rejected for check in trace.floor_checks)
+    if is_refused and not trace.passages:
+        advice = "Say that the documents have no answer, or search with other words."
+    return f"{nothing} {advice}"
 
 
 def first_number(runtime: Any, k: int) -> int:  # noqa: ANN401

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,13 +10,11 @@ from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.stores import InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
-from typing_extensions import override
 
 from langchain_rse import ExistingIndex, RSEIndexer
 from langchain_rse._sync import in_thread
 from langchain_rse.access import DocumentAccess
 from langchain_rse.errors import MissingRecordError
-from langchain_rse.stores.json import JSONDocStore, as_docstore
 from langchain_rse.text.quoting import format_range
 from langchain_rse.tools import citation_of
 from tests.unit_tests import fakes
@@ -111,30 +108,3 @@ def test_characters_of_an_adopted_index(way: Way, index: dict[str, Any], cited: 
     passage = read(way, indexer.docstore, "book.txt", 0, 1000)
     assert citation_of(passage.metadata) == cited
     assert indexer.check().ok
-
-
-class Replacing(JSONDocStore):
-    """Replaces the document once, before its chunks are read."""
-
-    replace: Any = None
-
-    @override
-    def mget(self, keys: Sequence[str]) -> list[Document | None]:
-        if self.replace and not any("manifest" in key for key in keys):
-            replace, self.replace = self.replace, None
-            replace()
-        return super().mget(keys)
-
-
-def test_a_document_that_is_replaced_meanwhile_is_not_mixed() -> None:
-    store = InMemoryByteStore()
-    docstore = Replacing(store)
-    retriever = make_retriever({"a": TEXT}, docstore=as_docstore(docstore))
-    new = lines(*range(10), name="new")
-    replacing = [Document(new, metadata={"source": "a"})]
-    docstore.replace = lambda: retriever.add_documents(replacing, ids=["a"])
-    assert passage_of(docstore, "a", 0, 20) is None
-    assert docstore.replace is None
-    passage = passage_of(docstore, "a", 0, 20)
-    assert passage is not None
-    assert passage.page_content == new[:20]
