@@ -141,18 +141,12 @@ def test_answers(way: Way, tool: str, arguments: dict[str, Any], content: str) -
 @pytest.mark.parametrize(
     ("tool", "arguments", "problem"),
     [
-        ("find", {"pattern": " "}, "at least one character that is not white space"),
-        ("find", {"pattern": "x" * 1_001}, "'pattern': String should have at most 1000"),
         ("find", {"pattern": "(", "regex": True}, "the regular expression '(' is wrong"),
-        ("find", {"pattern": "x", "offset": -1}, "'offset': Input should be greater than"),
         ("find", {"pattern": "x", "filter": {"year": 1}}, "Fields of filter: source."),
-        ("outline", {"document": "other"}, "there is no document 'other'"),
         ("outline", {"section": "Guide"}, "'section': Extra inputs are not permitted"),
-        ("read", {}, "'document': Field required"),
         ("read", {"document": "other"}, "there is no document 'other'"),
         ("read", {"document": "notes", "page": 1, "start": 0}, "at most one of section, page"),
         ("read", {"document": "notes", "start": 99}, "below the length, 18"),
-        ("read", {"document": "notes", "start": 5, "end": 5}, "start must be below end"),
         ("read", {"document": "notes", "page": 1}, "has no page '1', and no pages"),
         ("read", {"document": "guide", "section": "x"}, "has no section 'x'; it has"),
     ],
@@ -395,7 +389,7 @@ def damage(kind: str) -> RSERetriever:
     manifest = retriever.document_access().manifest("hidden")
     keys = {
         "manifest": f"manifest/{manifest.key}",
-        **{name: f"{manifest.key}/{manifest.current.name}/{name}" for name in ("0", "document")},  # type: ignore[union-attr]
+        "0": f"{manifest.key}/{manifest.current.name}/0",  # type: ignore[union-attr]
     }
     assert keys[kind] in records_of(retriever)
     records_of(retriever)[keys[kind]] = b"{}"
@@ -403,7 +397,7 @@ def damage(kind: str) -> RSERetriever:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", ["manifest", "0", "document"])
+@pytest.mark.parametrize("kind", ["manifest", "0"])
 @pytest.mark.parametrize(("tool", "arguments"), CALLS, ids=str)
 def test_a_corrupt_record_costs_one_document(
     kind: str, tool: str, arguments: dict[str, Any]
