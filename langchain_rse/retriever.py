@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Self
 
 from langchain_core.callbacks import (
@@ -147,6 +147,9 @@ class RSERetriever(QuerySettings, BaseRetriever):
     # Reset when a field is set.
     _indexer: RSEIndexer | None = PrivateAttr(default=None)
     _sources: Sources | None = PrivateAttr(default=None)
+    # Closes the stores that `from_documents` opened; None if there is nothing to close.
+    _close_stores: Callable[[], None] | None = PrivateAttr(default=None)
+    _is_closed: bool = PrivateAttr(default=False)
 
     _advice: ClassVar[Mapping[str, str]] = {**ADVICE, "docstore": _NO_DOCSTORE}
 
@@ -291,6 +294,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
     @property
     def sources(self) -> Sources:
         """The stores and retriever of queries, for modules of this package."""
+        self._check_open()
         if self._sources is None:  # this retriever is a copy, perhaps with other stores
             docstore = in_namespace(self.docstore, self.namespace, self.vectorstore)
             self._sources = Sources.of(self.vectorstore, self.base_retriever, docstore)
@@ -439,9 +443,41 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 "RSEIndexer(vectorstore, docstore), using the vector store that base_retriever "
                 "searches"
             )
+        self._check_open()
         if self._indexer is None:
             self._indexer = RSEIndexer(**{name: getattr(self, name) for name in _SHARED})
         return self._indexer
+
+    # Closing
+
+    def close(self) -> None:
+        """Close the stores that `from_documents` or `from_texts` opened in a folder.
+
+        The retriever cannot be used afterwards. Stores that were passed to it stay open. ``with``
+        does the same:
+
+        ```python
+        with RSERetriever.from_documents(documents, embedding, persist_directory="kb") as retriever:
+            retriever.invoke("What drove the change in gross margin?")
+        ```
+        """
+        if self._close_stores is not None:
+            self._is_closed = True
+            self._close_stores()
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise RuntimeError(
+                "the retriever is closed: open its folder again with "
+                "RSERetriever.from_documents([], embedding, persist_directory=...)"
+            )
 
     # Other ways to make a retriever
 
@@ -461,8 +497,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
 
         The stores are an `InMemoryVectorStore` and SQLite in memory. With ``persist_directory``,
         they are Chroma and SQLite in that folder: the same call opens it again, skips unchanged
-        documents and replaces changed ones; with ``[]`` for ``documents``, it only opens it. For
-        other stores, use the constructor.
+        documents and replaces changed ones; with ``[]`` for ``documents``, it only opens it. Some
+        12 files stay open until `close`. For other stores, use the constructor.
 
         Args:
             documents: Whole documents, such as the output of a loader; see `add_documents`.
@@ -497,9 +533,15 @@ class RSERetriever(QuerySettings, BaseRetriever):
             raise TypeError(
                 f"embedding must be a LangChain Embeddings object; got {type_name(embedding)}"
             )
-        vectorstore, docstore = open_stores(embedding, persist_directory)
-        retriever = cls(vectorstore=vectorstore, docstore=docstore, **settings)
-        added = retriever.add_documents(documents, ids=ids, show_progress=show_progress)
+        vectorstore, docstore, close_stores = open_stores(embedding, persist_directory)
+        try:
+            retriever = cls(vectorstore=vectorstore, docstore=docstore, **settings)
+            added = retriever.add_documents(documents, ids=ids, show_progress=show_progress)
+        except BaseException:
+            close_stores()
+            raise
+        if persist_directory is not None:
+            retriever._close_stores = close_stores
         if not added and not read_manifests(docstore, most=1):
             place = "in memory" if persist_directory is None else f"in {persist_directory}"
             warn(f"the retriever has no documents: none were given, and there are none {place}")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 DOCSTORE_FILE = "chunks.db"
 CHROMA_FOLDER = "chroma"
 _COLLECTION = "chunks"
+_CHROMA_FILE = "chroma.sqlite3"
 
 # With these, a search finds 0.99 of the best 200 of 27,835 chunks; with Chroma's defaults, 0.93.
 _INDEX: CreateCollectionConfiguration = {
@@ -27,36 +30,85 @@ _INDEX: CreateCollectionConfiguration = {
 }
 
 
+class _Client(NamedTuple):
+    """A client of Chroma. The clients of a folder share its open files until all are closed."""
+
+    path: Path
+    file: tuple[int, int] | None  # identity of the database file that it uses
+    client: Any
+
+    def close(self) -> None:
+        """Close the client; chromadb before 1.5 cannot, and keeps the files open."""
+        if self in _clients:
+            _clients.remove(self)
+            getattr(self.client, "close", lambda: None)()
+
+
+# The clients that are open in this process.
+_clients: list[_Client] = []
+
+
 def open_stores(
     embedding: Embeddings, folder: str | os.PathLike[str] | None
-) -> tuple[VectorStore, SQLDocStore]:
+) -> tuple[VectorStore, SQLDocStore, Callable[[], None]]:
     """Open the vector store and the docstore in a folder, or make both in memory for None.
+
+    Returns:
+        Both stores, and a function that closes them.
 
     Raises:
         ImportError: If there is a folder, and Chroma is not installed.
     """
+    closing = ExitStack()
     if folder is None:
-        return InMemoryVectorStore(embedding), SQLDocStore("sqlite://")
-    vectorstore = open_chroma(embedding, folder)  # first: without Chroma, no file is made
-    return vectorstore, open_docstore(folder)
+        return InMemoryVectorStore(embedding), SQLDocStore("sqlite://"), closing.close
+    # Chroma first: if it is not installed, no file is made.
+    vectorstore, client = _open_chroma(embedding, folder)
+    closing.callback(client.close)
+    docstore = open_docstore(folder)
+    closing.callback(docstore.close)
+    return vectorstore, docstore, closing.close
 
 
 def open_chroma(embedding: Embeddings, folder: str | os.PathLike[str]) -> Chroma:
     """Open the vector store in a folder; its vectors are those of ``embedding``."""
+    vectorstore, _ = _open_chroma(embedding, folder)
+    return vectorstore
+
+
+def _open_chroma(embedding: Embeddings, folder: str | os.PathLike[str]) -> tuple[Chroma, _Client]:
     user = f"persist_directory={os.fspath(folder)!r}"
     chromadb = load("chromadb", "chroma", user)
     langchain_chroma = load("langchain_chroma", "chroma", user)
 
     path = Path(folder).resolve() / CHROMA_FOLDER
     path.mkdir(parents=True, exist_ok=True)
+    _close_clients_of_deleted_file(path)
     client_settings = chromadb.config.Settings(anonymized_telemetry=False)
+    client = chromadb.PersistentClient(str(path), client_settings)
+    opened = _Client(path, _file_in(path), client)
+    _clients.append(opened)
     vectorstore: Chroma = langchain_chroma.Chroma(
-        _COLLECTION,
-        embedding,
-        client=chromadb.PersistentClient(str(path), client_settings),
-        collection_configuration=_INDEX,
+        _COLLECTION, embedding, client=client, collection_configuration=_INDEX
     )
-    return vectorstore
+    return vectorstore, opened
+
+
+def _close_clients_of_deleted_file(path: Path) -> None:
+    """Close the clients of a folder that was deleted; otherwise a new one shares their files."""
+    file = _file_in(path)
+    for opened in tuple(_clients):
+        if opened.path == path and opened.file != file:
+            opened.close()
+
+
+def _file_in(path: Path) -> tuple[int, int] | None:
+    """Return the identity of the database file in Chroma's folder; None without a file."""
+    try:
+        status = (path / _CHROMA_FILE).stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def open_docstore(folder: str | os.PathLike[str]) -> SQLDocStore:

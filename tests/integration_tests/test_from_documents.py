@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import RSERetriever
+from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse.errors import StoreMismatchError
 from tests.unit_tests import fakes
 
@@ -66,3 +68,81 @@ def test_a_folder_needs_chroma(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(ImportError, match=r"persist_directory=.*pip install 'langchain-rse\[chr"):
         RSERetriever.from_documents(PAGES, fakes.BagOfWords(), persist_directory=tmp_path / "kb")
     assert not (tmp_path / "kb").exists()
+
+
+def open_files(folder: Path) -> int:
+    """Count the open files of this process in a folder, deleted ones included."""
+    found = 0
+    for descriptor in Path("/proc/self/fd").iterdir():
+        try:
+            found += descriptor.readlink().is_relative_to(folder.resolve())
+        except FileNotFoundError:  # the descriptor that lists the others
+            continue
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts open files in /proc")
+def test_closing_closes_all_files(tmp_path: Path) -> None:
+    with RSERetriever.from_documents(
+        PAGES, fakes.BagOfWords(), persist_directory=tmp_path
+    ) as retriever:
+        expected = retriever.invoke("steel margin")
+        again = RSERetriever.from_documents([], fakes.BagOfWords(), persist_directory=tmp_path)
+    assert again.invoke("steel margin") == expected  # closing one does not close the other
+    again.close()
+    again.close()
+    assert open_files(tmp_path) == 0
+    with RSERetriever.from_documents(
+        [], fakes.BagOfWords(), persist_directory=tmp_path
+    ) as retriever:
+        assert retriever.invoke("steel margin") == expected
+
+
+def test_a_closed_retriever_says_so(tmp_path: Path) -> None:
+    with RSERetriever.from_documents(
+        PAGES, fakes.BagOfWords(), persist_directory=tmp_path
+    ) as retriever:
+        pass
+    for use in (
+        lambda: retriever.invoke("steel"),
+        lambda: retriever.add_documents(PAGES),
+        retriever.documents,
+        retriever.__enter__,
+    ):
+        with pytest.raises(RuntimeError, match="is closed: open its folder again"):
+            use()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts open files in /proc")
+def test_a_failed_call_leaves_no_file_open(tmp_path: Path) -> None:
+    class Broken(fakes.BagOfWords):
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:  # noqa: ARG002
+            raise ConnectionError("the model is away")
+
+    with pytest.raises(ConnectionError):
+        RSERetriever.from_documents(PAGES, Broken(), persist_directory=tmp_path)
+    assert open_files(tmp_path) == 0
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_deleted_folder_is_made_again(tmp_path: Path, *, closed: bool) -> None:
+    folder = tmp_path / "kb"
+    for text in ("Steel prices rose.", "Steel prices fell.", "Steel was sold."):
+        retriever = RSERetriever.from_documents(
+            [Document(text, metadata={"source": "a"})],
+            fakes.BagOfWords(),
+            persist_directory=folder,
+        )
+        assert [each.page_content for each in retriever.invoke("steel")] == [text]
+        if closed:
+            retriever.close()
+        shutil.rmtree(folder)
+    if sys.platform == "linux" and closed:
+        assert open_files(folder) == 0
+
+
+def test_stores_that_were_passed_stay_open() -> None:
+    vectorstore = InMemoryVectorStore(fakes.BagOfWords())
+    with RSERetriever(vectorstore=vectorstore, docstore=SQLDocStore("sqlite://")) as retriever:
+        retriever.add_documents(PAGES)
+    assert retriever.invoke("steel")
