@@ -10,7 +10,7 @@ import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import sqlalchemy as sa
 from langchain_core.documents import Document
@@ -23,6 +23,7 @@ from langchain_rse.errors import CorruptRecordError, FullTextError
 from langchain_rse.stores.conditions import fields_of, matches
 from langchain_rse.stores.databases import first_line, is_unsearchable
 from langchain_rse.stores.json import decode_document
+from langchain_rse.stores.metadata import simple_metadata
 from langchain_rse.stores.records import (
     CHUNK_ID,
     DOC_ID,
@@ -252,6 +253,13 @@ def _within(prefix: str) -> dict[str, str]:
     return {"prefix": prefix, "end": f"{prefix}\uffff"}
 
 
+class _Document(NamedTuple):
+    """A document whose chunks may pass the filter."""
+
+    manifest: Manifest
+    metadata: Mapping[str, Any]  # as in the vector store
+
+
 class _MatchReader:
     """Reads the matching chunks of current versions that pass a filter."""
 
@@ -263,39 +271,41 @@ class _MatchReader:
         self._read_values = read_values
         self._condition = condition
         self._fields = fields_of(condition) or set()
-        # By keys of documents; None if no chunk of the document can pass.
-        self._manifests: dict[str, Manifest | None] = {}
+        # By the first parts of keys; None if no chunk of the document can pass.
+        self._documents: dict[str, _Document | None] = {}
 
     def read(self, found: Sequence[tuple[str, float]]) -> Iterator[tuple[Document, float]]:
         """Yield the chunks that pass, given the keys and scores of matches."""
-        self._read_manifests({_document_of(key) for key, _ in found})
-        possible = [row for row in found if self._manifests[_document_of(row[0])] is not None]
-        for batch in batches(possible, _CHUNKS_AT_ONCE):
-            values = self._read_values([key for key, _ in batch])
-            for key, score in batch:
+        for batch in batches(found, _CHUNKS_AT_ONCE):
+            self._read_documents({_document_of(key) for key, _ in batch})
+            possible = [row for row in batch if self._is_current(row[0])]
+            records = self._read_values([key for key, _ in possible])
+            for key, score in possible:
+                if key not in records:
+                    continue
                 try:
-                    chunk = self._chunk(key, values.get(key))
+                    chunk = self._chunk(key, records[key])
                 except CorruptRecordError as error:
                     _warn_of_corrupt(error)
                     continue
-                if chunk is not None:
+                if chunk is not None and matches(self._condition, chunk.metadata):
                     yield chunk, score
 
-    def _read_manifests(self, documents: Collection[str]) -> None:
+    def _read_documents(self, documents: Collection[str]) -> None:
         """Read the manifests of documents that were not seen before."""
-        keys = {each: _manifest_of(each) for each in documents if each not in self._manifests}
-        values = self._read_values(keys.values())
+        keys = {each: _manifest_of(each) for each in documents if each not in self._documents}
+        records = self._read_values(keys.values())
         for document, key in keys.items():
-            self._manifests[document] = None
-            if key not in values:
+            self._documents[document] = None
+            if key not in records:
                 continue
             try:
-                manifest = Manifest.from_document(decode_document(values[key], key), key)
+                manifest = Manifest.from_document(decode_document(records[key], key), key)
             except CorruptRecordError as error:
                 _warn_of_corrupt(error)
                 continue
             if self._may_pass(manifest):
-                self._manifests[document] = manifest
+                self._documents[document] = _Document(manifest, simple_metadata(manifest.metadata))
 
     def _may_pass(self, manifest: Manifest) -> bool:
         """True if some chunk of a document may pass the filter."""
@@ -306,20 +316,22 @@ class _MatchReader:
         shared = {**manifest.metadata, DOC_ID: manifest.doc_id}
         return not self._fields <= shared.keys() or matches(self._condition, shared)
 
-    def _chunk(self, key: str, record: str | None) -> Document | None:
-        """Make a chunk; None if it is stale or deleted, or if the filter excludes it."""
-        parts = key.split("/")
-        if len(parts) != 3 or not parts[2].isdecimal():  # noqa: PLR2004 - see _is_chunk
+    def _is_current(self, key: str) -> bool:
+        """True if a key is of the current version of a document that may pass."""
+        document = self._documents[_document_of(key)]
+        return document is not None and f"/{document.manifest.version}/" in key
+
+    def _chunk(self, key: str, record: str) -> Document | None:
+        """Make the Document of a chunk; None if its document cannot pass."""
+        if not key.rpartition("/")[2].isdecimal():
             raise CorruptRecordError(
                 f"the docstore's indexes list the record {key!r}, which is not a chunk. Rebuild "
                 "them with check(repair=True) or langchain-rse check --repair"
             )
-        document, version, _ = parts
-        manifest = self._manifests[document]
-        if record is None or manifest is None or manifest.version != version:
+        document = self._documents[_document_of(key)]
+        if document is None:
             return None
-        chunk = chunk_document(decode_document(record, key), key, manifest)
-        return chunk if matches(self._condition, chunk.metadata) else None
+        return chunk_document(decode_document(record, key), key, *document)
 
 
 def _document_of(key: str) -> str:

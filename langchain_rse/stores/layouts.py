@@ -17,6 +17,7 @@ from langchain_rse._sync import batches
 from langchain_rse.errors import CorruptRecordError, FormatError
 from langchain_rse.stores.adopted import ADOPTED, adopted_vectors
 from langchain_rse.stores.compare_and_set import DocStore, Record, list_keys, read_records
+from langchain_rse.stores.metadata import simple_metadata
 from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.records import (
     FLOORS,
@@ -302,7 +303,8 @@ def every_chunk(
         for key, manifest in batch:
             record = readable(records[key])
             if record is not None:
-                documents.append(chunk_document(record, key, manifest))
+                metadata = simple_metadata(manifest.metadata)
+                documents.append(chunk_document(record, key, manifest, metadata))
         yield documents
 
 

@@ -175,11 +175,11 @@ def vector_store_document(
 
     Args:
         text: The embedded text.
-        metadata: The metadata of the document and of the chunk's beginning.
+        metadata: The `simple_metadata` of the document and of the chunk's beginning.
         location: The `LOCATION_FIELDS`; a damaged record may miss some.
         version: The name of the document's version.
     """
-    fields = {**simple_metadata(metadata), **location, VERSION: version}
+    fields = {**metadata, **location, VERSION: version}
     namespace = namespace_in(fields)
     if namespace:
         fields[NAMESPACE] = namespace
@@ -552,10 +552,13 @@ def chunk_vectors(document: DocumentVersion) -> Iterator[Document]:
     """Make the Documents for the vector store; none if the document is adopted."""
     if document.adopted:
         return
+    shared_metadata = simple_metadata(document.metadata)
     for index, chunk in enumerate(document.chunks):
         text = with_header(chunk.header, chunk.embedded_text)
         location = _location(document.doc_id, index, chunk)
-        metadata = document.metadata_of(chunk)
+        metadata = dict(shared_metadata)
+        if chunk.metadata:
+            metadata |= simple_metadata(chunk.metadata[0][1])
         yield vector_store_document(text, metadata, location, document.version.name)
 
 
@@ -581,10 +584,15 @@ def metadata_changes(record: Document, key: str) -> list[tuple[int, Mapping[str,
         ) from error
 
 
-def chunk_document(record: Document, key: str, manifest: Manifest) -> Document:
-    """Make a chunk's Document like in the vector store, without overlap and outer white space."""
+def chunk_document(
+    record: Document, key: str, manifest: Manifest, metadata: Mapping[str, Any]
+) -> Document:
+    """Make a chunk's Document like in the vector store, without overlap and outer white space.
+
+    ``metadata`` is the `simple_metadata` of the document, which all its chunks share.
+    """
     fields = record.metadata
-    first_metadata = metadata_changes(record, key)[0][1]
+    first_metadata = simple_metadata(metadata_changes(record, key)[0][1])
     if fields.get(DOC_ID, manifest.doc_id) != manifest.doc_id:
         raise CorruptRecordError(
             f"the docstore's chunk {key!r} does not belong to document {manifest.doc_id!r}"
@@ -592,4 +600,4 @@ def chunk_document(record: Document, key: str, manifest: Manifest) -> Document:
     location = {name: fields[name] for name in LOCATION_FIELDS if name in fields}
     version = manifest.version
     text = with_headers(fields.get(HEADER, ""), record, record.page_content.strip())
-    return vector_store_document(text, {**manifest.metadata, **first_metadata}, location, version)
+    return vector_store_document(text, {**metadata, **first_metadata}, location, version)

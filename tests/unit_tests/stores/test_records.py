@@ -170,7 +170,7 @@ def test_vector_stores_get_simple_metadata_that_can_be_encoded() -> None:
     assert simple_metadata(metadata) == expected
     assert type(simple_metadata(metadata)["yes"]) is bool
     place = {"doc_id": "d", "chunk_index": 0}
-    chunk = vector_store_document("", metadata, place, "v")
+    chunk = vector_store_document("", simple_metadata(metadata), place, "v")
     assert chunk.metadata.items() >= {**expected, **place}.items()
 
 
