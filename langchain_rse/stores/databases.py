@@ -56,7 +56,7 @@ def explanation_of(error: DBAPIError) -> str:
 
 
 def _code_of(error: DBAPIError) -> Any:  # noqa: ANN401
-    """Return PostgreSQL's code of an error; None for other databases."""
+    """Return PostgreSQL's code of an error; None on SQLite."""
     return getattr(error.orig, "sqlstate", None)
 
 
@@ -71,6 +71,11 @@ def parse_url(url: str | URL) -> URL:
         raise ValueError(
             f"url must be a SQLAlchemy URL such as 'sqlite:///chunks.db'{reason}"
         ) from None
+    if parsed.get_backend_name() not in {"sqlite", "postgresql"}:
+        raise ValueError(
+            f"url must name SQLite or PostgreSQL; got {parsed.drivername!r}. For other databases, "
+            "pass docstore= a LangChain byte store"
+        )
     if has_no_sync_form:
         raise ValueError(
             f"url names the async driver {parsed.drivername!r}. Use a synchronous one, such as "
@@ -107,7 +112,7 @@ def write_rows(connection: Connection, table: str, rows: list[dict[str, str]]) -
     """Insert or replace rows in a table on SQLite or PostgreSQL."""
     statement = f'INSERT INTO "{table}" (key, value) VALUES %s '  # noqa: S608 - a checked name
     statement += "ON CONFLICT (key) DO UPDATE SET value = excluded.value"
-    if connection.dialect.name != "sqlite":
+    if connection.dialect.name != "sqlite" and rows:
         connection.execute(sa.text(statement % "(:key, :value)"), rows)
         return
     # Many rows per statement, because FTS5 writes its words to disk after each statement.

@@ -278,17 +278,21 @@ class _MatchReader:
         """Yield the chunks that pass, given the keys and scores of matches."""
         for batch in batches(found, _CHUNKS_AT_ONCE):
             self._read_documents({_document_of(key) for key, _ in batch})
-            possible = [row for row in batch if self._is_current(row[0])]
-            records = self._read_values([key for key, _ in possible])
-            for key, score in possible:
+            current: dict[str, _Document] = {}
+            for key, _ in batch:
+                document = self._documents[_document_of(key)]
+                if document is not None and f"/{document.manifest.version}/" in key:
+                    current[key] = document
+            records = self._read_values(current)
+            for key, score in batch:
                 if key not in records:
                     continue
                 try:
-                    chunk = self._chunk(key, records[key])
+                    chunk = _chunk_of(key, records[key], current[key])
                 except CorruptRecordError as error:
                     _warn_of_corrupt(error)
                     continue
-                if chunk is not None and matches(self._condition, chunk.metadata):
+                if matches(self._condition, chunk.metadata):
                     yield chunk, score
 
     def _read_documents(self, documents: Collection[str]) -> None:
@@ -316,22 +320,14 @@ class _MatchReader:
         shared = {**manifest.metadata, DOC_ID: manifest.doc_id}
         return not self._fields <= shared.keys() or matches(self._condition, shared)
 
-    def _is_current(self, key: str) -> bool:
-        """True if a key is of the current version of a document that may pass."""
-        document = self._documents[_document_of(key)]
-        return document is not None and f"/{document.manifest.version}/" in key
 
-    def _chunk(self, key: str, record: str) -> Document | None:
-        """Make the Document of a chunk; None if its document cannot pass."""
-        if not key.rpartition("/")[2].isdecimal():
-            raise CorruptRecordError(
-                f"the docstore's indexes list the record {key!r}, which is not a chunk. Rebuild "
-                "them with check(repair=True) or langchain-rse check --repair"
-            )
-        document = self._documents[_document_of(key)]
-        if document is None:
-            return None
-        return chunk_document(decode_document(record, key), key, *document)
+def _chunk_of(key: str, record: str, document: _Document) -> Document:
+    if not key.rpartition("/")[2].isdecimal():
+        raise CorruptRecordError(
+            f"the docstore's indexes list the record {key!r}, which is not a chunk. Rebuild them "
+            "with check(repair=True) or langchain-rse check --repair"
+        )
+    return chunk_document(decode_document(record, key), key, *document)
 
 
 def _document_of(key: str) -> str:

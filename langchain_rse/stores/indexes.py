@@ -6,28 +6,7 @@ from sqlalchemy.exc import DBAPIError
 from langchain_rse.errors import CorruptRecordError, FullTextError
 from langchain_rse.stores.databases import cannot_create_index, first_line
 from langchain_rse.stores.fulltext import LexicalIndex
-from langchain_rse.stores.fulltext_postgres import PostgresIndex
-from langchain_rse.stores.fulltext_sqlite import SQLiteIndex
 from langchain_rse.text.quoting import first_few
-
-
-def lexical_index(
-    backend: str, table: str, *, lexical: bool | None, tokenizer: str, language: str
-) -> LexicalIndex | None:
-    """Return the full-text index for the arguments of `SQLDocStore`; None for no index.
-
-    Raises:
-        ValueError: If ``lexical=True`` and the database has no full-text search.
-    """
-    if lexical is False:
-        return None
-    if backend == "sqlite":
-        return SQLiteIndex(table, tokenizer)
-    if backend == "postgresql":
-        return PostgresIndex(table, language)
-    if lexical:
-        raise ValueError(f"lexical=True works on SQLite and PostgreSQL; url names {backend!r}")
-    return None
 
 
 def create_index(engine: Engine, store: str, index: LexicalIndex, *, required: bool) -> str | None:

@@ -36,13 +36,9 @@ from langchain_rse.stores.databases import (
     write_rows,
 )
 from langchain_rse.stores.fulltext import check_lexical
-from langchain_rse.stores.fulltext_sqlite import forget_damaged, is_indexed
-from langchain_rse.stores.indexes import (
-    create_index,
-    find_index_problems,
-    lexical_index,
-    rebuild_indexes,
-)
+from langchain_rse.stores.fulltext_postgres import PostgresIndex
+from langchain_rse.stores.fulltext_sqlite import SQLiteIndex, forget_damaged, is_indexed
+from langchain_rse.stores.indexes import create_index, find_index_problems, rebuild_indexes
 from langchain_rse.stores.json import decode_documents, is_record
 
 T = TypeVar("T")
@@ -74,19 +70,19 @@ class SQLDocStore(ComparesAndSets):
     """A docstore in a table of a SQL database, built on SQLAlchemy Core.
 
     SQLite needs no server. The store switches a SQLite file to WAL mode, so several threads and
-    processes can read while one writes. Other databases need a driver, for example
+    processes can read while one writes. PostgreSQL needs a driver:
     ``postgresql+psycopg://user:password@host/database``. Async methods use threads.
 
     The table is created on first use. If a process forks, open the store after the fork. A store
     cannot be pickled or copied; open another one with the same URL.
 
     Args:
-        url: A SQLAlchemy database URL, for example ``"sqlite:///folder/chunks.db"``;
+        url: A SQLAlchemy URL of SQLite or PostgreSQL, for example ``"sqlite:///folder/chunks.db"``;
             ``"sqlite://"`` keeps the store in memory.
         table_name: Name of the table: at most 40 letters, digits and underscores.
         lexical: Whether to keep a full-text index of the chunks, for `lexical_search`. It is
-            created on first use and updated by database triggers. None (default): create it on
-            SQLite and PostgreSQL; warn if this user may not. True: raise an error if it cannot be
+            created on first use and updated by database triggers. None (default): create it, and
+            warn if this user may not. True: raise an error if it cannot be
             created. False: neither create nor search an index.
         tokenizer: FTS5 tokenizer on SQLite, such as ``"porter unicode61"`` for English stemming.
         language: Text search configuration on PostgreSQL, such as ``"english"``.
@@ -123,16 +119,16 @@ class SQLDocStore(ComparesAndSets):
                 "table_name must be 1 to 40 letters, digits and underscores, and not begin with a "
                 f"digit; got {table_name!r}"
             )
-        backend = self._url.get_backend_name()
-        self._is_sqlite = backend == "sqlite"
-        self._is_postgres = backend == "postgresql"
+        self._is_sqlite = self._url.get_backend_name() == "sqlite"  # otherwise PostgreSQL
         self._is_memory = self._is_sqlite and is_memory(self._url)
         self._timeout = timeout
         self._engine_kwargs = self._complete_engine_kwargs(engine_kwargs or {})
         self._lexical = lexical
-        self._index: Any = lexical_index(
-            backend, table_name, lexical=lexical, tokenizer=tokenizer, language=language
-        )
+        self._index: Any = None
+        if lexical is not False and self._is_sqlite:
+            self._index = SQLiteIndex(table_name, tokenizer)
+        elif lexical is not False:
+            self._index = PostgresIndex(table_name, language)
         self._table = make_table(table_name)
         self._select = self._make_select()
         self._engine = self._make_engine()
@@ -262,7 +258,7 @@ class SQLDocStore(ComparesAndSets):
 
     def _set(self, connection: Connection, rows: list[dict[str, str]]) -> None:
         self._begin_change(connection, [row["key"] for row in rows])
-        self._write_rows(connection, rows)
+        write_rows(connection, self._table.name, rows)
 
     def _delete(self, connection: Connection, keys: Sequence[str]) -> None:
         self._begin_change(connection, keys)
@@ -275,20 +271,11 @@ class SQLDocStore(ComparesAndSets):
             connection.exec_driver_sql("BEGIN IMMEDIATE")
             forget_damaged(connection, self._table.name, self._read_values(connection, keys))
 
-    def _write_rows(self, connection: Connection, rows: list[dict[str, str]]) -> None:
-        if not rows:
-            return
-        if self._is_sqlite or self._is_postgres:
-            write_rows(connection, self._table.name, rows)
-        else:
-            self._delete_rows(connection, [row["key"] for row in rows])
-            connection.execute(sa.insert(self._table), rows)
-
     def _delete_rows(self, connection: Connection, keys: Sequence[str]) -> None:
         key = self._table.c.key
         for batch in batches(sorted(keys), _KEYS_PER_STATEMENT):
             condition = key.in_(batch)
-            if self._is_postgres:  # lock the rows in this order
+            if not self._is_sqlite:  # lock the rows in this order
                 condition = key.in_(sa.select(key).where(condition).order_by(key).with_for_update())
             connection.execute(sa.delete(self._table).where(condition))
 
@@ -320,10 +307,10 @@ class SQLDocStore(ComparesAndSets):
         self, connection: Connection, rows: list[dict[str, str]], values: Mapping[str, str]
     ) -> set[str]:
         """Write rows, given the former values; return the keys that another call has added."""
-        if not self._is_postgres:
-            self._write_rows(connection, rows)
+        if self._is_sqlite:
+            write_rows(connection, self._table.name, rows)
             return set()
-        self._write_rows(connection, [row for row in rows if row["key"] in values])
+        write_rows(connection, self._table.name, [row for row in rows if row["key"] in values])
         # PostgreSQL cannot lock missing rows.
         added = [row for row in rows if row["key"] not in values]
         if not added:
@@ -383,7 +370,7 @@ class SQLDocStore(ComparesAndSets):
             self._engine.connect() as connection,
         ):
             # On PostgreSQL, a read in a transaction would take three round trips instead of one.
-            if self._is_postgres and work == self._read_values:
+            if not self._is_sqlite and work == self._read_values:
                 connection.execution_options(isolation_level="AUTOCOMMIT")
             with connection.begin():
                 return work(connection, *args)
@@ -406,7 +393,7 @@ class SQLDocStore(ComparesAndSets):
     def _make_select(self) -> sa.Select[Any]:
         """Make the query for the records of ``keys``."""
         key = self._table.c.key
-        if self._is_postgres:  # a single array parameter lets PostgreSQL reuse the plan
+        if not self._is_sqlite:  # a single array parameter lets PostgreSQL reuse the plan
             keys = sa.bindparam("keys", type_=sa.ARRAY(key.type))
             return sa.select(self._table).where(key == sa.any_(keys))
         return sa.select(self._table).where(key.in_(sa.bindparam("keys", expanding=True)))
