@@ -82,7 +82,7 @@ class Vectors:
             else:
                 others.append(chunk)
         if rows:
-            run(self.adapter.write_chunks(rows))
+            self.adapter.put_chunks(rows)
         return others
 
     def _read(self, ids: Sequence[str]) -> dict[str, list[float]]:
@@ -90,7 +90,7 @@ class Vectors:
         if not ids:
             return {}
         try:
-            return run(self.adapter.read_vectors(list(dict.fromkeys(ids))))
+            return self.adapter.read_vectors(list(dict.fromkeys(ids)))
         except Exception:  # such as a FAISS index that compresses its vectors
             name = type(self.vectorstore).__name__
             logger.info("cannot read vectors from %s; embedding again", name, exc_info=True)
@@ -100,7 +100,7 @@ class Vectors:
         """Embed and write chunks; return the problems with vectors, by document id."""
         embeddings = self.vectorstore.embeddings
         if embeddings is None or not self.adapter.can_read_vectors:
-            run(self.adapter.add(chunks))  # the store embeds and checks them
+            self.adapter.add(chunks)  # the store embeds and checks them
             return {}
         refused: dict[str, str] = {}
         rows = _embed_rows(embeddings, chunks, refused)
@@ -111,14 +111,14 @@ class Vectors:
                 refused.setdefault(row.metadata[DOC_ID], f"the vector of {beginning!r} {problem}")
         usable = [row for row in rows if row.metadata[DOC_ID] not in refused]
         if usable:
-            run(self.adapter.write_chunks(usable))
+            self.adapter.put_chunks(usable)
         return refused
 
     def delete(self, vectors: Iterable[str]) -> None:
         """Delete vectors; ignore ids that do not exist."""
         with during(f"deleting vectors from {type(self.vectorstore).__name__}"):
             for batch in batches(vectors, self.batch_size):
-                run(self.adapter.delete(batch))
+                self.adapter.delete(batch)
 
     def existing(self, ids: Sequence[str]) -> dict[str, str] | None:
         """Return the embedded texts of existing vectors by id; None if the store cannot tell."""

@@ -50,5 +50,5 @@ def adapter_for(store: VectorStore) -> VectorStoreAdapter:
     """Return the adapter for a vector store's class or its nearest known base class."""
     for cls in type(store).__mro__:
         if cls.__name__ in ADAPTERS:
-            return ADAPTERS[cls.__name__](store)
+            return ADAPTERS[cls.__name__](store, cls.__name__)
     return VectorStoreAdapter(store)

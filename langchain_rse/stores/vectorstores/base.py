@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from langchain_core.documents import Document
 
-from langchain_rse._sync import Steps, call, compute, compute_to_the_end, to_the_end
+from langchain_rse._sync import Steps, call, run, to_the_end
 from langchain_rse.stores.records import NAMESPACE
 
 PAGE_SIZE = 250
@@ -35,10 +35,12 @@ class VectorStoreAdapter:
 
     Subclasses in this folder support more; `adapter_for` finds them. A subclass defines
     `list_chunks` to list chunks, and `get_vectors` and `put_chunks` to read and write vectors.
-    These are synchronous functions; async code runs them in threads.
+    Only queries are steps; async code runs all other methods in threads, where `run` awaits the
+    store's async methods.
 
     Attributes:
         store: The vector store.
+        kind: The kind of store, as recorded in docstores; shared by subclasses of a known class.
         can_list: True if `list_chunks` is supported.
         lists_in_insertion_order: True if `list_chunks` lists chunks in insertion order.
         can_filter_namespaces: True if `search_arguments` is supported.
@@ -48,13 +50,9 @@ class VectorStoreAdapter:
     lists_in_insertion_order: ClassVar[bool] = False
     can_filter_namespaces: ClassVar[bool] = False
 
-    def __init__(self, store: Any) -> None:  # noqa: ANN401 - each subclass knows its own
+    def __init__(self, store: Any, kind: str = "") -> None:  # noqa: ANN401 - of any class
         self.store = store
-
-    @property
-    def kind(self) -> str:
-        """The kind of store, as recorded in docstores; shared by subclasses of a known class."""
-        return type(self.store).__name__
+        self.kind = kind or type(store).__name__
 
     @property
     def collection_name(self) -> str:
@@ -70,7 +68,7 @@ class VectorStoreAdapter:
 
     @property
     def can_read_vectors(self) -> bool:
-        """True if `read_vectors` and `write_chunks` are supported."""
+        """True if `get_vectors` and `put_chunks` are supported."""
         return False
 
     @property
@@ -91,20 +89,17 @@ class VectorStoreAdapter:
         raise NotImplementedError
 
     def get_vectors(self, ids: Sequence[str]) -> IdsWithVectors:
-        """Get the vectors that exist."""
+        """Get the vectors that exist, of any types; see `read_vectors`."""
         raise NotImplementedError
 
     def put_chunks(self, rows: Sequence[ChunkRow]) -> None:
-        """Add or replace chunks with their vectors."""
+        """Add or replace chunks with their vectors, without embedding."""
         raise NotImplementedError
 
-    def read_vectors(self, ids: Sequence[str]) -> Steps[dict[str, list[float]]]:
+    def read_vectors(self, ids: Sequence[str]) -> dict[str, list[float]]:
         """Read vectors by id; skip ids that do not exist."""
-        return compute(lambda: plain_vectors(self.get_vectors(ids)))
-
-    def write_chunks(self, rows: Sequence[ChunkRow]) -> Steps[None]:
-        """Write chunks with their vectors, without embedding."""
-        return compute_to_the_end(self.put_chunks, rows)
+        vectors = self.get_vectors(ids)
+        return {str(vector): np.asarray(values, float).tolist() for vector, values in vectors}
 
     def search(self, method: str, query: str, arguments: Mapping[str, Any]) -> Steps[Any]:
         """Search with a method of the store."""
@@ -131,30 +126,30 @@ class VectorStoreAdapter:
             return None
         return {vector: texts[vector] for vector in ids if vector in texts}
 
-    def add(self, documents: list[Document]) -> Steps[None]:
+    def add(self, documents: list[Document]) -> None:
         """Embed and add chunks; raise a ValueError if the store does not keep their ids."""
         ids = [str(document.id) for document in documents]
-        kept_ids = yield from self._change("add_documents", documents, ids=ids)
+        kept_ids = self._change("add_documents", documents, ids=ids)
         if kept_ids and list(kept_ids) != ids:  # some stores return no ids
             raise ValueError(
                 f"{type(self.store).__name__} did not keep the given ids, so vectors could never "
                 "be replaced or deleted. Use a vector store that keeps ids"
             )
 
-    def delete(self, ids: list[str]) -> Steps[None]:
+    def delete(self, ids: list[str]) -> None:
         """Delete vectors; ignore ids that do not exist."""
         try:
-            yield from self._delete_all(ids)
+            self._delete_all(ids)
         except (LookupError, RuntimeError, ValueError):
             # LangChain does not specify how a store treats missing ids.
-            existing = yield from self.existing_texts(ids)
+            existing = run(self.existing_texts(ids))
             if existing is None or len(existing) == len(ids):
                 raise
             if existing:
-                yield from self._delete_all(list(existing))
+                self._delete_all(list(existing))
 
-    def _delete_all(self, ids: list[str]) -> Steps[None]:
-        is_deleted = yield from self._change("delete", ids)
+    def _delete_all(self, ids: list[str]) -> None:
+        is_deleted = self._change("delete", ids)
         if is_deleted is False:  # most stores return None
             raise RuntimeError(
                 f"{type(self.store).__name__} could not delete vectors. Its log may explain why. "
@@ -166,10 +161,9 @@ class VectorStoreAdapter:
         sync, asynchronous = getattr(self.store, method), getattr(self.store, f"a{method}")
         return call(sync, asynchronous, *args, **kwargs)
 
-    def _change(self, method: str, *args: Any, **kwargs: Any) -> Steps[Any]:  # noqa: ANN401
-        """Like `_call`, for a writing method; it completes even if the caller is cancelled."""
-        sync, asynchronous = getattr(self.store, method), getattr(self.store, f"a{method}")
-        return to_the_end(call(sync, asynchronous, *args, **kwargs))
+    def _change(self, method: str, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        """Call a writing method of the store; it completes even if the caller is cancelled."""
+        return run(to_the_end(self._call(method, *args, **kwargs)))
 
 
 def vector_id_of(document: Document) -> str | None:
@@ -180,9 +174,11 @@ def vector_id_of(document: Document) -> str | None:
     return None
 
 
-def plain_vectors(vectors: IdsWithVectors) -> dict[str, list[float]]:
-    """Convert ids and vectors of any types to strings and lists."""
-    return {str(vector): np.asarray(values, float).tolist() for vector, values in vectors}
+def chunks_of(page: Mapping[str, Any]) -> Iterator[Document]:
+    """Yield the chunks of a page that Chroma or PGVectorStore returned as columns."""
+    columns_of_page = page["ids"], page["documents"], page["metadatas"]
+    for vector, text, metadata in zip(*columns_of_page, strict=True):
+        yield Document(id=vector, page_content=text or "", metadata=metadata or {})
 
 
 def columns(rows: Sequence[ChunkRow]) -> tuple[list[Any], ...]:

@@ -17,6 +17,7 @@ from langchain_rse.stores.vectorstores.base import (
     ChunkRow,
     IdsWithVectors,
     VectorStoreAdapter,
+    chunks_of,
     columns,
 )
 
@@ -30,7 +31,6 @@ _checked: weakref.WeakSet[Any] = weakref.WeakSet()
 class ChromaAdapter(VectorStoreAdapter):
     """Adapter for Chroma."""
 
-    kind = "Chroma"
     can_list = True
     lists_in_insertion_order = True
     can_read_vectors = True
@@ -85,9 +85,7 @@ class ChromaAdapter(VectorStoreAdapter):
             page = self.store.get(limit=PAGE_SIZE, offset=offset, include=include)
             if not page["ids"]:
                 return
-            columns = page["ids"], page["documents"], page["metadatas"]
-            for vector, text, metadata in zip(*columns, strict=True):
-                yield Document(id=vector, page_content=text or "", metadata=metadata or {})
+            yield from chunks_of(page)
 
     @override
     def get_vectors(self, ids: Sequence[str]) -> IdsWithVectors:

@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 from langchain_core.documents import Document
 from typing_extensions import override
 
-from langchain_rse._sync import Steps, call, compute, compute_to_the_end
+from langchain_rse._sync import Steps, call, compute
 from langchain_rse.stores.records import NAMESPACE
 from langchain_rse.stores.vectorstores.base import (
     ChunkRow,
@@ -40,7 +40,6 @@ def _lock_of(store: Any) -> threading.RLock:  # noqa: ANN401 - a FAISS
 class FAISSAdapter(VectorStoreAdapter):
     """Adapter for FAISS."""
 
-    kind = "FAISS"
     can_list = True
     lists_in_insertion_order = True
     can_read_vectors = True
@@ -57,15 +56,12 @@ class FAISSAdapter(VectorStoreAdapter):
         return (yield from self._call(f"{method}_by_vector", vector, **arguments))
 
     @override
-    def delete(self, ids: list[str]) -> Steps[None]:
-        return compute_to_the_end(self._locked, self._delete_existing, ids)
-
-    def _delete_existing(self, ids: list[str]) -> None:
+    def delete(self, ids: list[str]) -> None:
         # If one id is missing, FAISS deletes no vector at all.
-        all_ids = set(self.store.index_to_docstore_id.values())
-        existing_ids = [vector for vector in ids if vector in all_ids]
-        if existing_ids:
-            self.store.delete(existing_ids)
+        with _lock_of(self.store):
+            existing_ids = set(ids).intersection(self.store.index_to_docstore_id.values())
+            if existing_ids:
+                self.store.delete(list(existing_ids))
 
     @override
     def list_chunks(self) -> Iterator[Document]:
@@ -90,7 +86,7 @@ class FAISSAdapter(VectorStoreAdapter):
     def put_chunks(self, rows: Sequence[ChunkRow]) -> None:
         ids, texts, metadatas, vectors = columns(rows)
         pairs = zip(texts, vectors, strict=True)
-        self._locked(self.store.add_embeddings, pairs, metadatas, ids)
+        self._change("add_embeddings", pairs, metadatas, ids)
 
     def _locked(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         with _lock_of(self.store):
@@ -99,10 +95,6 @@ class FAISSAdapter(VectorStoreAdapter):
     @override
     def _call(self, method: str, *args: Any, **kwargs: Any) -> Steps[Any]:
         return compute(self._locked, getattr(self.store, method), *args, **kwargs)
-
-    @override
-    def _change(self, method: str, *args: Any, **kwargs: Any) -> Steps[Any]:
-        return compute_to_the_end(self._locked, getattr(self.store, method), *args, **kwargs)
 
     @override
     def search_arguments(self, namespace: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

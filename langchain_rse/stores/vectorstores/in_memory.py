@@ -15,7 +15,6 @@ from langchain_rse.stores.vectorstores.base import ChunkRow, IdsWithVectors, Vec
 class InMemoryAdapter(VectorStoreAdapter):
     """Adapter for InMemoryVectorStore."""
 
-    kind = "InMemoryVectorStore"
     can_list = True
     lists_in_insertion_order = True
     can_read_vectors = True

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from langchain_rse._sync import Steps, compute
 from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
 
 
@@ -16,8 +15,7 @@ class LanceDBAdapter(VectorStoreAdapter):
     """Adapter for LanceDB."""
 
     @override
-    def delete(self, ids: list[str]) -> Steps[None]:
+    def delete(self, ids: list[str]) -> None:
         # The first addition creates the table; before that, deleting fails.
-        table = yield from compute(self.store.get_table)
-        if table is not None:
-            yield from super().delete(ids)
+        if self.store.get_table() is not None:
+            super().delete(ids)

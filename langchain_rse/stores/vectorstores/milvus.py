@@ -7,7 +7,6 @@ from typing import Any
 
 from typing_extensions import override
 
-from langchain_rse._sync import Steps, compute
 from langchain_rse.stores.records import NAMESPACE
 from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
 
@@ -24,11 +23,10 @@ class MilvusAdapter(VectorStoreAdapter):
         return bool(self.store.enable_dynamic_field)
 
     @override
-    def delete(self, ids: list[str]) -> Steps[None]:
+    def delete(self, ids: list[str]) -> None:
         # The first addition creates the collection; before that, deleting fails.
-        collection = yield from compute(lambda: self.store.col)
-        if collection is not None:
-            yield from super().delete(ids)
+        if self.store.col is not None:
+            super().delete(ids)
 
     @override
     def search_arguments(self, namespace: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,20 +12,20 @@ import sqlalchemy as sa
 from langchain_core.documents import Document
 from typing_extensions import override
 
-from langchain_rse._sync import Steps, batches, call, compute, run
+from langchain_rse._sync import Steps, batches, call, run
 from langchain_rse.stores.vectorstores.base import (
     PAGE_SIZE,
     ChunkRow,
+    IdsWithVectors,
     VectorStoreAdapter,
+    chunks_of,
     columns,
-    plain_vectors,
 )
 
 
 class PGVectorAdapter(VectorStoreAdapter):
     """Adapter for PGVector, which keeps all collections of a database in one table."""
 
-    kind = "PGVector"
     can_list = True
     can_read_vectors = True
     takes_lists = True
@@ -34,24 +34,23 @@ class PGVectorAdapter(VectorStoreAdapter):
     @override
     def list_chunks(self) -> Iterator[Document]:
         last_id = ""
-        while rows := run(self._read_rows(partial(_select_page, last_id))):
+        while rows := self._read_rows(partial(_select_page, last_id)):
             for vector, text, metadata in rows:
                 last_id = vector
                 yield Document(id=str(vector), page_content=text or "", metadata=metadata or {})
 
     @override
-    def read_vectors(self, ids: Sequence[str]) -> Steps[dict[str, list[float]]]:
-        rows = yield from self._read_rows(
+    def get_vectors(self, ids: Sequence[str]) -> IdsWithVectors:
+        return self._read_rows(
             lambda table: sa.select(table.id, table.embedding).where(table.id.in_(ids))
         )
-        return plain_vectors(rows)
 
     @override
-    def write_chunks(self, rows: Sequence[ChunkRow]) -> Steps[None]:
+    def put_chunks(self, rows: Sequence[ChunkRow]) -> None:
         ids, texts, metadatas, vectors = columns(rows)
-        return self._change("add_embeddings", texts, vectors, metadatas, ids)
+        self._change("add_embeddings", texts, vectors, metadatas, ids)
 
-    def _read_rows(self, select: Callable[[Any], sa.Select[Any]]) -> Steps[list[Any]]:
+    def _read_rows(self, select: Callable[[Any], sa.Select[Any]]) -> list[Any]:
         """Read rows of the collection; ``select`` builds the query from the table."""
         store = self.store
 
@@ -69,7 +68,7 @@ class PGVectorAdapter(VectorStoreAdapter):
                 query = in_collection(await store.aget_collection(session))
                 return list(await session.execute(query))
 
-        return call(read, aread) if store.async_mode else compute(read)
+        return run(call(read, aread)) if store.async_mode else read()
 
 
 def _select_page(last_id: str, table: Any) -> sa.Select[Any]:  # noqa: ANN401
@@ -78,13 +77,8 @@ def _select_page(last_id: str, table: Any) -> sa.Select[Any]:  # noqa: ANN401
     return chunks.where(table.id > last_id).order_by(table.id).limit(PAGE_SIZE)
 
 
-class PGVectorStoreAdapter(VectorStoreAdapter):
+class PGVectorStoreAdapter(PGVectorAdapter):
     """Adapter for PGVectorStore, which keeps each collection in a separate table."""
-
-    can_list = True
-    can_read_vectors = True
-    takes_lists = True
-    can_filter_namespaces = True
 
     @property
     @override
@@ -102,23 +96,14 @@ class PGVectorStoreAdapter(VectorStoreAdapter):
         # All ids at once, because the store reads pages in no fixed order.
         all_ids = self.store.get(include=[])["ids"]
         for ids in batches(all_ids, PAGE_SIZE):
-            page = self.store.get(ids=ids, include=["documents", "metadatas"])
-            columns_of_page = page["ids"], page["documents"], page["metadatas"]
-            for vector, text, metadata in zip(*columns_of_page, strict=True):
-                yield Document(id=vector, page_content=text or "", metadata=metadata)
+            yield from chunks_of(self.store.get(ids=ids, include=["documents", "metadatas"]))
 
     @override
-    def read_vectors(self, ids: Sequence[str]) -> Steps[dict[str, list[float]]]:
+    def get_vectors(self, ids: Sequence[str]) -> IdsWithVectors:
         if not ids:
-            return {}  # without ids, the store would return all vectors
-        found = yield from self._call("get", ids=list(ids), include=["embeddings"])
-        vectors = map(_parse_vector, found["embeddings"])
-        return plain_vectors(zip(found["ids"], vectors, strict=True))
-
-    @override
-    def write_chunks(self, rows: Sequence[ChunkRow]) -> Steps[None]:
-        ids, texts, metadatas, vectors = columns(rows)
-        return self._change("add_embeddings", texts, vectors, metadatas, ids)
+            return []  # without ids, the store would return all vectors
+        found = run(self._call("get", ids=list(ids), include=["embeddings"]))
+        return zip(found["ids"], map(_parse_vector, found["embeddings"]), strict=True)
 
 
 def _parse_vector(vector: Any) -> Sequence[float]:  # noqa: ANN401

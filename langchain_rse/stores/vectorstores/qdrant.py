@@ -24,7 +24,6 @@ _POINTS_PER_REQUEST = 64
 class QdrantAdapter(VectorStoreAdapter):
     """Adapter for QdrantVectorStore."""
 
-    kind = "QdrantVectorStore"
     can_list = True
     takes_lists = True
     can_filter_namespaces = True

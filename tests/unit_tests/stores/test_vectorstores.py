@@ -16,7 +16,7 @@ from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from langchain_rse import RSEIndexer
-from langchain_rse._sync import Steps, arun, run
+from langchain_rse._sync import in_thread, run
 from langchain_rse.stores.vectorstores import ADAPTERS, adapter_for, vector_id_of
 from langchain_rse.stores.vectorstores.base import ChunkRow, VectorStoreAdapter
 from langchain_rse.stores.vectorstores.chroma import ChromaAdapter
@@ -67,12 +67,13 @@ KINDS: dict[str, Callable[[], VectorStore]] = {
     "FAISS": faiss,
     "Unknown": Unknown,
 }
-Do = Callable[[Steps[Any]], Any]
+Do = Callable[..., Any]
 
 
 @pytest.fixture
 def do(way: fakes.Way) -> Do:
-    return lambda steps: way.call(lambda: run(steps), lambda: arun(steps))
+    """Calls a method as the writer does: in a thread if its caller is async."""
+    return lambda *call: way.call(lambda: call[0](*call[1:]), lambda: in_thread(*call))
 
 
 @pytest.fixture(params=KINDS)
@@ -83,14 +84,14 @@ def adapter(request: pytest.FixtureRequest) -> VectorStoreAdapter:
 @fakes.both_ways
 def test_what_was_added_exists_until_it_is_deleted(adapter: VectorStoreAdapter, do: Do) -> None:
     ids = [str(chunk.id) for chunk in CHUNKS]
-    do(adapter.delete(["id 0"]))  # before anything was added
-    do(adapter.add(CHUNKS))
-    assert do(adapter.existing_texts(["id 1", "no id"])) == {"id 1": "text 1"}
-    do(adapter.delete(["id 1", "no id", "id 2"]))
-    assert do(adapter.existing_texts(ids[:4])) == {"id 0": "text 0", "id 3": "text 3"}
-    do(adapter.delete(["no id"]))
-    do(adapter.delete(ids))
-    assert do(adapter.existing_texts(ids)) == {}
+    do(adapter.delete, ["id 0"])  # before anything was added
+    do(adapter.add, CHUNKS)
+    assert do(run, adapter.existing_texts(["id 1", "no id"])) == {"id 1": "text 1"}
+    do(adapter.delete, ["id 1", "no id", "id 2"])
+    assert do(run, adapter.existing_texts(ids[:4])) == {"id 0": "text 0", "id 3": "text 3"}
+    do(adapter.delete, ["no id"])
+    do(adapter.delete, ids)
+    assert do(run, adapter.existing_texts(ids)) == {}
 
 
 @fakes.both_ways
@@ -99,7 +100,7 @@ def test_chunks_are_listed_in_the_order_in_which_they_were_added(do: Do) -> None
         adapter = adapter_for(KINDS[name]())
         assert adapter.can_list
         assert adapter.lists_in_insertion_order
-        do(adapter.add(CHUNKS))
+        do(adapter.add, CHUNKS)
         listed = [(chunk.id, chunk.metadata) for chunk in adapter.list_chunks()]
         assert listed == [(chunk.id, chunk.metadata) for chunk in CHUNKS]
 
@@ -109,10 +110,10 @@ def test_vectors_are_read_and_written(do: Do) -> None:
     for name in ("InMemoryVectorStore", "FAISS"):
         adapter = adapter_for(KINDS[name]())
         assert adapter.can_read_vectors
-        do(adapter.add(CHUNKS))
-        vectors = do(adapter.read_vectors(["id 7", "no id"]))
+        do(adapter.add, CHUNKS)
+        vectors = do(adapter.read_vectors, ["id 7", "no id"])
         assert vectors == {"id 7": pytest.approx(MODEL.embed_query("text 7"), abs=1e-6)}
-        do(adapter.write_chunks([ChunkRow("new", "other text", {"n": 5}, vectors["id 7"])]))
+        do(adapter.put_chunks, [ChunkRow("new", "other text", {"n": 5}, vectors["id 7"])])
         found = adapter.store.similarity_search("text 7", k=2)
         assert {document.id: document.page_content for document in found} == {
             "id 7": "text 7",
@@ -146,7 +147,7 @@ def test_a_store_that_gives_chunks_other_ids_is_refused(do: Do) -> None:
             return [f"new {vector}" for vector in super().add_documents(documents, **kwargs)]
 
     with pytest.raises(ValueError, match="Renaming did not keep the given ids"):
-        do(adapter_for(Renaming()).add(CHUNKS[:2]))
+        do(adapter_for(Renaming()).add, CHUNKS[:2])
 
 
 def test_a_store_that_could_not_delete_is_an_error(do: Do) -> None:
@@ -155,9 +156,9 @@ def test_a_store_that_could_not_delete_is_an_error(do: Do) -> None:
             return not ids
 
     adapter = adapter_for(Failing())
-    do(adapter.add(CHUNKS[:2]))
+    do(adapter.add, CHUNKS[:2])
     with pytest.raises(RuntimeError, match="Failing could not delete vectors"):
-        do(adapter.delete(["id 1"]))
+        do(adapter.delete, ["id 1"])
 
 
 def test_a_store_that_cannot_tell_what_it_has(do: Do) -> None:
@@ -171,9 +172,9 @@ def test_a_store_that_cannot_tell_what_it_has(do: Do) -> None:
 
     for store in (Silent(), Nameless()):
         adapter = adapter_for(store)
-        assert do(adapter.existing_texts(["id 1"])) is None
+        assert do(run, adapter.existing_texts(["id 1"])) is None
         with pytest.raises(KeyError):
-            do(adapter.delete(["no id"]))
+            do(adapter.delete, ["no id"])
 
 
 def test_subclasses_are_of_the_kind_of_the_class_that_is_known() -> None:
