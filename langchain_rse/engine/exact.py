@@ -92,7 +92,7 @@ def rank_chunks(
     Raises:
         ValueError: If an argument is out of range or not finite.
 
-    Example:
+    Examples:
         >>> ranking = rank_chunks([0, 0.6, 0.5, 0, 0.9], [100] * 5)
         >>> [segment[:2] for segment in ranking.within(250)]
         [(4, 5), (1, 2)]

@@ -106,7 +106,7 @@ def best_segments(
     Raises:
         ValueError: If an argument is out of range, or a value is not finite.
 
-    Example:
+    Examples:
         >>> best_segments([-0.2, -0.2, 0.4, 0.8, -0.1], max_length=15)
         [Segment(start=2, end=4, value=1.2000000000000002)]
     """
