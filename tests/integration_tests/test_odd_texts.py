@@ -60,7 +60,8 @@ def retriever(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RSERet
             vectorstore = InMemoryVectorStore(fakes.BagOfWords())
             docstore = InMemoryByteStore()
         else:
-            vectorstore, docstore = open_stores(fakes.BagOfWords(), tmp_path)
+            vectorstore, docstore, close = open_stores(fakes.BagOfWords(), tmp_path)
+            stack.callback(close)
         yield RSERetriever(
             vectorstore=vectorstore,
             docstore=docstore,
