@@ -2,13 +2,11 @@
 
 from langchain_rse.explaining.by_document import DocumentTrace
 from langchain_rse.explaining.comparing import compare_answers
-from langchain_rse.explaining.side_by_side import PREFIXES, Kind, Piece, SideBySide
+from langchain_rse.explaining.side_by_side import Piece, SideBySide
 from langchain_rse.explaining.traces import RSETrace, TraceCollector
 
 __all__ = [
-    "PREFIXES",
     "DocumentTrace",
-    "Kind",
     "Piece",
     "RSETrace",
     "SideBySide",

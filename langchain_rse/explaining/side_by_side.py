@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
-from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from langchain_rse.explaining.colors import DARK, LIGHT
 from langchain_rse.text.bars import strip_of
@@ -66,14 +65,6 @@ _STYLE = Template("""
     light_pages=_LIGHT_PAGES,
     dark_pages=_DARK_PAGES,
 )
-
-Kind = Literal["title", "strip", "place", "only", "both", "other"]
-"""The kind of a line. "only": text that the other retriever did not return. "other": text that only
-the other retriever returned."""
-
-
-PREFIXES: Mapping[Kind, str] = MappingProxyType({"only": "+ ", "both": "  ", "other": "- "})
-"""The prefix of a line, by its kind."""
 
 
 class Piece(NamedTuple):
@@ -188,30 +179,28 @@ class SideBySide:
             return f"{passages.summary}; {other.summary}"
         return f"No passages: {self.reason}; {other.summary}"
 
-    def lines(self, width: int = _WIDTH) -> Iterator[tuple[Kind, str]]:
-        """Yield the comparison as lines with their kinds; strips end at column ``width``."""
-        yield "title", self.query
-        yield "title", f"{self.summary}."
-        for strip in self._strips(width):
-            yield "strip", strip
+    def _lines(self) -> Iterator[str]:
+        """Yield the comparison as lines for a terminal."""
+        yield self.query
+        yield f"{self.summary}."
+        yield from self._strips()
         names = self.shown_names()
         other, passages = self.sides
-        yield "place", f"+ marks text only in the {passages.name}, - text only in {other.name}."
-        only_kinds: tuple[tuple[Side, Kind], ...] = ((passages, "only"), (other, "other"))
-        for side, only_kind in only_kinds:
+        yield f"+ marks text only in the {passages.name}, - text only in {other.name}."
+        for side, mark in ((passages, "+"), (other, "-")):
             for number, piece in enumerate(side.pieces, start=1):
-                yield "place", f"{side.noun} {number}: {piece.place_in(names[piece.name])}"
+                yield f"{side.noun} {number}: {piece.place_in(names[piece.name])}"
                 for line, has_only in _lines_of(parts_of(piece, side.others)):
-                    yield only_kind if has_only else "both", line
+                    yield f"{mark if has_only else ' '} {line}"
 
-    def _strips(self, width: int) -> Iterator[str]:
+    def _strips(self) -> Iterator[str]:
         """A strip for each document and side that has text of it."""
         names = self.shown_names()
         documents = self.documents()
         longest = max((len(names[name]) for name in documents.values()), default=0)
         name_width = min(max(longest, _SHORTEST_NAME), _LONGEST_NAME)
         label_width = max(len(_PASSAGES), len(self.other_name))
-        cells = width - name_width - label_width - 2
+        cells = _WIDTH - name_width - label_width - 2
         for doc_id, name in list(documents.items())[:_MOST_STRIPS]:
             shown_name = shortened(names[name], name_width)
             for side in self.sides:
@@ -245,8 +234,7 @@ class SideBySide:
         return f"<SideBySide of {visible(self.query)[:_EXCERPT]!r}: {visible(self.summary)}>"
 
     def __str__(self) -> str:
-        lines = [f"{PREFIXES.get(kind, '')}{visible(line)}" for kind, line in self.lines()]
-        return "\n".join(line.rstrip() for line in lines)
+        return "\n".join(visible(line).rstrip() for line in self._lines())
 
     def _repr_html_(self) -> str:
         """Both sides as columns, one below the other where there is no room."""
