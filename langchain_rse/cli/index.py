@@ -89,25 +89,21 @@ def _add(paths: Sequence[Path], files: Files, opened: KnowledgeBase) -> list[str
     """Read files, add them to a knowledge base, print a summary, and return their ids."""
     from tqdm import tqdm
 
-    before = _versions_of(opened)
+    from langchain_rse.stores.layouts import read_manifests
+
+    before = {each.doc_id: each.version for each in read_manifests(opened.docstore)}
     bar = tqdm(paths, "Reading", unit=" files", leave=False, disable=None)  # in terminals only
     with warnings.catch_warnings():
         # The list of unreadable files names these documents.
         warnings.filterwarnings("ignore", r"\d+ document\(s\) have no text")
         ids = opened.retriever.add_documents(files.read(bar), show_progress=sys.stderr.isatty())
-    after = _versions_of(opened)
-    changed = [doc_id for doc_id in ids if before.get(doc_id) != after.get(doc_id)]
+    after = opened.manifests
+    changed = [
+        doc_id for doc_id in ids if doc_id in after and after[doc_id].version != before.get(doc_id)
+    ]
     documents = counted(len(ids), "document")
     print_text(f"Indexed {documents} into {opened.folder}, {len(changed):,} new or changed")
     return ids
-
-
-def _versions_of(opened: KnowledgeBase) -> dict[str, str]:
-    """Return the current version of each document, by id."""
-    from langchain_rse.stores.layouts import read_manifests
-
-    manifests = read_manifests(opened.docstore)
-    return {each.doc_id: each.current.name for each in manifests if each.current}
 
 
 def _missing_of(

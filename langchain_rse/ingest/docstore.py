@@ -13,7 +13,12 @@ from langchain_rse._sync import batches, during
 from langchain_rse.errors import CorruptRecordError, FormatError, MissingRecordError
 from langchain_rse.stores.adopted import adopted_vectors
 from langchain_rse.stores.compare_and_set import Change, DocStore, Record, change, read_records
-from langchain_rse.stores.layouts import read_description, readable, stored_versions
+from langchain_rse.stores.layouts import (
+    parse_if_readable,
+    read_description,
+    readable,
+    stored_versions,
+)
 from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.records import (
     NAMESPACES,
@@ -79,7 +84,7 @@ class DocStoreWriter:
             record = records[key]
             if isinstance(record, FormatError):
                 raise record
-            manifest = readable_manifest(record, key)
+            manifest = parse_if_readable(record, key, Manifest.from_document)
             if manifest is None:
                 versions: list[Version] = []
                 if record is not None or may_be_lost:
@@ -206,13 +211,3 @@ def _with_new(
 def _change_of(old: StoredManifest, new: Manifest) -> Change:
     record = new.to_document() if new.versions else None
     return manifest_key(new.key), old.record, record
-
-
-def readable_manifest(record: Record, key: str) -> Manifest | None:
-    """Parse a manifest; None if the record is missing or corrupt."""
-    if not isinstance(record, Document):
-        return None
-    try:
-        return Manifest.from_document(record, key)
-    except CorruptRecordError:
-        return None

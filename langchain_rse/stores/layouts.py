@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from langchain_core.documents import Document
@@ -33,6 +33,8 @@ from langchain_rse.stores.records import (
     metadata_changes,
 )
 from langchain_rse.text.quoting import counted
+
+T = TypeVar("T")
 
 # Records per call when all records are read.
 _BATCH = 500
@@ -110,6 +112,16 @@ def readable(record: Record) -> Document | None:
     if isinstance(record, CorruptRecordError):
         raise record
     return record
+
+
+def parse_if_readable(record: Record, key: str, parse: Callable[[Document, str], T]) -> T | None:
+    """Parse a record; None if it is missing or corrupt."""
+    if not isinstance(record, Document):
+        return None
+    try:
+        return parse(record, key)
+    except CorruptRecordError:
+        return None
 
 
 def _layout_of(record: Record, record_key: str) -> Layout | None:
@@ -247,12 +259,7 @@ def read_description(docstore: DocStore, key: str, version: str) -> Description 
     """Read what a version keeps beside its chunks; None if it is missing or corrupt."""
     record_key = description_key(key, version)
     record = read_records(docstore, [record_key])[record_key]
-    if not isinstance(record, Document):
-        return None
-    try:
-        return Description.from_document(record, record_key)
-    except CorruptRecordError:
-        return None
+    return parse_if_readable(record, record_key, Description.from_document)
 
 
 def manifest_keys(docstore: DocStore) -> list[str]:
@@ -299,12 +306,16 @@ def every_chunk(
     manifests = [manifest for manifest in read_manifests(docstore) if may_read(manifest)]
     for batch in batches(chunk_keys(manifests), _BATCH):
         records = read_records(docstore, [key for key, _ in batch])
+        metadata_of: dict[str, dict[str, Any]] = {}  # as in the vector store, by document key
         documents: list[Document] = []
         for key, manifest in batch:
             record = readable(records[key])
-            if record is not None:
-                metadata = simple_metadata(manifest.metadata)
-                documents.append(chunk_document(record, key, manifest, metadata))
+            if record is None:
+                continue
+            if manifest.key not in metadata_of:
+                metadata_of[manifest.key] = simple_metadata(manifest.metadata)
+            metadata = metadata_of[manifest.key]
+            documents.append(chunk_document(record, key, manifest, metadata))
         yield documents
 
 
