@@ -44,8 +44,8 @@ from langchain_rse.stores.records import (
 from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
 from langchain_rse.text.quoting import first_few, format_range
 
-# A document that is replaced while it is read is read again, this many times at most.
-_ATTEMPTS = 20
+READ_ATTEMPTS = 20
+"""A document that is replaced while it is read is read again, this many times at most."""
 
 
 class StoredDocument(NamedTuple):
@@ -117,7 +117,7 @@ class DocumentAccess:
 
         If the document is replaced meanwhile, the new version is read.
         """
-        for _ in range(_ATTEMPTS):
+        for _ in range(READ_ATTEMPTS):
             manifest = self.manifest(doc_id)
             if not manifest.chunk_count:
                 return manifest, manifest.blank

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from langchain_core.documents import Document
 
 from langchain_rse._sync import batches, pause, run
-from langchain_rse.access import DocumentAccess
+from langchain_rse.access import READ_ATTEMPTS, DocumentAccess
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.stores.compare_and_set import Record, read_records
 from langchain_rse.stores.document_names import find_document, names_of
@@ -22,8 +22,6 @@ from langchain_rse.text.patterns import Pattern, fold
 from langchain_rse.text.quoting import first_few, format_range
 
 _BATCH = 500  # chunks that are read at once
-# A document that is replaced while it is read is read again, this many times at most.
-_ATTEMPTS = 20
 _AROUND = 300  # the most characters of its lines on each side of a match
 _MOST_TITLES = 5  # in a message
 
@@ -148,7 +146,7 @@ def _read_texts(access: DocumentAccess) -> Iterator[tuple[Manifest, Sequence[_Ru
         read = list(group)
         manifest = read[0][0]
         records = [record for _, record in read]
-        for _ in range(_ATTEMPTS):
+        for _ in range(READ_ATTEMPTS):
             if None not in records:
                 break
             # The document was replaced since its manifest was read, or is damaged, or has gaps.

@@ -17,7 +17,7 @@ from langchain_rse.adopting.recognizing import recognize, recognize_documents
 from langchain_rse.adopting.runs import UnstatedOverlapError
 from langchain_rse.adopting.versions import make_version
 from langchain_rse.errors import AdoptionError
-from langchain_rse.ingest.writing import Writer
+from langchain_rse.ingest.writing import WAS_ADDED, Writer
 from langchain_rse.stores.namespaces import namespace_of
 from langchain_rse.stores.pairing import PROBE, check_pair
 from langchain_rse.stores.records import (
@@ -253,11 +253,8 @@ def _check_document(doc_id: str, manifest: Manifest | None, recorded: Iterable[o
     """Refuse a document that was also added, or whose vectors belong to another document."""
     current = manifest.current if manifest is not None else None
     if current is not None and not current.adopted:
-        raise AdoptionError(
-            "it was already added with add_documents, so the chunks of this index would be a "
-            "second version. Delete one of the two"
-        )
-        # As repr, because a damaged record may hold an unhashable value.
+        raise AdoptionError(f"it {WAS_ADDED}")
+    # As repr, because a damaged record may hold an unhashable value.
     other_documents = {repr(each) for each in recorded if each not in (None, doc_id)}
     if other_documents:
         raise AdoptionError(

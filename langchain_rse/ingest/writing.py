@@ -43,6 +43,12 @@ from langchain_rse.stores.records import (
 )
 from langchain_rse.text.quoting import first_few
 
+WAS_ADDED = (
+    "was already added with add_documents, so the chunks of this index would be a second version. "
+    "Delete one of the two"
+)
+"""Why a document cannot be adopted."""
+
 # A version whose announcement was removed is written again, this many times at most.
 _ATTEMPTS = 10
 
@@ -468,7 +474,4 @@ def is_expected(document: DocumentVersion, manifest: Manifest, expected: Expecte
 def check_adopted(document: DocumentVersion, manifest: Manifest) -> None:
     """Refuse to adopt a document that was added with ``add_documents``."""
     if manifest.current is not None and not manifest.current.adopted:
-        raise AdoptionError(
-            f"document {document.doc_id!r} was already added with add_documents, so the chunks of "
-            "this index would be a second version. Delete one of the two"
-        )
+        raise AdoptionError(f"document {document.doc_id!r} {WAS_ADDED}")
