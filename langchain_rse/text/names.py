@@ -113,10 +113,14 @@ def _weights(
     Documents named only by numbers are ignored.
     """
     has_word = texts.counts(words) > 0
-    is_other = np.arange(len(in_name))[:, None] != np.array(owners)  # candidates of others
+    documents = np.arange(len(in_name))
+    is_other = documents[:, None] != np.array(owners)  # candidates of others
     others = is_other.astype(np.float64)
-    shares = (others @ has_word + 0.5) / (others.sum(axis=1, keepdims=True) + 1)
-    shared = (in_name.sum(axis=0) - 1) / (len(in_name) - 1)  # by other names
+    others_with_word = others @ has_word
+    count_of_others = others.sum(axis=1, keepdims=True)
+    shares = (others_with_word + 0.5) / (count_of_others + 1)
+    other_names_with_word = in_name.sum(axis=0) - 1
+    shared = other_names_with_word / (len(in_name) - 1)
     weights = -np.log(shares) * (1 - shared)
     has_letters = np.array([any(map(str.isalpha, word)) for word in words])
     named_by_letters = (in_name & has_letters).any(axis=1)

@@ -156,13 +156,17 @@ class TextWords:
 
     def __init__(self, words_of_texts: Sequence[bytes]) -> None:
         """Put the words of all texts, from `spaced_words`, in one array of bytes."""
-        self._codes = np.frombuffer(b" ".join([b"", *words_of_texts, b""]), np.uint8)
+        joined = b" ".join([b"", *words_of_texts, b""])
+        self._codes = np.frombuffer(joined, np.uint8)
+        is_space = self._codes == ord(" ")
         # Words begin and end at changes between spaces and other bytes.
-        edges = np.flatnonzero(np.diff(self._codes == ord(" "))) + 1
+        edges = np.flatnonzero(np.diff(is_space)) + 1
         self._starts = edges[::2]
         lengths = edges[1::2] - self._starts
-        self._keys = lengths * 256 + self._codes[self._starts]  # with the first byte
-        self._text_ends = np.cumsum([len(words) + 1 for words in words_of_texts])
+        first_codes = self._codes[self._starts]
+        self._keys = lengths * 256 + first_codes
+        text_lengths = [len(words) + 1 for words in words_of_texts]
+        self._text_ends = np.cumsum(text_lengths)
         words_before_end = np.searchsorted(self._starts, self._text_ends)
         self.sizes = np.diff(words_before_end, prepend=0).astype(np.float64)
 

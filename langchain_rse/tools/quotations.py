@@ -23,11 +23,8 @@ _AMBIGUOUS_MARKS = [
     (rf'(?<![^\W_{_JOINING}{_HEBREW}])"', r'(?<![(\[{<=])"', '[^"]'),
     (rf'(?<={_LETTER})"(?=\w)', f'"(?!{_LETTER})', '[^"]'),  # without a space before it
     (rf"{_OPENS}\u2018", rf"\u2019{_CLOSES}", "[^\u2018]"),
-    (
-        rf"{_OPENS}'",
-        rf"'{_CLOSES}",
-        rf"(?!{_OPENS}'\S)[\s\S]",
-    ),  # no other one opens inside
+    # No other one opens inside.
+    (rf"{_OPENS}'", rf"'{_CLOSES}", rf"(?!{_OPENS}'\S)[\s\S]"),
     (rf"{_OPENS}\u201a", rf"[\u2018\u2019]{_CLOSES}", "[^\u201a]"),
     (rf"{_OPENS}\u203a", rf"\u2039{_CLOSES}", "[^\u203a]"),
 ]
