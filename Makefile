@@ -62,7 +62,7 @@ unit_tests: $(VENV)/.test  ## Run those that open no socket.
 integration_tests: $(VENV)/.test  ## Run those with real stores, the README and the first notebook.
 	$(PYTEST) $(PER_CHANGE) tests/integration_tests $(ARGS)
 
-browser_tests: $(VENV)/.nightly  ## Test the report and the site in Chromium, which has to be installed.
+browser_tests: $(VENV)/.nightly  ## Test the report in Chromium, which has to be installed.
 	$(BIN)/python -m pytest -rP tests/browser_tests $(ARGS)
 
 # Also all stores, kills, all pages and notebooks, the wheel, and the lowest versions of packages.
@@ -78,13 +78,10 @@ nightly: lint docs $(VENV)/.nightly  ## Run all tests, with more examples; needs
 # metrics of all stores, and many chunks of others beside those of a namespace.
 SOAK ?= 100
 SOAKED := tests/unit_tests/ingest/test_interleaving.py tests/unit_tests/ingest/test_damage.py \
-	tests/unit_tests/stores/test_foreign_records.py \
-	tests/integration_tests/test_docs.py \
-	tests/integration_tests/test_cancelled.py tests/integration_tests/test_kills.py \
-	tests/integration_tests/test_namespaces.py \
-	tests/integration_tests/test_postgres.py tests/integration_tests/test_random_calls.py \
-	tests/integration_tests/test_stops.py \
-	tests/integration_tests/test_stress.py tests/unit_tests/test_hostile_texts.py \
+	tests/unit_tests/stores/test_foreign_records.py tests/unit_tests/test_hostile_texts.py \
+	tests/integration_tests/test_docs.py tests/integration_tests/test_kills.py \
+	tests/integration_tests/test_namespaces.py tests/integration_tests/test_postgres.py \
+	tests/integration_tests/test_random_calls.py tests/integration_tests/test_stress.py \
 	tests/integration_tests/test_vectorstores.py
 soak: export SOAK := $(SOAK)
 soak: $(VENV)/.nightly  ## Kill, interleave, stress and fuzz for hours; SOAK=10 for a tenth.

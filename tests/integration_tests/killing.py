@@ -25,7 +25,6 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
-from langchain_rse.stores import records
 from langchain_rse.stores.pairing import PAIR_KEY
 from langchain_rse.stores.records import Manifest, chunk_key, digest, document_key, manifest_key
 from tests.integration_tests.processes import process_context
@@ -88,13 +87,11 @@ class Setup(NamedTuple):
         pair: The pair.
         folder: Where files may be put.
         postgres: URL of the server, if the pair needs one.
-        lifetime: Seconds after which announced versions are garbage; None for the package's.
     """
 
     pair: Pair
     folder: Path
     postgres: str = ""
-    lifetime: float | None = None
 
 
 class Bench:
@@ -269,8 +266,6 @@ def live(setup: Setup, connection: Connection) -> None:
 
 
 async def _live(setup: Setup, connection: Connection) -> None:
-    if setup.lifetime is not None:
-        records.ANNOUNCEMENT_LIFETIME = setup.lifetime
     bench = Bench(setup)
     writes = _Writes(connection)
     writes.watch(type(bench.docstore))
@@ -284,10 +279,6 @@ async def _live(setup: Setup, connection: Connection) -> None:
             await bench.make(*arguments)
         elif what == "repair":
             await bench.repair()
-        elif what == "stop":
-            operation, number = arguments
-            writes.stop_at(number)
-            await bench.make(operation)
         else:
             operation, number, seconds = arguments
             writes.kill_at(number, seconds)
@@ -301,12 +292,6 @@ class _Writes:
         self._connection = connection
         self._seconds = 0.0
         self._left: int | None = None
-        self._stops = False
-
-    def stop_at(self, number: int) -> None:
-        """Stop this process when the call of that number begins, until it gets a SIGCONT."""
-        self._left, self._stops = number, True
-        self._begun()
 
     def kill_at(self, number: int, seconds: float) -> None:
         """Kill this process some time after the call of that number has begun; 0: after now."""
@@ -332,9 +317,7 @@ class _Writes:
         return watched
 
     def _begun(self) -> None:
-        if self._left == 0 and self._stops:
-            os.kill(os.getpid(), signal.SIGSTOP)
-        elif self._left == 0:
+        if self._left == 0:
             Thread(target=self._kill, daemon=True).start()
 
     def _kill(self) -> None:
@@ -374,31 +357,6 @@ class Life:
         if "ready" in said:
             return "after"
         return "within" if said else "before"
-
-    def wait_until_stopped(self) -> bool:
-        """Wait until it has stopped itself; False if its call has ended before."""
-        status = Path(f"/proc/{self._process.pid}/stat")
-        end = time.monotonic() + _PATIENCE
-        while time.monotonic() < end:
-            state = status.read_text("ascii", errors="replace").rpartition(")")[2].split()[0]
-            if state == "T":
-                return True
-            if self._own.poll(0.002) and self._receive() == "ready":
-                return False
-        raise TimeoutError(f"neither stopped nor done in {_PATIENCE} s")
-
-    def wake(self, *, killed_after: float | None) -> None:
-        """Let it go on, to the end of its call; or kill it some seconds later."""
-        pid = self._process.pid
-        assert pid is not None
-        os.kill(pid, signal.SIGCONT)
-        if killed_after is None:
-            self._wait()
-        else:
-            time.sleep(killed_after)
-            self._process.kill()
-            self._process.join()
-            self._own.close()
 
     def end(self) -> None:
         self._own.close()

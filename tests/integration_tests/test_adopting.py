@@ -13,8 +13,7 @@ from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import VectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
-from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
-from langchain_rse.errors import AdoptionError
+from langchain_rse import ExistingIndex, RSERetriever, SQLDocStore
 from tests.integration_tests.vectorstores import CASES, Case, Place, params
 from tests.unit_tests import fakes
 
@@ -193,29 +192,6 @@ def test_text_that_other_code_deletes_or_changes_is_not_shown(
     assert not any("filler4" in passage.page_content for passage in found)
 
 
-@pytest.mark.parametrize("case", params(KNOWN))
-def test_texts_without_metadata_are_one_document_in_stores_with_an_order(
-    way: Way, opened: Callable[[Case], VectorStore], case: Case
-) -> None:
-    store = opened(case)
-    way.call(store.add_texts, store.aadd_texts, ["alpha one", "alpha two"])
-    indexer = RSEIndexer(store, InMemoryStore())
-    with pytest.raises(AdoptionError, match=r"have no metadata.*doc_id="):
-        way.call(indexer.adopt, indexer.aadopt)
-    manual = ExistingIndex(doc_id="manual", in_store_order=True, chunk_overlap=0)
-    if case not in IN_ORDER:
-        with pytest.raises(ValueError, match="in_store_order=True is not supported with"):
-            way.call(indexer.adopt, indexer.aadopt, manual)
-        return
-    way.call(indexer.adopt, indexer.aadopt, manual)
-    retriever = RSERetriever(
-        vectorstore=store, docstore=indexer.docstore, config=fakes.EVERYTHING, fetch_k=1
-    )
-    (passage,) = way.invoke(retriever, "one")
-    assert passage.metadata["doc_id"] == "manual"
-    assert passage.page_content == "alpha one\nalpha two"
-
-
 def parents_of(store: VectorStore, **child: Any) -> ParentDocumentRetriever:
     return ParentDocumentRetriever(
         vectorstore=store,
@@ -223,42 +199,3 @@ def parents_of(store: VectorStore, **child: Any) -> ParentDocumentRetriever:
         child_splitter=RecursiveCharacterTextSplitter(chunk_size=300, **child),
         parent_splitter=RecursiveCharacterTextSplitter(chunk_size=2000, chunk_overlap=0),
     )
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("case", params(IN_ORDER))
-def test_children_of_parents_become_passages_of_the_whole_document(
-    way: Way, opened: Callable[[Case], VectorStore], case: Case, tmp_path: Path
-) -> None:
-    store = opened(case)
-    parents = parents_of(store, chunk_overlap=0)
-    way.call(parents.add_documents, parents.aadd_documents, documents())
-    retriever = adopted(
-        way, store, tmp_path, doc_id_key="source", in_store_order=True, chunk_overlap=0
-    )
-    found = whole_texts(way, retriever)
-    assert {name: letters(text) for name, text in found.items()} == {
-        name: letters(text) for name, text in TEXTS.items()
-    }
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("case", params(KNOWN))
-@pytest.mark.parametrize(("way", "overlap"), [("sync", 0), ("async", 100)], indirect=["way"])
-def test_children_are_found_in_the_texts_of_their_parents(
-    way: Way,
-    opened: Callable[[Case], VectorStore],
-    case: Case,
-    overlap: int,
-    tmp_path: Path,
-) -> None:
-    store = opened(case)
-    parents = parents_of(store, chunk_overlap=overlap)
-    way.call(parents.add_documents, parents.aadd_documents, documents())
-    texts = parents.docstore
-    retriever = adopted(way, store, tmp_path, doc_id_key="doc_id", texts=texts)
-    found = whole_texts(way, retriever)
-    whole = texts.mget(list(texts.yield_keys()))
-    assert sorted(found.values()) == sorted(text.page_content for text in whole if text)
-    (passage,) = way.invoke(retriever, "what is a string", k=1)
-    assert passage.metadata["source"] in TEXTS

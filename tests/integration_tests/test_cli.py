@@ -10,7 +10,6 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from pydoc_data.topics import topics
 from typing import Any
@@ -122,10 +121,6 @@ def test_help_of_each_command_has_an_example(command: str) -> None:
     assert f" {command} " in call("--help").stdout
     shown = call(command, "--help").stdout
     assert f"Example: langchain-rse {command}" in " ".join(shown.split())
-
-
-def test_version() -> None:
-    assert call("--version").stdout == f"langchain-rse {version('langchain-rse')}\n"
 
 
 @pytest.mark.nightly
@@ -255,23 +250,6 @@ def test_nothing_to_index_creates_nothing(empty: Run) -> None:
     assert not Path("kb").exists()
 
 
-def test_an_unfinished_document_is_shown(run: Run) -> None:
-    opened = KnowledgeBase.existing(Path("kb"))
-
-    def fail(*_: object, **__: object) -> None:
-        raise RuntimeError("the power went out")
-
-    Path("cow.txt").write_text("Cows graze.", "utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(opened.vectorstore.embeddings), "embed_documents", fail)
-        result = run("index", "cow.txt", "--kb", "kb")
-    assert result.exit_code == 2
-    assert "RuntimeError: the power went out" in result.stderr
-    assert "cow.txt (incomplete" in run("list", "--kb", "kb").stdout
-    assert run("remove", "cow", "--kb", "kb").stdout == "Removed cow.txt\n"
-    assert "cow.txt" not in listed(run)
-
-
 def test_check(run: Run) -> None:
     assert run("check", "--kb", "kb").stdout == "4 documents, 4 chunks: no problems\n"
     vectorstore = KnowledgeBase.existing(Path("kb")).vectorstore
@@ -311,44 +289,6 @@ def test_a_knowledge_base_keeps_its_embedding_model(
     assert "vectors of two models cannot be compared" in other.stderr
     wrong = run("index", "docs", "--kb", "new", "--embeddings", "eight_dimensions:Nine")
     assert (wrong.exit_code, Path("new/settings.json").exists()) == (2, False)
-
-
-def test_a_search_finds_nearly_all_of_the_best_chunks(run: Run) -> None:
-    assert run("query", "do cats sleep", "--kb", "kb").exit_code == 0
-    store = KnowledgeBase.existing(Path("kb")).vectorstore
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of Chroma, about embedding functions
-        configuration = store._client.get_collection("chunks").configuration
-    expected = {"space": "cosine", "ef_search": 400, "max_neighbors": 32, "ef_construction": 200}
-    assert configuration["hnsw"].items() >= expected.items()
-
-
-def test_a_knowledge_base_without_readable_settings(run: Run) -> None:
-    Path("kb/settings.json").write_text('{"colour": 1}', "utf-8")
-    for command in (("query", "fish"), ("list",), ("remove", "cats"), ("index", "docs")):
-        result = run(*command, "--kb", "kb")
-        assert (result.exit_code, result.stdout) == (2, "")
-        assert "has no readable settings.json" in result.stderr
-
-
-def test_a_folder_may_have_any_name(run: Run) -> None:
-    for name in ("kb%201", "kb?1", "kb#1"):
-        assert run("index", "docs/cats.md", "--kb", name, "--no-fit-floor").exit_code == 0
-        assert (Path(name) / "chunks.db").exists()
-        assert "cats.md" in run("list", "--kb", name).stdout
-
-
-def test_without_a_knowledge_base_it_says_how_one_is_made(
-    empty: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for called, shown in (
-        ("/site-packages/langchain_rse/__main__.py", "python -m langchain_rse"),
-        ("/not/on/the/path/langchain-rse", "/not/on/the/path/langchain-rse"),
-    ):
-        monkeypatch.setattr(sys, "argv", [called])
-        result = empty("query", "anything", "--kb", "kb")
-        assert result.exit_code == 2
-        assert f"with: {shown} index PATH... --kb FOLDER" in result.stderr
 
 
 # Questions
@@ -532,30 +472,6 @@ def test_evaluate_saves_settings_for_queries(ask: Run) -> None:
     assert not Path("other.json").exists()
     one = ask("evaluate", "--questions", json_lines(QUESTIONS[:1]), "--tune", 5)
     assert "at least two questions" in one.stderr
-
-
-def test_evaluate_reads_quotations_from_csv(ask: Run) -> None:
-    text = "question,doc_id,text\ndo fish swim,old/fish.txt,Fish  swim in\ndo fish swim,dogs,Dogs\n"
-    Path("questions.csv").write_text(text, encoding="utf-8")
-    result = ask("evaluate", "--questions", "questions.csv", "--budget", 5000, "--json")
-    assert result.exit_code == 0, result.stderr
-    chunks = json.loads(result.stdout)["reports"][2]
-    assert (chunks["questions"], chunks["metrics"]["recall"]["mean"]) == (1, [1])
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "at least one Question"),
-        ("{\n", "questions.jsonl, line 1: "),
-        ('{"question": "?", "evidence": [{"doc_id": "cow", "start": 0, "end": 9}]}', "'cow'"),
-    ],
-)
-def test_questions_that_cannot_be_used(ask: Run, text: str, message: str) -> None:
-    Path("questions.jsonl").write_text(text, encoding="utf-8")
-    result = ask("evaluate", "--questions", "questions.jsonl", "--json")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert message in result.stderr
 
 
 # Messages

@@ -6,7 +6,6 @@ import fcntl
 import os
 import pty
 import re
-import shutil
 import signal
 import struct
 import subprocess
@@ -21,8 +20,6 @@ from typer.testing import CliRunner
 
 from langchain_rse.cli.app import app
 
-# Makes root obey the rights of files, as other users do.
-OBEY = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
 PROGRAM = [sys.executable, "-m", "langchain_rse"]
 LONG_LINE = "Cats sleep – " + "and purr " * 20 + "most of the day."
 SLOW = """
@@ -93,15 +90,6 @@ def test_a_terminal_gets_colors_and_marked_words(folder: Path) -> None:
     assert "purr" not in marked
 
 
-def test_a_pipe_without_signs_gets_plain_text_in_ascii(folder: Path) -> None:
-    program = ["env", "PYTHONIOENCODING=ascii", *PROGRAM]
-    shown = call(folder, "query", "do cafés sleep", "--kb", "kb", program=program)
-    assert shown.returncode == 0, shown.stderr
-    assert LONG_LINE.replace("\u2013", "-") in shown.stdout  # on one line
-    assert f"  found    {69 * '#'}\n" in shown.stdout
-    assert not re.search("[\x1b\r]", shown.stdout)
-
-
 def test_a_reader_that_goes_away_and_what_a_list_loads(folder: Path) -> None:
     """Loading a model or a vector store takes longer than all else that a list does."""
     program = [sys.executable, "-X", "importtime", "-m", "langchain_rse"]
@@ -121,20 +109,6 @@ def test_a_reader_that_goes_away_and_what_a_list_loads(folder: Path) -> None:
     assert "langchain_rse.cli.app" in loaded
     slow = {"chromadb", "langchain_chroma", "wordllama", "langchain_rse.retriever", "pypdfium2"}
     assert loaded.isdisjoint(slow)
-
-
-@pytest.mark.nightly
-def test_bars_show_the_files_that_were_read_and_the_chunks_that_were_indexed(folder: Path) -> None:
-    (folder / "slow_model.py").write_text(SLOW, encoding="utf-8")
-    (folder / "docs" / "cats.txt").unlink()
-    for name in ("a", "b"):
-        (folder / "docs" / f"{name}.txt").write_text(f"{name} word\n" * 150_000, encoding="utf-8")
-    shown = in_terminal(folder, "index", "docs", "--kb", "new", "--embeddings", "slow_model:Slow")
-    assert re.search(r"Reading: +50%\|.*\| 1/2 ", shown)
-    counts = [int(count) for count in re.findall(r"Indexing: (\d+) chunks", shown)]
-    assert counts == sorted(counts)
-    assert counts[-1] == 2632
-    assert len(set(counts)) > 3
 
 
 @pytest.mark.nightly
@@ -171,27 +145,3 @@ def test_an_interrupted_index_goes_on_where_it_stopped(folder: Path) -> None:
     whole = call(folder, "list", "--kb", "new")
     assert "incomplete" not in whole.stdout
     assert "1,260,000" in whole.stdout
-
-
-@pytest.mark.nightly
-@pytest.mark.skipif(bool(OBEY) and not shutil.which("setpriv"), reason="root may read everything")
-def test_files_without_rights_are_named_and_the_rest_is_indexed(folder: Path) -> None:
-    for name in ("secret.txt", "locked/inside.txt"):
-        (folder / "docs" / name).parent.mkdir(exist_ok=True)
-        (folder / "docs" / name).write_text("Nobody reads this.", encoding="utf-8")
-    (folder / "docs" / "secret.txt").chmod(0)
-    (folder / "docs" / "locked").chmod(0)
-    try:
-        result = call(
-            folder, "index", "docs", "docs/secret.txt", "--kb", "kb", program=[*OBEY, *PROGRAM]
-        )
-    finally:
-        (folder / "docs" / "locked").chmod(0o700)
-    assert result.returncode == 1, result.stderr
-    assert "Indexed 1 document" in result.stdout
-    lines = result.stderr.splitlines()
-    assert lines[0] == "Could not read 2:"
-    docs = folder / "docs"
-    assert sorted(line.strip() for line in lines[1:]) == [
-        *(f"{docs}/locked: Permission denied", f"{docs}/secret.txt: Permission denied")
-    ]

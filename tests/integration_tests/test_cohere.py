@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from cohere.core import ApiError
 from langchain_core.documents import Document
@@ -17,7 +15,6 @@ from langchain_text_splitters import CharacterTextSplitter
 
 from langchain_rse import RSEConfig, RSERetriever
 from langchain_rse.rerankers import CohereReranker
-from tests.integration_tests.environments import Environment
 from tests.integration_tests.rerank_server import RerankServer, rerank_server
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way
@@ -129,38 +126,6 @@ def test_a_refusal_passes_through(
     assert KEY not in f"{caught.value!r} {caught.value}"
 
 
-def test_it_does_not_wait_forever(server: RerankServer) -> None:
-    server.slowness = 3
-    with pytest.raises(httpx.TimeoutException):
-        compress(ours(server, timeout=0.2, max_retries=0), documents())
-
-
-@pytest.mark.parametrize(
-    ("answer", "error"),
-    [
-        ({"results": []}, ValueError),
-        ({"results": [{"index": 1, "relevance_score": 0.5}] * 4}, ValueError),
-        (b"no json", ApiError),
-    ],
-)
-def test_an_answer_without_a_score_for_each_document(
-    server: RerankServer, answer: Any, error: type[Exception]
-) -> None:
-    server.failures = [answer]
-    with pytest.raises(error):
-        compress(ours(server), documents())
-
-
-def test_the_key_is_the_environments(server: RerankServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COHERE_API_KEY", "of-the-environment")
-    reranker = CohereReranker(model="rerank-v3.5", base_url=server.url)
-    assert len(compress(reranker, documents())) == 4
-    assert server.keys == ["Bearer of-the-environment"]
-    monkeypatch.delenv("COHERE_API_KEY")
-    with pytest.raises(ValueError, match="COHERE_API_KEY"):
-        CohereReranker(model="rerank-v3.5", base_url=server.url)
-
-
 PROGRAM = """
 import asyncio, sys
 import cohere
@@ -176,12 +141,3 @@ for found in (
 ):
     print([(document.page_content, document.metadata["relevance_score"]) for document in found])
 """
-
-
-@pytest.mark.nightly
-def test_the_oldest_sdk(tmp_path: Path, server: RerankServer) -> None:
-    environment = Environment(tmp_path, "cohere==5.13.*")
-    server.failures = [429]
-    result = environment.run("-c", PROGRAM, server.url)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout == "[('red fox', 1.0), ('dog', 0.0)]\n" * 2

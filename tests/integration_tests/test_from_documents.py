@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import RSERetriever, SQLDocStore
+from langchain_rse import RSERetriever
 from langchain_rse.errors import StoreMismatchError
 from tests.unit_tests import fakes
 
@@ -55,19 +53,6 @@ def test_a_folder_belongs_to_its_model(tmp_path: Path) -> None:
     RSERetriever.from_documents(PAGES, fakes.BagOfWords(64), persist_directory=tmp_path)
     with pytest.raises(StoreMismatchError):
         RSERetriever.from_documents(PAGES, fakes.BagOfWords(32), persist_directory=tmp_path)
-
-
-def test_an_empty_folder_is_a_warning(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="there are none in") as caught:
-        RSERetriever.from_documents([], fakes.BagOfWords(), persist_directory=tmp_path / "typo")
-    assert caught[0].filename == __file__
-
-
-def test_a_folder_needs_chroma(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "langchain_chroma", None)
-    with pytest.raises(ImportError, match=r"persist_directory=.*pip install 'langchain-rse\[chr"):
-        RSERetriever.from_documents(PAGES, fakes.BagOfWords(), persist_directory=tmp_path / "kb")
-    assert not (tmp_path / "kb").exists()
 
 
 def open_files(folder: Path) -> int:
@@ -122,27 +107,3 @@ def test_a_failed_call_leaves_no_file_open(tmp_path: Path) -> None:
     with pytest.raises(ConnectionError):
         RSERetriever.from_documents(PAGES, Broken(), persist_directory=tmp_path)
     assert open_files(tmp_path) == 0
-
-
-@pytest.mark.parametrize("closed", [True, False])
-def test_a_deleted_folder_is_made_again(tmp_path: Path, *, closed: bool) -> None:
-    folder = tmp_path / "kb"
-    for text in ("Steel prices rose.", "Steel prices fell.", "Steel was sold."):
-        retriever = RSERetriever.from_documents(
-            [Document(text, metadata={"source": "a"})],
-            fakes.BagOfWords(),
-            persist_directory=folder,
-        )
-        assert [each.page_content for each in retriever.invoke("steel")] == [text]
-        if closed:
-            retriever.close()
-        shutil.rmtree(folder)
-    if sys.platform == "linux" and closed:
-        assert open_files(folder) == 0
-
-
-def test_stores_that_were_passed_stay_open() -> None:
-    vectorstore = InMemoryVectorStore(fakes.BagOfWords())
-    with RSERetriever(vectorstore=vectorstore, docstore=SQLDocStore("sqlite://")) as retriever:
-        retriever.add_documents(PAGES)
-    assert retriever.invoke("steel")

@@ -92,16 +92,6 @@ def test_common_words_are_left_out_beside_rarer_ones(
     store.close()
 
 
-def test_the_texts_escapes_are_read_as_they_are(postgres_url: str) -> None:
-    """Those of JSON that PostgreSQL refuses, and those that only look like them."""
-    store = SQLDocStore(postgres_url, table_name="escapes", lexical=True)
-    text = "one\x00two \ud800three four\udfff 😀five \ud83d\ude00six \\u0000 \\\\ud800 caf\u00e9"
-    indexer(store).add_documents([Document(text, metadata={"doc_id": "a"})])
-    for word in ("one", "two", "three", "four", "five", "six", "u0000", "ud800", "CAFÉ"):
-        assert len(store.lexical_search(word, 5)) == 1, word
-    store.close()
-
-
 def test_more_words_than_an_index_holds(postgres_url: str) -> None:
     """PostgreSQL's limit for the words of a text is a megabyte; pairs of characters count twice."""
     chance = random.Random(1)  # noqa: S311 - reproducible
@@ -191,20 +181,6 @@ def test_a_writers_temporary_table_is_not_taken_for_the_index(
         (1,)
     ]
     owner.close()
-
-
-@fakes.both_ways
-def test_a_missing_index_is_named_and_repaired(postgres_url: str, way: fakes.Way) -> None:
-    store = SQLDocStore(postgres_url, table_name="missing")
-    index = indexer(store)
-    way.add(index, [document("a", "zulu")])
-    execute(postgres_url, "DROP TABLE missing_lexical")
-    with pytest.raises(FullTextError, match=r"damaged or missing \(.*check\(repair=True\)"):
-        store.lexical_search("zulu", 5)
-    assert way.call(index.check, index.acheck, repair=True).ok
-    assert len(store.lexical_search("zulu", 5)) == 1
-    way.delete(index, ["a"])
-    store.close()
 
 
 def _open_and_write(url: str, number: int, start: Barrier) -> None:

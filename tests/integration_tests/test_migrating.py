@@ -117,37 +117,6 @@ def test_parents_become_passages_without_embedding(
     assert 0 < len(stored(chroma)["ids"]) < len(before["ids"])
 
 
-def test_pieces_of_documents_become_documents(
-    way: Way, chroma: Chroma, model: fakes.BagOfWords, tmp_path: Path
-) -> None:
-    parents = RecursiveCharacterTextSplitter(chunk_size=1500, chunk_overlap=0)
-    texts = {"docstore": create_kv_docstore(LocalFileStore(tmp_path / "parents"))}
-    old = parents_of(chroma, texts, parent_splitter=parents)
-    old.child_splitter = RecursiveCharacterTextSplitter(chunk_size=400, chunk_overlap=0)
-    old.add_documents(documents())
-    model.batches.clear()
-    retriever = adopted(
-        way,
-        chroma,
-        docstore_in(tmp_path),
-        doc_id_key="source",
-        in_store_order=True,
-        chunk_overlap=0,
-    )
-    assert model.batches == []
-    everything: dict[str, Any] = {"max_context_length": None, "fetch_k": 2_000}
-    retriever.config = fakes.EVERYTHING
-    found = {s.metadata["doc_id"]: s for s in way.invoke(retriever, QUERY, **everything)}
-    assert {name: "".join(one.page_content.split()) for name, one in found.items()} == {
-        name: "".join(text.split()) for name, text in TEXTS.items()
-    }
-    assert max(len(one.page_content) for one in found.values()) > 1_500
-    # Its id is its source: adding replaces it.
-    way.add(retriever, [Document("Short.", metadata={"source": "strings"})])
-    found = {s.metadata["doc_id"]: s for s in way.invoke(retriever, QUERY, **everything)}
-    assert found["strings"].page_content == "Short."
-
-
 def sentences(text: str, overlap: int) -> list[str]:
     """Sentences with the white space after them; or stripped ones, two at a time, with overlap."""
     split = re.split(r"(?<=[.!?]\s)(?=\S)", text)

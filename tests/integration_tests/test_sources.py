@@ -18,7 +18,6 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse.embeddings import WordLlamaEmbeddings
-from langchain_rse.tools import citation_of
 from tests.integration_tests.stores import open_chroma
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way
@@ -27,7 +26,6 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # the package is being sunset
     from langchain_community.document_loaders import (
         BSHTMLLoader,
-        CSVLoader,
         PyMuPDFLoader,
         PyPDFium2Loader,
         PyPDFLoader,
@@ -168,16 +166,6 @@ def test_pages_loaded_lazily_and_in_any_order(way: Way, tmp_path: Path, report: 
     assert way.invoke(retriever, QUESTION, k=1) == [passage]
 
 
-@fakes.both_ways
-def test_pages_loaded_lazily_in_pieces(way: Way, tmp_path: Path, report: Path) -> None:
-    retriever = make_retriever(tmp_path)
-    for page in PyPDFLoader(report).lazy_load():
-        way.add(retriever, [page], append=True)
-    (found,) = way.invoke(retriever, QUESTION, k=1)
-    assert way.add(retriever, PyPDFLoader(report).load()) == [str(report)]
-    assert way.invoke(retriever, QUESTION, k=1) == [found]
-
-
 # One Document a file
 
 
@@ -237,47 +225,7 @@ def test_a_table_in_a_file(
 # Rows, and what is said when
 
 
-def test_rows_of_a_table(way: Way, tmp_path: Path) -> None:
-    path = tmp_path / "piers.csv"
-    rows = [f"{name},{ships}" for name, ships in PIERS.items()]
-    path.write_text("\n".join(["pier,ships", *rows]), encoding="utf-8")
-    parts = CSVLoader(path).load()
-    assert len(parts) == len(PIERS)
-    retriever = make_retriever(tmp_path)
-    ids = way.add(retriever, parts)
-    assert ids == [f"{path}, row {number}" for number in range(len(PIERS))]
-    found = way.invoke(retriever, "ships at Pier 12", k=1)[0]
-    row = found.metadata["row"]
-    assert found.page_content == parts[row].page_content
-    assert citation_of(found.metadata) == f"piers.csv, row {row}"
-
-
 # Characters that stores refuse
 
 
 ODD = "The \ud835 cook\0 baked bread.\r\n\udc9e Butter"
-
-
-def test_lone_surrogates_and_nul(way: Way, tmp_path: Path) -> None:
-    """Such as a reader of PDFs makes of a broken font."""
-    part = Document(ODD, metadata={"source": "s", "title": ODD})
-    passage = ask(way, make_retriever(tmp_path, "chroma"), [part], "cook")
-    assert passage.page_content == ODD
-    assert passage.metadata["title"] == ODD
-
-
-def test_lone_surrogates_and_nul_in_postgresql(postgres_url: str) -> None:
-    import sqlalchemy as sa
-    from langchain_postgres import PGVector
-
-    engine = sa.create_engine(postgres_url, poolclass=sa.NullPool)
-    store = PGVector(fakes.BagOfWords(), connection=engine, collection_name="odd")
-    try:
-        retriever = RSERetriever(vectorstore=store, docstore=SQLDocStore(postgres_url))
-        part = Document(ODD, metadata={"source": "s", "title": ODD})
-        passage = ask(Way(None), retriever, [part], "cook")
-        assert passage.page_content == ODD
-        assert passage.metadata["title"] == ODD
-        retriever.delete(["s"])
-    finally:
-        store.delete_collection()

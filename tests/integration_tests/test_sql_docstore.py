@@ -7,7 +7,6 @@ import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.synchronize import Barrier
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -55,13 +54,6 @@ def assert_nothing_lost(store: SQLDocStore) -> None:
     ]
     assert list(store.yield_keys()) == [*sorted(expected), "shared"]
     assert store.mget(expected) == [Document(key) for key in expected]
-
-
-@pytest.mark.nightly
-def test_processes_share_a_sqlite_file(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/new folder/chunks.db"
-    write_from_processes(url, "chunks")
-    assert_nothing_lost(SQLDocStore(url, table_name="chunks"))
 
 
 def test_processes_share_a_postgres_table(postgres_url: str) -> None:

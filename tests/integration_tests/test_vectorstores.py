@@ -18,10 +18,9 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_postgres import PGEngine, PGVectorStore
-from langchain_qdrant import QdrantVectorStore, RetrievalMode, SparseEmbeddings, SparseVector
+from langchain_qdrant import SparseEmbeddings, SparseVector
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 from sqlalchemy import NullPool, create_engine
-from sqlalchemy.ext.asyncio import create_async_engine
 
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.engine import calibrate
@@ -36,7 +35,6 @@ from tests.integration_tests.vectorstores import (
     cosine_distance,
     negative_cosine,
     params,
-    pgvector,
 )
 from tests.soaking import SOAK
 from tests.unit_tests import fakes
@@ -298,16 +296,6 @@ def test_passages_are_the_same(case: Case, index: Index, reference: Index) -> No
             same(index.ask(query, **few), reference.ask(query, **few))
 
 
-def test_passages_without_scores(index: Index, reference: Index) -> None:
-    """Of a retriever over the store, which gives none."""
-    retriever = index.vectorstore.as_retriever(search_kwargs={"k": 200})
-    for query in QUERIES:
-        found = index.ask(query, base_retriever=retriever)
-        same(found, reference.ask(query, calibration="rank"))
-        chunks = [chunk for passage in found for chunk in passage.metadata["rse"]["chunks"]]
-        assert {chunk["score"] for chunk in chunks if "rank" in chunk} == {None}
-
-
 def test_filters(case: Case, index: Index, reference: Index) -> None:
     for name, value in {"page": 2, "section": "harbor '3'", "doc_id": "garden"}.items():
         assert isinstance(value, (int, str))
@@ -487,32 +475,6 @@ def test_other_metadata(case: Case, index: Index) -> None:
         assert (found.metadata["page_start"], found.metadata["by"]) == ("iv", 1)
 
 
-def test_an_empty_store(case: Case, store: VectorStore, way: Way) -> None:
-    if case.typed:
-        with pytest.raises(AttributeError, match="'search'"):
-            Index(store, way).ask(QUERIES[0])
-    else:
-        assert Index(store, way).ask(QUERIES[0]) == []
-
-
-@fakes.both_ways
-def test_pgvector_reuses_vectors_when_it_is_opened_again(
-    way: Way, postgres_url: str, tmp_path: Path
-) -> None:
-    with pgvector("COSINE")(
-        Place(tmp_path, Model(), way.is_async, lambda _: postgres_url)
-    ) as store:
-        first = Index(store, way)
-        first.add(DOCUMENTS)
-        model = Model()
-        opened: Any = type(store)
-        engine = create_async_engine if way.is_async else create_engine
-        index = Index(opened(model, connection=engine(postgres_url, poolclass=NullPool)), way)
-        index.indexer.docstore = first.docstore
-        index.add(edited())
-        assert model.taken() == edited()[1].page_content.split("\n\n")
-
-
 LISTS: list[dict[str, Any]] = [
     {"tags": ["bird", "wading"], "years": [1, 11]},
     {"tags": ["bird, wading", '"bird"', "_"], "years": [111, 2]},
@@ -563,34 +525,3 @@ class Letters(SparseEmbeddings):
         letters = sorted(set(text))
         counts = [float(text.count(letter)) for letter in letters]
         return SparseVector(indices=[ord(letter) for letter in letters], values=counts)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("mode", RetrievalMode)
-def test_qdrant_with_names_and_sparse_vectors(mode: RetrievalMode, way: Way) -> None:
-    """Vectors are reused if there are none but dense ones."""
-    model, sparse = Model(), Letters()
-    names: dict[str, Any] = {
-        "vector_name": "dense",
-        "content_payload_key": "text",
-        "metadata_payload_key": "about",
-    }
-    store = QdrantVectorStore.construct_instance(
-        embedding=model,
-        retrieval_mode=mode,
-        sparse_embedding=sparse,
-        client_options={"location": ":memory:"},
-        **names,
-    )
-    index = Index(store, way)
-    index.add(DOCUMENTS)
-    model.taken()
-    index.add(edited())
-    changed = edited()[1].page_content.split("\n\n")
-    embedded = {"dense": len(changed), "hybrid": PARAGRAPHS, "sparse": 0}
-    assert len(model.taken()) == embedded[mode.value]
-    fresh = Index(InMemoryVectorStore(model), way)
-    fresh.add([page for page in DOCUMENTS if page.metadata["doc_id"] != "garden"] + edited())
-    assert index.held() == fresh.held()
-    assert changed[0] in [chunk.page_content for chunk, _ in index.scored(changed[0])[:5]]
-    store.client.close()

@@ -14,9 +14,6 @@ from langchain_rse.ingest.checking import CheckReport
 from langchain_rse.stores import records
 from langchain_rse.stores.records import content_name, document_key, vector_id
 
-AN_HOUR_LATER = -1.0
-"""The lifetime of announcements that makes each of them too old."""
-
 _WRITE = re.compile(r"(?<=[0-9a-f]{8})\.[0-9a-f]{16,24}(?![0-9a-f])")
 # Fields that differ in each write.
 _OF_WRITES = {"revision", "time"}
@@ -26,7 +23,7 @@ _OF_WRITES = {"revision", "time"}
 def an_hour_later() -> Iterator[None]:
     """All calls that have announced a version seem to have failed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(records, "ANNOUNCEMENT_LIFETIME", AN_HOUR_LATER)
+        patch.setattr(records, "ANNOUNCEMENT_LIFETIME", -1.0)
         yield
 
 
