@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
-from langchain_core.embeddings import DeterministicFakeEmbedding
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.stores import InMemoryByteStore, InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_text_splitters import CharacterTextSplitter, RecursiveCharacterTextSplitter
@@ -113,16 +111,6 @@ def test_the_text_comes_back_by_start_index(way: Way, overlap: int) -> None:
     assert not report.gaps
 
 
-@pytest.mark.parametrize("overlap", [0, 60])
-def test_the_text_comes_back_in_the_order_of_the_store(way: Way, overlap: int) -> None:
-    index = Index(split(chunk_overlap=overlap))
-    existing = ExistingIndex(
-        doc_id_key="source", in_store_order=True, chunk_overlap=overlap, separator="\n\n"
-    )
-    index.adopt(way, existing)
-    assert index.texts(way) == [TEXT]
-
-
 def test_the_text_comes_back_by_index_in_any_order(way: Way) -> None:
     chunks = split(chunk_overlap=60)
     for number, document in enumerate(chunks):
@@ -167,12 +155,6 @@ def test_chunks_of_a_page_stand_in_the_order_of_the_store(way: Way) -> None:
         ExistingIndex(doc_id_key="source", page_key="page", in_store_order=True, chunk_overlap=0),
     )
     assert index.texts(way) == ["a\nb\n\nc"]
-
-
-def test_nothing_is_put_between_chunks_that_were_not_stripped(way: Way) -> None:
-    index = Index(numbered("It is all", " in one ", "piece"))
-    index.adopt(way, BY_INDEX)
-    assert index.texts(way) == ["It is all in one piece"]
 
 
 def test_nothing_is_embedded_and_the_vector_store_is_not_written_to(way: Way) -> None:
@@ -232,35 +214,6 @@ REPETITIVE = st.lists(
 ).map(lambda pieces: "start " + "".join(pieces))
 
 
-@pytest.mark.nightly
-@settings(deadline=None, max_examples=200)
-@given(text=REPETITIVE, size=st.integers(20, 120), overlap=st.integers(0, 20))
-def test_repetitive_text_by_start_index(text: str, size: int, overlap: int) -> None:
-    """Byte for byte, but for white space in no chunk.
-
-    LangChain looks for a chunk's text to state its position. In a text that repeats itself, it may
-    find it too early; text that is then at no stated position cannot be known.
-    """
-    splitter = RecursiveCharacterTextSplitter(
-        chunk_size=size, chunk_overlap=overlap, add_start_index=True, strip_whitespace=False
-    )
-    chunks = splitter.split_documents([Document(text, metadata={"source": "a"})])
-    in_no_chunk = list(text)
-    for document in chunks:
-        start = document.metadata["start_index"]
-        end = start + len(document.page_content)
-        in_no_chunk[start:end] = [""] * (end - start)
-    missing = "".join(in_no_chunk)
-    assume(not missing.strip())
-    index = Index(chunks)
-    index.adopt(Way(None), BY_START)
-    (found,) = index.texts(Way(None))
-    if missing:
-        assert found.split() == text.split()
-    else:
-        assert found == text
-
-
 @settings(deadline=None, max_examples=40)
 @given(text=REPETITIVE, size=st.integers(20, 120))
 def test_without_overlap_nothing_is_removed(text: str, size: int) -> None:
@@ -297,21 +250,6 @@ def log(lines: int = 153) -> str:
     )
 
 
-def test_a_log_keeps_all_its_lines_or_is_refused(way: Way) -> None:
-    refused: list[int] = []
-    for size, overlap in [(60, 0), (300, 0), (100, 40), (300, 80)]:
-        splitter = RecursiveCharacterTextSplitter(chunk_size=size, chunk_overlap=overlap)
-        index = Index(splitter.split_documents([Document(log(), metadata={"source": "a"})]))
-        existing = IN_ORDER.model_copy(update={"chunk_overlap": overlap})
-        try:
-            index.adopt(way, existing)
-        except AdoptionError:
-            refused.append(overlap)
-            continue
-        assert index.texts(way, fetch_k=2000) == [log()]
-    assert 0 not in refused
-
-
 @pytest.mark.parametrize(
     "texts",
     [
@@ -341,14 +279,6 @@ def test_more_than_the_stated_overlap_is_refused(way: Way) -> None:
     assert index.texts(way) == [f"One. {shared} Two."]
 
 
-def test_text_twice_in_a_row_is_refused(way: Way) -> None:
-    """What neighbors share may then be text that stands there twice, and was never overlap."""
-    line = "The pump of model seven needs oil."
-    texts = [f"{line}\n{line}\nAn entry of one day.", "An entry of one day.\nThe end."]
-    with pytest.raises(AdoptionError, match="a passage is repeated"):
-        Index(numbered(*texts)).adopt(way, BY_INDEX.model_copy(update={"chunk_overlap": 30}))
-
-
 @pytest.mark.parametrize("existing", [None, "by number", "in order"])
 def test_without_a_stated_overlap_the_error_says_how_to_find_out(
     way: Way, existing: str | None
@@ -367,41 +297,6 @@ def test_without_a_stated_overlap_the_error_says_how_to_find_out(
     with pytest.raises(AdoptionError, match=rf"{arguments}.*compare the end of a chunk with"):
         index.adopt(way, given)
     assert fakes.keys_of(index.docstore) in ([], ["vectorstore"])
-
-
-def test_fields_of_the_index_are_not_fields_of_the_retriever(way: Way) -> None:
-    with pytest.raises(ValueError, match="unknown argument 'chunk_overlap'"):
-        way.call(
-            RSERetriever.from_existing_index,
-            RSERetriever.afrom_existing_index,
-            InMemoryVectorStore(fakes.BagOfWords()),
-            InMemoryStore(),
-            chunk_overlap=100,
-        )
-
-
-def test_a_store_opened_with_another_model_is_refused(way: Way) -> None:
-    index = Index([at(0, "Once upon a time")])
-    vectorstore = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
-    vectorstore.add_documents([at(0, "Once upon a time")])
-    vectorstore.embedding = DeterministicFakeEmbedding(size=4)
-    with pytest.raises(AdoptionError, match="with the embedding model that its chunks"):
-        way.call(
-            RSERetriever.from_existing_index,
-            RSERetriever.afrom_existing_index,
-            vectorstore,
-            index.docstore,
-        )
-
-
-@fakes.both_ways
-def test_chunks_inside_others_add_nothing_and_are_passed_over(way: Way) -> None:
-    index = Index([at(0, "Once upon a time"), at(5, "upon"), at(0, "Once"), at(10, "a time was")])
-    report = index.adopt(way, BY_START)
-    assert index.texts(way) == ["Once upon a time was"]
-    assert (report.chunks, report.vectors) == (2, 4)
-    way.delete(index.retriever(), ["a"])
-    assert index.vectorstore.store == {}
 
 
 @fakes.both_ways
@@ -444,13 +339,6 @@ def test_any_chunks_are_found_in_the_text(text: str, cuts: list[tuple[int, int]]
     assert report.gaps == []
 
 
-def test_a_document_whose_chunks_have_no_text_is_empty(way: Way) -> None:
-    index = Index([chunk("")])
-    report = index.adopt(way, ExistingIndex(doc_id_key="source", texts=whole(a="The text.")))
-    assert (report.documents, report.chunks, report.vectors) == (1, 0, 1)
-    assert index.texts(way) == []
-
-
 def test_text_that_is_in_no_vector_is_returned_beside_others_only(way: Way) -> None:
     text = "Before. One. Removed. Two. After."
     index = Index([chunk("One.", number=0), chunk("Two.", number=1)])
@@ -463,15 +351,6 @@ def test_text_that_is_in_no_vector_is_returned_beside_others_only(way: Way) -> N
     everyone = {"filter": lambda document: document.metadata["number"] < 5}
     with pytest.warns(UserWarning, match="^the search argument filter=.* may exclude chunks"):
         assert index.texts(way, search_kwargs=everyone) == ["One. ", "Two. "]
-
-
-def test_equal_chunks_are_found_one_after_the_other(way: Way) -> None:
-    text = "Yes. A long answer: Yes. No? Yes."
-    index = Index([chunk(part) for part in ("Yes.", "A long answer: Yes.", "No? ", "Yes.")])
-    index.adopt(way, ExistingIndex(doc_id_key="source", texts=whole(a=text)))
-    (passage,) = index.passages(way)
-    assert passage.page_content == text
-    assert [part["length"] for part in passage.metadata["rse"]["chunks"]] == [5, 20, 4, 4]
 
 
 def test_a_document_whose_whole_text_is_not_known_is_refused_or_left_out(way: Way) -> None:
@@ -494,26 +373,7 @@ def test_texts_may_be_a_dict(way: Way) -> None:
         index.adopt(way, other)
 
 
-def test_texts_may_be_strings(way: Way) -> None:
-    index = Index(numbered("one", "two"))
-    index.adopt(way, ExistingIndex(doc_id_key="source", texts={"a": "one - two"}))
-    assert index.texts(way) == ["one - two"]
-
-
 # In the order of the store
-
-
-@fakes.both_ways
-def test_the_document_of_a_chunk_is_recognized_beside_a_stated_overlap(way: Way) -> None:
-    """As README prints it."""
-    text = "\n\n".join(f"Paragraph {n} is about herons of {1900 + n}." for n in range(60))
-    splitter = RecursiveCharacterTextSplitter(chunk_size=300, chunk_overlap=60)
-    index = Index(splitter.split_documents([Document(text, metadata={"source": "a"})]))
-    report = index.adopt(way, ExistingIndex(in_store_order=True, chunk_overlap=60))
-    assert report.index == ExistingIndex(doc_id_key="source", in_store_order=True, chunk_overlap=60)
-    assert index.texts(way) == [text]
-    with pytest.raises(AdoptionError, match="no metadata field names the document"):
-        Index([Document("text")]).adopt(way, ExistingIndex(in_store_order=True, chunk_overlap=0))
 
 
 @pytest.mark.parametrize("copies", [2, 3])
@@ -564,57 +424,6 @@ def test_a_number_that_is_left_out_is_a_gap(way: Way) -> None:
     (gap,) = index.adopt(way, BY_INDEX).gaps
     assert gap.length is None
     assert index.texts(way) == ["one\ntwo", "four"]
-
-
-def test_a_page_that_is_left_out_is_a_gap_and_so_is_the_beginning_of_one(way: Way) -> None:
-    index = Index(
-        [
-            at(0, "one", page=1),
-            at(0, "two", page=2),
-            at(0, "four", page=4),
-            at(100, "five", page=5),
-        ]
-    )
-    report = index.adopt(
-        way, ExistingIndex(doc_id_key="source", page_key="page", start_index_key="start_index")
-    )
-    assert [gap.length for gap in report.gaps] == [None, 100]
-    assert index.texts(way) == ["one\n\ntwo", "four", "five"]
-
-
-def test_numbers_that_begin_again_on_each_page_show_gaps(way: Way) -> None:
-    places = [(1, 0), (1, 1), (2, 0), (3, 2), (4, 1), (5, 2)]
-    index = Index(chunk(f"{page}.{number}", page=page, number=number) for page, number in places)
-    report = index.adopt(
-        way,
-        ExistingIndex(
-            doc_id_key="source", page_key="page", chunk_index_key="number", chunk_overlap=0
-        ),
-    )
-    # The first chunk of page 3; numbers may also begin at 1, or go on from page to page.
-    assert len(report.gaps) == 1
-    assert index.texts(way) == ["1.0\n1.1\n\n2.0", "3.2\n\n4.1\n\n5.2"]
-
-
-def test_text_that_is_missing_at_the_beginning_is_reported(way: Way) -> None:
-    index = Index([at(50, "one")])
-    (gap,) = index.adopt(way, BY_START).gaps
-    assert (gap.after, gap.length) == (None, 50)
-    (passage,) = index.passages(way)
-    assert passage.metadata["start_index"] == 50
-
-
-def test_gaps_lie_anywhere_in_a_long_document(way: Way) -> None:
-    index = Index(
-        chunk(f"chunk {number} ", number=number)
-        for number in range(1200)
-        if number not in {511, 900}
-    )
-    report = index.adopt(way, BY_INDEX)
-    assert len(report.gaps) == 2
-    texts = index.texts(way, fetch_k=2000)
-    assert [len(text.split()) // 2 for text in texts] == [511, 388, 299]
-    assert not any(f"chunk {number} " in text for number in (511, 900) for text in texts)
 
 
 def test_from_existing_warns_of_gaps(way: Way) -> None:
@@ -719,18 +528,6 @@ def test_a_candidate_whose_text_was_changed_is_left_out(way: Way) -> None:
 
 
 @fakes.both_ways
-def test_passages_whose_text_is_still_there_come_back_beside_others(way: Way) -> None:
-    index, store = counting(way)
-    store.add_documents(numbered("alpha alpha", source="other"), ids=["z"])
-    index.adopt(way, BY_INDEX)
-    store.delete(["b"])
-    store.looked_up.clear()
-    with pytest.warns(UserWarning, match=STALE):
-        assert alpha(way, index, fetch_k=4) == ["alpha alpha"]
-    assert len(store.looked_up) == 1
-
-
-@fakes.both_ways
 def test_whole_documents_are_not_read_with_text_that_is_gone(way: Way) -> None:
     index, store = counting(way)
     retriever = index.retriever(fetch_k=1, config="precision")
@@ -755,44 +552,6 @@ def test_words_find_no_text_that_was_deleted_from_the_index(way: Way) -> None:
     with pytest.warns(UserWarning, match=STALE):
         passages = index.passages(way, "unrelated", hybrid=0.5)
     assert passages == []
-
-
-@pytest.mark.parametrize("existing", [BY_START, BY_INDEX])
-def test_a_chunk_that_is_in_the_store_twice_may_lose_one_of_the_two(
-    way: Way, existing: ExistingIndex
-) -> None:
-    chunks = [at(0, "one ", number=0), at(4, "two ", number=1), at(8, "one", number=2)]
-    index = Index(chunks)
-    copies = index.add(document.model_copy(update={"id": None}) for document in chunks)
-    index.adopt(way, existing)
-    index.vectorstore.delete(copies)
-    assert index.texts(way, query="one", fetch_k=2) == ["one two one"]
-
-
-@fakes.both_ways
-def test_a_wrapped_store_is_looked_up_and_an_unknown_retriever_cannot_be(way: Way) -> None:
-    index, store = counting(way)
-    store.delete(["b"])
-
-    def found_by(base_retriever: Any) -> list[str]:
-        retriever = RSERetriever(
-            base_retriever=base_retriever,
-            candidates_only=False,
-            docstore=index.docstore,
-            config=fakes.EVERYTHING,
-            fetch_k=3,
-        )
-        return [passage.page_content for passage in way.invoke(retriever, "alpha")]
-
-    with pytest.warns(UserWarning, match=STALE):
-        texts = found_by(store.as_retriever(search_kwargs={"k": 3}))
-    assert texts == []
-
-    class Unknown(BaseRetriever):
-        def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
-            return store.similarity_search(query, k=3)
-
-    assert found_by(Unknown()) == ["\n".join(PAGES)]
 
 
 @fakes.both_ways
@@ -826,16 +585,6 @@ def test_adopting_again_does_nothing_but_bring_in_what_is_new(way: Way) -> None:
     keys = fakes.keys_of(index.docstore)
     assert sum(key.startswith("adopted/") for key in keys) == 4
     assert sum(re.fullmatch(r"\w+/[\w.]+/\d+", key) is not None for key in keys) == 4
-
-
-def test_what_cannot_be_adopted_again_stays_as_it_was_adopted(way: Way) -> None:
-    index = Index(numbered("one", "two"))
-    index.adopt(way, BY_INDEX)
-    wrong = ExistingIndex(
-        doc_id_key="source", chunk_index_key="source", chunk_overlap=0, on_error="skip"
-    )
-    assert len(index.adopt(way, wrong).problems) == 1
-    assert index.texts(way) == ["one\ntwo"]
 
 
 @fakes.both_ways
@@ -982,19 +731,6 @@ def test_chunks_that_cannot_be_put_together_are_refused_or_left_out(
     assert index.texts(way) == ["good text"]
 
 
-@pytest.mark.parametrize("existing", [BY_START, BY_INDEX])
-def test_the_order_of_the_store_is_the_way_on_without_positions(
-    way: Way, existing: ExistingIndex
-) -> None:
-    index = Index([chunk("one"), chunk("two")])
-    key = "start_index_key" if existing.start_index_key else "chunk_index_key"
-    message = f"in_store_order=True and chunk_overlap instead of {key}.* Chroma, FAISS, InMemory"
-    with pytest.raises(AdoptionError, match=message):
-        index.adopt(way, existing)
-    index.adopt(way, IN_ORDER)
-    assert index.texts(way) == ["one\ntwo"]
-
-
 def test_numbers_may_be_floats_or_digits(way: Way) -> None:
     index = Index([chunk("two", 7, number="10"), chunk("one", 7, number=9.0)])
     index.adopt(way, BY_INDEX)
@@ -1044,12 +780,6 @@ def test_stores_that_cannot_be_read_out_are_told_by_their_documents(way: Way) ->
     way.call(indexer.adopt, indexer.aadopt, BY_INDEX, documents=iter(documents))
     index.docstore.mdelete(["vectorstore"])  # it is read by another class than it was written by
     assert index.texts(way) == ["one\ntwo"]
-
-
-def test_chunks_without_ids_are_refused(way: Way) -> None:
-    index = Index(numbered("one"))
-    with pytest.raises(AdoptionError, match=r"begins 'one' has no id"):
-        index.adopt(way, BY_INDEX, documents=numbered("one"))
 
 
 def test_any_text_and_id_is_kept(way: Way) -> None:

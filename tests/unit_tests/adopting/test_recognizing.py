@@ -13,7 +13,6 @@ from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever
 from langchain_rse.adopting import Adoption
 from langchain_rse.adopting.recognizing import DOCUMENT_FIELDS
 from langchain_rse.errors import AdoptionError
-from langchain_rse.stores.vectorstores.in_memory import InMemoryAdapter
 from langchain_rse.tools import citation_of
 from tests.unit_tests import fakes
 
@@ -40,12 +39,6 @@ def recognized(way: Way, *metadata: dict[str, Any]) -> ExistingIndex:
     index = adopt(way, store_of(*metadata)).index
     assert index is not None
     return index
-
-
-@pytest.fixture
-def no_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store lists its chunks in another order than they were added in."""
-    monkeypatch.setattr(InMemoryAdapter, "lists_in_insertion_order", False)
 
 
 @fakes.both_ways
@@ -81,17 +74,6 @@ def test_an_index_is_adopted_without_a_description(
     )
 
 
-def test_a_description_is_taken_as_it_is_and_not_logged(
-    way: Way, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, logger="langchain_rse")
-    given = ExistingIndex(doc_id_key="source", in_store_order=True)
-    report = adopt(way, store_of({"source": "a", "start_index": 7}), index=given)
-    assert report.index == given
-    assert str(report) == "source, in the order of the store: 1 chunk of 1 document"
-    assert caplog.messages == []
-
-
 @pytest.mark.parametrize("name", DOCUMENT_FIELDS)
 def test_usual_names_of_documents_are_known(way: Way, name: str) -> None:
     index = recognized(way, {name: "a", "other": "x"}, {name: "b", "other": "y"})
@@ -119,16 +101,6 @@ def test_positions_are_known_by_name_and_type(
 ) -> None:
     index = recognized(way, {"source": "a", **fields})
     assert index == ExistingIndex(doc_id_key="source", **expected)
-
-
-def test_only_fields_that_all_chunks_have_are_taken(way: Way) -> None:
-    index = recognized(
-        way,
-        {"source": "a", "title": "x", "start_index": 0, "seq": 0},
-        {"source": "", "title": "z", "seq": 1},
-        {"title": "y", "start_index": 0, "seq": 0},
-    )
-    assert index == ExistingIndex(doc_id_key="title", chunk_index_key="seq")
 
 
 @fakes.both_ways
@@ -162,28 +134,6 @@ def test_chunks_without_metadata_are_of_one_document_that_is_named(way: Way) -> 
     assert citation_of(passage.metadata) == "handbook, characters 0–31 of its stored text"
     with pytest.raises(AdoptionError, match=r"source=None.*doc_id='handbook'"):
         adopt(way, store, index=ExistingIndex(doc_id_key="source", in_store_order=True))
-
-
-@pytest.mark.usefixtures("no_order")
-@fakes.both_ways
-def test_without_an_order_the_fields_that_there_are_are_listed(way: Way) -> None:
-    store = store_of({"source": "a", "line": 3})
-    with pytest.raises(AdoptionError, match=r"none of start_index, .*'source', 'line'"):
-        adopt(way, store)
-    assert adopt(way, store_of({"source": "a", "seq": 3})).chunks == 1
-
-
-def test_given_chunks_are_in_no_known_order(way: Way) -> None:
-    store = store_of({"source": "a"})
-    chunks = store.similarity_search("text")
-    with pytest.raises(AdoptionError, match="the order of the chunks is unknown"):
-        adopt(way, store, documents=chunks)
-
-
-def test_an_error_says_what_was_taken(way: Way) -> None:
-    store = store_of({"source": "a", "seq": 0}, {"source": "a", "seq": 0})
-    with pytest.raises(AdoptionError, match=r"the same position: .*recognized as source, seq"):
-        adopt(way, store)
 
 
 def test_what_this_package_wrote_beside_the_index_does_not_count(way: Way) -> None:
