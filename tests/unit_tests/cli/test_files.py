@@ -70,21 +70,6 @@ def test_other_encodings_are_guessed_and_reported(
     assert files.guessed == {tmp_path / "notes.txt": reported}
 
 
-def test_bytes_without_a_character_are_replaced(tmp_path: Path) -> None:
-    # Five bytes that have no character in windows-1252.
-    text, files = text_of(tmp_path / "notes.txt", b"caf\xe9 \x81\x8d\x8f\x90\x9d")
-    assert text.startswith("caf")
-    assert len(files.guessed) == 1
-
-
-def test_a_given_encoding_is_used(tmp_path: Path) -> None:
-    text, files = text_of(tmp_path / "notes.txt", GERMAN.encode("cp437"), encoding="cp437")
-    assert text == GERMAN
-    assert not files.guessed
-    (tmp_path / "notes.txt").write_bytes(b"\xff\xff")
-    assert "can't decode" in read(tmp_path / "notes.txt", encoding="utf-8")[1].failures.popitem()[1]
-
-
 # Kinds of files
 
 
@@ -141,17 +126,6 @@ def test_pages_of_a_pdf(tmp_path: Path) -> None:
     assert {document.metadata["total_pages"] for document in documents} == {2}
 
 
-def test_lines_and_divided_words_of_a_pdf(tmp_path: Path) -> None:
-    writer = FPDF()
-    writer.set_font("Helvetica", size=12)
-    writer.add_page()
-    for line in ("Cats are found in all para-", "graphs of this text.", "Dogs are not."):
-        writer.cell(0, text=line, new_x="LMARGIN", new_y="NEXT")
-    writer.output(str(tmp_path / "a.pdf"))
-    (document,), _ = read(tmp_path / "a.pdf")
-    assert document.page_content.endswith("all paragraphs of this text.\nDogs are not.")
-
-
 def test_encrypted_pdfs(tmp_path: Path) -> None:
     # Without a user's password anybody may read it: the owner's is for changing it.
     open_to_all = pdf(tmp_path / "open.pdf", "Anybody.", password="")
@@ -203,19 +177,6 @@ def test_source_code_and_data_are_text(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("name,town\r\nAda,Oslo\r\n", encoding="utf-8", newline="")
     documents, _ = read(tmp_path / "a.csv")
     assert documents[0].page_content == "name,town\r\nAda,Oslo\r\n"
-
-
-def test_text_is_found_without_a_suffix(tmp_path: Path) -> None:
-    write(tmp_path, "LICENSE", "README", "sub/Makefile", ".env", ".gitignore")
-    (tmp_path / "program").write_bytes(b"\x7fELF\x02\x01\x00\x00")
-    (tmp_path / "lock").write_bytes(b"")
-    (tmp_path / "AUTHORS").write_bytes(f"{GERMAN}\n".encode("latin-1") * 1_000)
-    os.mkfifo(tmp_path / "pipe")
-    files = Files()
-    assert found(tmp_path, files) == {"LICENSE", "README", "sub/Makefile", "AUTHORS"}
-    assert files.skipped == {"without extension": 5}
-    text, _ = text_of(tmp_path / "LICENSE", b"Permission is granted")
-    assert text == "Permission is granted"
 
 
 def test_folders_that_programs_write_are_left_out(tmp_path: Path) -> None:
@@ -283,10 +244,6 @@ def test_links_out_of_a_folder_are_not_followed(tmp_path: Path) -> None:
         assert Files().find([link])
 
 
-def test_a_file_that_is_given_is_read_whatever_its_name(tmp_path: Path) -> None:
-    assert text_of(tmp_path / "notes.org", b"* Notes")[0] == "* Notes"
-
-
 def test_files_that_cannot_be_read_have_a_reason_and_the_others_are_read(tmp_path: Path) -> None:
     reasons = {
         os.fsdecode(b"caf\xe9.txt"): "surrogates not allowed",
@@ -316,11 +273,3 @@ def test_files_that_cannot_be_read_have_a_reason_and_the_others_are_read(tmp_pat
     assert failures.keys() == reasons.keys() - {"dangling.txt"} | {"nothing.txt"}
     for name, reason in reasons.items():
         assert reason in failures["nothing.txt" if name == "dangling.txt" else name]
-
-
-def test_a_folder_without_known_files(tmp_path: Path) -> None:
-    documents, files = read(tmp_path)
-    assert not documents
-    assert (
-        "no files of a known kind (text, source code, data such as .csv" in files.failures[tmp_path]
-    )

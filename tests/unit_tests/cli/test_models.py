@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from langchain_rse.cli.models import DEFAULT, load_embeddings
-from langchain_rse.embeddings import WordLlamaEmbeddings
+from langchain_rse.cli.models import load_embeddings
 
 MODULE = """
 from langchain_core.embeddings import DeterministicFakeEmbedding
@@ -41,10 +40,6 @@ def test_a_class_in_the_working_directory() -> None:
     embeddings = load_embeddings("own_models:Eight")
     assert len(embeddings.embed_documents(["one", "two"])) == 2
     assert len(embeddings.embed_query("three")) == 8
-
-
-def test_the_default() -> None:
-    assert isinstance(load_embeddings(DEFAULT), WordLlamaEmbeddings)
 
 
 @pytest.mark.filterwarnings("ignore:.*init_embeddings:DeprecationWarning")  # langchain-classic's
