@@ -12,7 +12,6 @@ from langchain_rse.engine import (
     RANK_RELEVANCE,
     Calibration,
     calibrate,
-    minmax,
 )
 from langchain_rse.engine.relevance import beta_cdf
 
@@ -49,27 +48,11 @@ def test_calibrate_by_each_method(method: Calibration, expected: list[float]) ->
     assert calibrate([0.9, 0.5, 0.1], method) == pytest.approx(expected)
 
 
-@given(st.lists(st.integers(-1000, 1000), min_size=1, max_size=20))
-def test_distances_give_the_relevance_of_similarities(scores: list[int]) -> None:
-    distances = sorted(scores)
-    similarities = [-distance for distance in distances]
-
-    assert calibrate(distances, "minmax") == pytest.approx(calibrate(similarities, "minmax"))
-
-
 def test_a_distance_is_turned_into_a_similarity() -> None:
     distances = [0.1, 0.4, 1.5]
 
     assert calibrate(distances, "identity") == pytest.approx([0.9, 0.6, 0.0])
     assert calibrate(distances, "cohere") == pytest.approx(betainc(0.4, 0.4, [0.9, 0.6, 0.0]))
-
-
-def test_negated_similarities_are_no_distances() -> None:
-    assert calibrate([-0.9, -0.4, 0.2], "identity") == pytest.approx([0.9, 0.4, 0.0])
-    expected = betainc(0.5, 1.8, [0.9, 0.4, 0.0])
-    assert calibrate([-0.9, -0.4, 0.2], "voyage") == pytest.approx(expected)
-    # The distance of equal vectors, in single precision.
-    assert calibrate([-1.2e-7, 0.4], "identity") == pytest.approx([1.0, 0.6])
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -94,44 +77,12 @@ def test_scores_that_cannot_be_trusted_count_alike(
     assert relevance.tolist() == [RANK_RELEVANCE] * len(scores)
 
 
-def test_noise_of_single_precision_is_no_contradiction() -> None:
-    scores = [0.9, 0.7 - 1e-8, 0.7, 0.1]
-
-    assert calibrate(scores, "identity") == pytest.approx(scores)
-    distances = [0.1, 0.7, 0.7 - 1e-8, 0.9]
-    assert calibrate(distances, "identity") == pytest.approx([0.9, 0.3, 0.3, 0.1])
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_no_candidates_give_no_relevance(method: Calibration) -> None:
     relevance = calibrate([], method)
 
     assert relevance.shape == (0,)
     assert relevance.dtype == np.float64
-
-
-@pytest.mark.parametrize(
-    ("method", "expected"),
-    [("minmax", 1.0), ("identity", 0.3), ("rank", 0.8)],
-)
-@pytest.mark.parametrize("count", [1, 3])
-def test_one_candidate_or_several_of_one_score(
-    method: Calibration, expected: float, count: int
-) -> None:
-    assert calibrate([0.3] * count, method) == pytest.approx([expected] * count, abs=1e-4)
-
-
-def test_calibrate_leaves_the_scores_as_they_are() -> None:
-    scores = np.array([0.1, 0.5])
-
-    for method in METHODS:
-        calibrate(scores, method)
-
-    assert scores.tolist() == [0.1, 0.5]
-
-
-def test_minmax_by_hand() -> None:
-    assert minmax(np.array([-1.8, 1.0, -0.4])) == pytest.approx([0.0, 1.0, 0.5])
 
 
 @given(st.lists(SCORES, min_size=1, max_size=20), st.sampled_from(METHODS), st.booleans())

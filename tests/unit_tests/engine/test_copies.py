@@ -69,33 +69,6 @@ def test_copies_are_chunks_whose_whole_text_stands_in_a_better_document(
     assert find_copied(drawn, may_drop) == expected
 
 
-def test_a_copy_may_begin_anywhere_and_reach_over_neighbors() -> None:
-    text = letters(1)
-    original = {4: text[200:], 3: text[:200]}
-    copy = {7: text[100:300]}
-    assert find_copied([original, copy], drop_all) == {(1, 7): 0}
-    assert find_copied([copy, original], drop_all) == {}
-    # Chunks that do not follow one another are compared one by one.
-    apart = {5: text[200:], 3: text[:200]}
-    assert find_copied([apart, copy], drop_all) == {}
-
-
-def test_the_first_document_that_has_a_copy_is_its_original() -> None:
-    text = letters(2)
-    part = {0: text[:300]}
-    copies = [{0: text}, {0: text}, part, part]
-    assert find_copied(copies, drop_all) == {(1, 0): 0, (2, 0): 0, (3, 0): 0}
-    # A copy that is kept is no other document's original, as the first one has the text too.
-    assert find_copied(copies, lambda chunk, _: chunk[0] == 3) == {(3, 0): 0}
-
-
-@pytest.mark.parametrize(("length", "is_copy"), [(149, False), (150, True)])
-def test_short_texts_are_no_copies(length: int, is_copy: bool) -> None:  # noqa: FBT001
-    text = letters(5, length)
-    found = find_copied([{0: text}, {0: text}], drop_all)
-    assert found == ({(1, 0): 0} if is_copy else {})
-
-
 WHITE_SPACE = [sign for sign in map(chr, range(0x110000)) if sign.isspace()]
 
 

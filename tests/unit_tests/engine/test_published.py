@@ -6,7 +6,6 @@ import itertools
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,20 +52,6 @@ def test_greedy_equals_brute_force(problem: tuple[list[list[float]], dict[str, A
     rows, limits = problem
 
     assert solve_greedy(rows, **limits) == greedy_by_brute_force(rows, **limits)
-
-
-@given(greedy_problems())
-def test_greedy_of_one_dimension_is_that_of_one_query(
-    problem: tuple[list[list[float]], dict[str, Any]],
-) -> None:
-    (row, *_), limits = problem
-
-    segments = solve_greedy(row, **limits)
-
-    assert segments == greedy_by_brute_force(row, **limits)
-    assert segments == solve_greedy(np.array([row]), **limits)
-    values = [segment.value for segment in segments]
-    assert values == sorted(values, reverse=True)
 
 
 @given(greedy_problems())
@@ -123,25 +108,6 @@ def test_worked_value_two_good_chunks() -> None:
     assert solve_greedy(values, max_length=5, overall_max_length=5, minimum_value=0.5) == [expected]
 
 
-def test_worked_value_a_segment_bridges_a_bad_chunk() -> None:
-    values = [-0.1, 0.4, 0.5, 0.3, -0.2, 0.1, 0.6, 0.4, -0.3]
-    expected = _close_to(1, 8, 2.1)
-
-    assert best_segment(values) == expected
-    assert best_segment(values, max_length=7) == expected
-    assert solve_greedy(values, max_length=9, overall_max_length=9, minimum_value=0.5) == [expected]
-
-
-def test_worked_value_similar_chunks_of_a_long_document() -> None:
-    values = [-0.2] * 40
-    for chunk, similarity in {23: 0.89, 31: 0.84, 24: 0.81, 11: 0.72, 25: 0.68}.items():
-        values[chunk] = similarity
-
-    assert best_segment(values) == _close_to(23, 26, 2.38)
-    greedy = solve_greedy(values, max_length=15, overall_max_length=5, minimum_value=0.5)
-    assert [segment[:2] for segment in greedy] == [(23, 26), (31, 32), (11, 12)]
-
-
 def test_the_best_segment_of_each_document() -> None:
     first = [0.5, 0.25, -1.0, 0.5, 0.5, -1.0, 0.125]
     second = [-1.0, 0.75, -1.0, -1.0, -1.0, 0.5, 0.5]
@@ -179,23 +145,6 @@ def test_queries_take_turns_and_share_the_room() -> None:
     ]
 
 
-def test_of_equal_sums_the_earlier_then_the_shorter_segment_wins() -> None:
-    values = [-1.0, 0.5, 0.0, -1.0, 0.5]
-
-    segments = solve_greedy(values, max_length=2, overall_max_length=9, minimum_value=0.5)
-
-    assert segments == [Segment(1, 2, 0.5), Segment(4, 5, 0.5)]
-    assert best_segment(values) == Segment(1, 2, 0.5)
-
-
-def test_a_segment_cut_down_by_the_room_left_may_still_be_worth_the_minimum() -> None:
-    values = [1.0, 1.0, -1.0, 0.5, 0.5]
-
-    segments = solve_greedy(values, max_length=2, overall_max_length=3, minimum_value=0.5)
-
-    assert segments == [Segment(0, 2, 2.0), Segment(3, 4, 0.5)]
-
-
 def test_segments_end_at_boundaries() -> None:
     values = [0.5, 0.5, 0.5, 0.5]
 
@@ -206,29 +155,6 @@ def test_segments_end_at_boundaries() -> None:
     assert segments == [Segment(0, 3, 1.5), Segment(3, 4, 0.5)]
 
 
-@pytest.mark.parametrize("max_length", [None, 1])
-@pytest.mark.parametrize("values", [[], [-1.0], [0.0, -0.5], [0.0, 0.0]])
-def test_no_best_segment_without_a_positive_sum(
-    values: list[float], max_length: int | None
-) -> None:
-    assert best_segment(values, max_length=max_length) is None
-
-
-def test_a_small_island_in_a_long_input_gives_what_it_gives_alone() -> None:
-    offset, size = 123_456, 60
-    generator = np.random.default_rng(7)
-    island = generator.choice([-0.3, -0.1, 0.0, 0.2, 0.4], size)
-    values = np.full(300_000, -0.2)
-    values[offset : offset + size] = island
-    limits: dict[str, Any] = {"max_length": 12, "overall_max_length": 30, "minimum_value": 0.3}
-
-    segments = solve_greedy(values, boundaries=[offset + 20, 250_000], **limits)
-
-    expected = greedy_by_brute_force(island, boundaries=[20], **limits)
-    assert len(expected) > 2
-    assert segments == [Segment(s.start + offset, s.end + offset, s.value) for s in expected]
-
-
 GOOD: dict[str, Any] = {
     "values": [0.5, 0.5],
     "max_length": 2,
@@ -236,25 +162,3 @@ GOOD: dict[str, Any] = {
     "minimum_value": 0.1,
     "boundaries": [],
 }
-
-
-@pytest.mark.parametrize(
-    ("argument", "value", "message"),
-    [
-        ("values", [[0.1, 0.1], [0.1, -math.inf]], r"values must be finite; .* index \(1, 1\)"),
-        ("values", 0.5, r"values must have 1 or 2 dimension\(s\); got shape \(\)"),
-        ("max_length", 0, "max_length must be a whole number of at least 1; got 0"),
-        ("max_length", 2.0, "max_length must be a whole number of at least 1; got 2.0"),
-        ("max_length", None, "max_length must be a whole number of at least 1; got None"),
-        ("overall_max_length", -1, "overall_max_length must be a whole number of at least 0; g"),
-        ("overall_max_length", "2", "overall_max_length .* at least 0; got '2'"),
-        ("minimum_value", math.nan, "minimum_value must be a number"),
-        ("boundaries", [3], r"boundaries must be whole numbers from 0 to .*, 2; got \[3\]"),
-        ("boundaries", [0.5], r"boundaries must be whole numbers.*; got \[0.5\]"),
-    ],
-)
-def test_greedy_names_what_is_wrong(argument: str, value: Any, message: str) -> None:
-    arguments = {**GOOD, argument: value}
-
-    with pytest.raises(ValueError, match=message):
-        solve_greedy(arguments.pop("values"), **arguments)

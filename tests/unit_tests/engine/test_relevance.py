@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -35,19 +32,6 @@ def word_shares(query: str, texts: Sequence[str]) -> Any:
     return engine.word_shares(words.counts(find_words(query)) > 0)
 
 
-def test_fusion_by_decay_by_hand() -> None:
-    fused = fuse_with_rank(np.array([0.5, 1.0, 1.0]), "decay", decay_rate=2)
-
-    # The highest has rank 0; of ties, the first.
-    assert fused == pytest.approx([0.5 * math.exp(-1), 1.0, math.exp(-0.5)])
-
-
-def test_fusion_by_mean_by_hand() -> None:
-    fused = fuse_with_rank(np.array([1.0, 0.5, 0.25, 0.0]), "mean", decay_rate=2)
-
-    assert fused == pytest.approx([1.0, 0.625, 0.375, 0.125])
-
-
 @pytest.mark.parametrize("method", ["decay", "mean"])
 @given(arrays(np.float64, st.integers(0, 9), elements=SHARES))
 def test_fusion_keeps_the_order_and_the_range(
@@ -76,12 +60,6 @@ def test_bm25_scores_by_hand() -> None:
     assert scores == pytest.approx(expected)
 
 
-def test_words_that_stand_together_count_once() -> None:
-    texts = ["acme holdings limited", "acme holdings limited and terms", "closing terms", "dog"]
-    name, rare = bm25_scores("Acme Holdings Limited", texts), bm25_scores("acme", texts)
-    assert name == pytest.approx(rare)
-
-
 @pytest.mark.parametrize(
     ("query", "text"),
     [
@@ -99,44 +77,6 @@ def test_words_of_any_script_and_case_count(query: str, text: str) -> None:
 
     assert match > 0
     assert other == 0
-
-
-def test_bm25_scores_are_the_same_in_every_process() -> None:
-    """Down to the last digit, whatever the order of sets of strings there."""
-    program = (
-        "from langchain_rse.engine import bm25_scores\n"
-        "from langchain_rse.text.words import TextWords, content_words, spaced_words\n"
-        "query = 'alpha beta gamma delta epsilon zeta'\n"
-        "texts = [query, 'alpha alpha beta', 'gamma delta x y z', 'epsilon beta zeta']\n"
-        "words = TextWords([spaced_words(text) for text in texts])\n"
-        "print(bm25_scores(words.counts(content_words(query)), words.sizes).tolist())"
-    )
-
-    printed = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-
-    assert len(printed) == 1
-
-
-def test_neighbor_credit_by_hand() -> None:
-    relevance = np.array([0.0, 0.8, 0.0, 0.4, 0.0, 0.0])
-
-    near = neighbor_credit(relevance, credit=0.5, radius=1)
-    far = neighbor_credit(relevance, credit=0.5, radius=2)
-
-    between = 1 - (1 - 0.5 * 0.8) * (1 - 0.5 * 0.4)
-    assert near == pytest.approx([0.4, 0.8, between, 0.4, 0.2, 0.0])
-    assert far == pytest.approx(
-        [0.4, 1 - 0.2 * (1 - 0.25 * 0.4), between, 1 - 0.6 * (1 - 0.25 * 0.8), 0.2, 0.1]
-    )
 
 
 @given(RELEVANCES, SHARES, st.integers(0, 9))
