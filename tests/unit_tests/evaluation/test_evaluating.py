@@ -14,7 +14,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import CharacterTextSplitter
 from pydantic import Field
 
-from langchain_rse import ExistingIndex, RSERetriever
+from langchain_rse import RSERetriever
 from langchain_rse.evaluation import Evidence, Question, Report, aevaluate, evaluate
 from tests.unit_tests import fakes
 from tests.unit_tests.evaluation.helpers import Canned, ask_for, canned, text_at
@@ -39,32 +39,6 @@ def test_a_retriever_is_asked_once_for_all_budgets(way: Way) -> None:
     assert report.figures["recall"].tolist() == [[0.25, 0.5, 1.0]]
     assert report.figures["passages"].tolist() == [[1, 1, 2]]
     assert retriever.asked == [("Why?", {"k": 3})]
-
-
-def test_what_returns_no_documents_is_an_error() -> None:
-    runnable: Any = RunnableLambda(lambda query: ["an answer"] if query == "Who?" else [])
-    for other in (NO_ANSWER, ask_for((0, 1), question="Who?")):
-        with pytest.raises(TypeError, match="must return Documents; got 'an answer'") as caught:
-            evaluate(runnable, [ask_for((0, 1)), other])
-        notes = "".join(caught.value.__notes__)
-        assert "evaluating question 2" in notes
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"budgets": []},
-        {"budgets": [0]},
-        {"questions": []},
-        {"questions": "questions.jsonl"},
-        {"max_concurrency": 0},
-    ],
-)
-def test_arguments_out_of_range_are_named(arguments: dict[str, Any]) -> None:
-    retriever = canned()
-    with pytest.raises((TypeError, ValueError), match=next(iter(arguments))):
-        evaluate(retriever, **{"questions": [ask_for((0, 1))], **arguments})
-    assert retriever.asked == []
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 50])
@@ -96,16 +70,6 @@ def test_several_questions_are_asked_at_once_and_keep_their_order(at_once: int) 
     in_threads = evaluate(retriever, questions, max_concurrency=at_once)
     for each in (report, in_threads):
         assert each.figures["characters"][:, 0].tolist() == list(range(1, 13))
-
-
-def test_progress_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    questions = [ask_for((0, 1))] * 3
-    evaluate(canned(), questions, show_progress=True)
-    captured = capsys.readouterr()
-    assert "3/3" in captured.err
-    assert captured.out == ""
-    evaluate(canned(), questions)
-    assert capsys.readouterr().err == ""
 
 
 # Questions without an answer
@@ -140,19 +104,6 @@ def test_an_rse_retriever_may_refuse_within_some_budgets_only(way: Way) -> None:
     assert report.mean("recall").tolist() == [0, 0]
 
 
-def test_what_is_returned_without_an_answer_need_not_be_located() -> None:
-    retriever = Canned(documents={"Why?": [], "Who?": [Document("from somewhere")]})
-    report = evaluate(retriever, [ask_for((0, 1)), NO_ANSWER], sources=SOURCES)
-    assert report.refused.tolist() == [0, 0, 0]
-
-
-def test_a_question_must_have_evidence() -> None:
-    retriever = canned()
-    with pytest.raises(ValueError, match="at least one question must have evidence"):
-        evaluate(retriever, [NO_ANSWER, NO_ANSWER])
-    assert retriever.asked == []
-
-
 # Quotations
 
 
@@ -182,39 +133,6 @@ def test_quoted_evidence_is_located_in_the_index(way: Way) -> None:
     assert TEXT[first.start : first.end] == quotation.replace("text first", "text\n\nfirst")
     assert second.doc_id == "b"
     assert second.start > first.start
-
-
-@pytest.mark.parametrize(
-    ("question", "message"),
-    [
-        (quoting("of the text"), "in the index, question 2: 'of the text' is at 19 and at 51"),
-        (Question("Why?", answer="So."), "question 2 has an answer but no evidence"),
-    ],
-)
-def test_what_is_no_quotation_of_the_index(question: Question, message: str) -> None:
-    retriever = indexed(Doubled)
-    with pytest.raises(ValueError, match=message):
-        evaluate(retriever, [quoting("paragraph 07"), question])
-    assert retriever.asked == []
-
-
-def test_quotations_of_other_retrievers_need_sources() -> None:
-    retriever = canned()
-    with pytest.raises(ValueError, match=r"quoted evidence needs sources, .* report\.questions"):
-        evaluate(retriever, [quoting("Four")])
-    assert retriever.asked == []
-
-
-def test_evidence_may_be_quoted_from_an_adopted_document() -> None:
-    vectorstore = InMemoryVectorStore(BagOfWords())
-    half = len(TEXT) // 2
-    chunks = [Document(TEXT[:half], metadata={"source": "a", "start_index": 0})]
-    chunks.append(Document(TEXT[half:], metadata={"source": "a", "start_index": half}))
-    vectorstore.add_documents(chunks, ids=["1", "2"])
-    index = ExistingIndex(doc_id_key="source", start_index_key="start_index")
-    retriever = RSERetriever.from_existing_index(vectorstore, InMemoryStore(), index)
-    [question] = evaluate(retriever, [quoting("paragraph 07")]).questions
-    assert question.evidence[0].start == TEXT.index("paragraph 07")
 
 
 # An RSERetriever
@@ -298,14 +216,3 @@ def test_evidence_must_be_in_the_index_or_the_sources(evidence: Evidence, messag
     with pytest.raises(ValueError, match=f"in sources, .*{message}"):
         evaluate(retriever, questions, sources={"a": TEXT})
     assert retriever.asked == []
-
-
-@pytest.mark.parametrize("name", ["max_context_length", "length_function"])
-def test_the_budget_of_an_rse_retriever_cannot_be_given_twice(name: str) -> None:
-    arguments: dict[str, Any] = {name: 9}
-    with pytest.raises(TypeError, match=f"multiple values for keyword argument '{name}'"):
-        evaluate(indexed(), [ask_for((0, 9))], **arguments)
-    # Other retrievers may have arguments of these names.
-    retriever = canned()
-    evaluate(retriever, [ask_for((0, 9))], **arguments)
-    assert retriever.asked == [("Why?", arguments)]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,21 +30,6 @@ def test_evidence_must_be_characters_of_a_document(fields: Any, message: str) ->
         Evidence(**{"doc_id": "a", "start": 0, "end": 9, **fields})
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [{"question": "  "}, {"evidence": None}, {"evidence": Evidence("a", 0, 1)}, {"answer": 3}],
-)
-def test_a_question_needs_words_and_evidence_or_an_answer(fields: Any) -> None:
-    with pytest.raises(ValueError, match=[*fields][-1]):
-        Question(**{"question": "Why?", "evidence": [Evidence("a", 0, 1)], **fields})
-
-
-@pytest.mark.parametrize("questions", ["Why?", Question("Why?", answer="So.")], ids=str)
-def test_one_question_is_no_list(questions: Any) -> None:
-    with pytest.raises(TypeError, match=r"questions must be a list of .*; got .*Why\?"):
-        evaluate(canned(), questions)
-
-
 def test_evidence_that_is_given_empty_says_there_is_no_answer() -> None:
     for question in (Question("Why?", []), Question(question="Why?", evidence=(), answer=" ")):
         assert question.is_unanswerable
@@ -63,18 +45,6 @@ def test_evidence_that_is_given_empty_says_there_is_no_answer() -> None:
         assert not dataclasses.replace(question).is_unanswerable
     with pytest.raises(ValueError, match="pass evidence, answer, or both"):
         Question("Why?")
-
-
-def test_evidence_of_none_is_not_given() -> None:
-    unknown: Any = None
-    assert Question("Why?", unknown, "So.") == Question("Why?", answer="So.")
-
-
-def test_questions_can_be_compared_and_are_dictionary_keys() -> None:
-    question = Question("Why?", [Evidence("a", np.int64(1), np.int64(2))])
-    assert question == Question("Why?", (Evidence("a", 1, 2),))
-    assert {question: 1}[Question("Why?", [Evidence("a", 1, 2)])] == 1
-    assert type(question.evidence[0].start) is int
 
 
 def test_questions_are_read_from_json_lines(tmp_path: Path) -> None:
@@ -172,17 +142,6 @@ def test_a_bad_row_is_named(tmp_path: Path, text: str, message: str) -> None:
 cells = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"])).map(str.strip)
 
 
-@given(st.dictionaries(cells.filter(bool), cells.filter(bool), min_size=1))
-def test_what_a_spreadsheet_writes_is_read(
-    tmp_path_factory: pytest.TempPathFactory, answers: dict[str, str]
-) -> None:
-    path = tmp_path_factory.getbasetemp() / "written.csv"
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("question", "answer"), *answers.items()])
-    questions = load_questions(path)
-    assert {question.question: question.answer for question in questions} == answers
-
-
 # Quotations
 
 TEXTS = {
@@ -220,26 +179,6 @@ def test_white_space_of_a_quotation_may_differ(quotation: str, doc_id: str, expe
     assert result.evidence[0] == placed
     assert (result.question, result.answer) == ("Why?", "So.")
     assert located([result], TEXTS) == (result,)
-
-
-@pytest.mark.parametrize(
-    ("quotation", "doc_id", "message"),
-    [
-        ("four five", "a", "'four five' is nowhere in document 'a'"),
-        ("One two", "d", "'One two' is nowhere in document 'd'"),
-        ("ive six.", "a", "'ive six.' is at 23 and at 33 in document 'a'"),
-        ("aba", "c", "'aba' is at 0 and at 2 in document 'c'"),  # it overlaps itself
-    ],
-)
-def test_a_quotation_must_be_there_once(quotation: str, doc_id: str, message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(f"in sources, question 2: {message}")):
-        located([quoting("One"), quoting(quotation, doc_id)], TEXTS)
-
-
-def test_all_problems_are_said_at_once_up_to_a_few() -> None:
-    with pytest.raises(ValueError, match=r"question 1: .* question 5: .* and 3 more") as caught:
-        located([quoting("zzz")] * 8, TEXTS)
-    assert "question 6" not in str(caught.value)
 
 
 spaces = st.text(" \n\t\u00a0", max_size=3)

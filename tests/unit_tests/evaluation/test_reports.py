@@ -18,13 +18,6 @@ def many(*recalls: int, name: str | None = None) -> Report:
     return evaluate(Canned(documents=documents), questions, [5, 10], name=name)
 
 
-def test_means_are_over_questions() -> None:
-    report = many(0, 5, 10)
-    assert report.mean("recall") == pytest.approx([1 / 3, 0.5])
-    assert report.mean("characters") == pytest.approx([10 / 3, 5])
-    assert report.figures["recall"].shape == (3, 2)
-
-
 def test_intervals_are_those_of_resampled_means() -> None:
     report = many(*[0, 10] * 50)
     low, high = report.interval("recall")[1]
@@ -47,13 +40,6 @@ def test_a_comparison_is_by_question() -> None:
     assert back.better.tolist() == comparison.worse.tolist()
 
 
-def test_a_difference_all_questions_share_is_sure_though_each_report_is_not() -> None:
-    first, second = many(1, 3, 5, 7), many(2, 4, 6, 8)
-    low, high = first.interval("recall")[1]
-    assert high - low > 0.2
-    assert second.compare(first).interval[1] == pytest.approx([0.1, 0.1])
-
-
 def test_only_what_was_asked_the_same_is_compared() -> None:
     report = many(1, 2)
     with pytest.raises(ValueError, match="Canned and Canned have different questions"):
@@ -63,30 +49,6 @@ def test_only_what_was_asked_the_same_is_compared() -> None:
         report.compare(budgets)
     with pytest.raises(ValueError, match="recall, whole"):
         report.compare(report, metric="size")
-
-
-def test_the_name_is_the_given_one_or_the_retrievers() -> None:
-    questions = [ask_for((0, 1))]
-    named = Canned(documents={"Why?": []}, name="mine")
-    assert evaluate(canned(), questions).name == "Canned"
-    assert evaluate(named, questions).name == "mine"
-    assert evaluate(named, questions, name="given").name == "given"
-
-
-def test_a_report_is_printed_as_a_table() -> None:
-    expected = """
-plain: means over 1 question [95% interval]
-budget                       500                 4,000
-recall      0.250 [0.250, 0.250]  0.500 [0.500, 0.500]
-whole       0.000 [0.000, 0.000]  0.000 [0.000, 0.000]
-precision                  1.000                 1.000
-iou         0.250 [0.250, 0.250]  0.500 [0.500, 0.500]
-passages                     1.0                   1.0
-characters                   500                 1,000
-"""
-    question = ask_for((0, 2_000))
-    report = evaluate(canned(text_at(0, 1_000)), [question], [500, 4_000], name="plain")
-    assert str(report) == repr(report) == expected.strip()  # a notebook shows the latter
 
 
 def partly_refused(name: str) -> Report:
@@ -105,16 +67,6 @@ def test_a_report_says_how_many_questions_without_an_answer_were_refused() -> No
     summary = json.loads(json.dumps(report.to_dict()))
     assert (summary["questions"], summary["unanswerable"]) == (1, 3)
     assert summary["refused"] == pytest.approx([2 / 3])
-
-
-def test_reports_with_the_same_questions_without_an_answer_are_compared() -> None:
-    report = partly_refused("one")
-    comparison = report.compare(partly_refused("two"))
-    assert comparison.questions == 1
-    assert comparison.same.tolist() == [1]
-    others = evaluate(canned(text_at(0, 10)), report.answerable, [10])
-    with pytest.raises(ValueError, match="have different questions"):
-        report.compare(others)
 
 
 def test_a_comparison_is_printed_as_a_table() -> None:

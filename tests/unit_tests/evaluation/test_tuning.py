@@ -17,7 +17,6 @@ from pydantic import Field
 from langchain_rse import RSEConfig, RSERetriever
 from langchain_rse.config import read_settings
 from langchain_rse.evaluation import Evidence, Question, Trial, Tuning, atune, evaluate, tune
-from langchain_rse.stores.records import document_key, manifest_key
 from tests.unit_tests import fakes
 from tests.unit_tests.evaluation.corpus import SyntheticCorpus
 from tests.unit_tests.fakes import Way, words
@@ -111,38 +110,6 @@ def test_a_reranker_and_a_wrapped_retriever_are_asked_once_per_question(way: Way
         assert trial.score == pytest.approx(report.figures["recall"].mean())
 
 
-@fakes.both_ways
-def test_records_of_the_docstore_are_read_once(way: Way) -> None:
-    corpus = Corpus()
-    docstore = fakes.WatchedDocStore(corpus.retriever.docstore, fakes.Writes())
-    retriever = corpus.retriever.model_copy(update={"docstore": docstore})
-    ask(way, retriever, corpus.questions, budgets=BUDGETS, space=SPACE, trials=2)
-    few = len(docstore.reads)
-    docstore.reads.clear()
-    ask(way, retriever, corpus.questions, budgets=BUDGETS, space=SPACE, trials=10)
-    assert len(docstore.reads) < 3 * few
-
-
-def test_an_error_of_the_store_names_the_question() -> None:
-    corpus = Corpus()
-    second = corpus.questions[1].question
-
-    def fail(query: str) -> list[Document]:
-        if query == second:
-            raise LookupError(query)
-        return []
-
-    retriever = RSERetriever(
-        base_retriever=RunnableLambda(fail),
-        docstore=corpus.retriever.docstore,
-        candidates_only=True,
-    )
-    with pytest.raises(LookupError) as caught:
-        tune(retriever, corpus.questions)
-    notes = "".join(caught.value.__notes__)
-    assert "asking question 2" in notes
-
-
 # What a trial is
 
 
@@ -166,58 +133,7 @@ def test_scores_are_what_evaluate_measures(metric: str, settings: dict[str, Any]
         assert trial.score == pytest.approx(corpus.score(metric, **trial.changes)), trial.changes
 
 
-def test_arguments_of_queries_hold_for_all_trials() -> None:
-    corpus = Corpus()
-
-    def keep(document: Document) -> bool:
-        return bool(document.metadata["doc_id"] != "d0")
-
-    settings: dict[str, Any] = {"filter": keep, "candidates_only": True, "k": 2}
-    config = RSEConfig(passage_cost=0.3)
-    tuning = corpus.tune(metric="iou", rse_config=config, **settings)
-    assert tuning.start == pytest.approx(corpus.score("iou", passage_cost=0.3, **settings))
-    for trial in tuning.trials:
-        together = {"passage_cost": 0.3, **settings, **trial.changes}
-        assert trial.score == pytest.approx(corpus.score("iou", **together))
-
-
-def test_questions_without_an_answer_are_left_out(way: Way) -> None:
-    corpus = Corpus()
-    expected = everything(corpus.tune())
-    corpus.store.searches.clear()
-    asked = [question.question for question in corpus.questions]
-    corpus.questions.insert(1, Question("Who?", []))
-    assert everything(corpus.tune(way)) == expected
-    assert corpus.store.searches == asked
-
-
-def test_trials_are_different_sets_of_a_few_changes() -> None:
-    tuning = Corpus(neighbor_weight=0.25, questions=2).tune(trials=40)
-    scores = [trial.score for trial in tuning.trials]
-    assert scores == sorted(scores, reverse=True)
-    assert len({str(trial.changes) for trial in tuning.trials}) == len(tuning.trials) == 40
-    assert {len(trial.changes) for trial in tuning.trials} == {0, 1, 2, 3, 4}
-    for trial in tuning.trials:
-        assert all(value in SPACE[name] for name, value in trial.changes.items())
-        assert trial.changes.get("neighbor_weight") != 0.25
-
-
-def test_a_small_space_is_tried_completely() -> None:
-    space = {"decay_rate": (10.0, 40.0)}
-    tuning = Corpus(decay_rate=20.0).tune(space=space, trials=100)
-    tried = [trial.changes.get("decay_rate") for trial in tuning.trials]
-    assert sorted(tried, key=str) == [10.0, 40.0, None]
-
-
 # What it finds
-
-
-def test_the_same_seed_finds_the_same() -> None:
-    first, again, other = Corpus().tune(seed=3), Corpus().tune(seed=3), Corpus().tune(seed=4)
-    assert everything(first) == everything(again)
-    assert {str(trial.changes) for trial in first.trials} != {
-        str(trial.changes) for trial in other.trials
-    }
 
 
 def test_better_parameters_are_found_and_keep_what_they_claim() -> None:
@@ -299,23 +215,6 @@ def test_arguments_out_of_range(arguments: dict[str, Any], message: str) -> None
     assert corpus.store.searches == []
 
 
-def test_arguments_of_another_type() -> None:
-    corpus = Corpus()
-    with pytest.raises(ValueError, match="unknown argument 'top'"):
-        tune(corpus.retriever, corpus.questions, top=3)
-    other: Any = corpus.store.as_retriever()
-    with pytest.raises(TypeError, match="must be an RSERetriever"):
-        tune(other, corpus.questions)
-
-
-def test_a_document_that_the_docstore_lost_is_a_warning_as_in_a_query() -> None:
-    corpus = Corpus()
-    corpus.retriever.add_documents([Document("topic0 asked0")], ids=["lost"])
-    corpus.retriever.docstore.mdelete([manifest_key(document_key("lost"))])
-    with pytest.warns(UserWarning, match="are not in the docstore"):
-        corpus.tune()
-
-
 # The result
 
 
@@ -333,20 +232,6 @@ def result(gain: float, trials: int = 2) -> Tuning:
         config=RSEConfig(**changes),
         hybrid=0.0,
     )
-
-
-def test_a_tuning_is_printed_with_its_best_trials() -> None:
-    expected = """
-iou on 12 questions: 0.500 now, 0.625 tuned (held-out questions), gain +0.125 [+0.000, +0.375]
-Use the first trial.
-score  changes
-0.750  irrelevant_chunk_penalty=0.1, neighbor_weight=0.25
-0.500  (none)
-"""
-    assert repr(result(0.125)) == expected.strip()
-    assert "[-0.025, +0.350]\nThe interval includes 0" in str(result(0.1))
-    assert str(result(-0.125)).splitlines()[1] == "Keep the current parameters."
-    assert len(str(result(0.125, trials=50)).splitlines()) == 3 + 10
 
 
 def test_the_summary_is_json() -> None:
