@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import io
 from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from langchain_rse import RSEConfig
-from langchain_rse.explaining.colors import DARK, LIGHT
 from tests.unit_tests.fakes import PLAIN, QUERY, lines, make_retriever
 
 NAME = "$a$ \\frac{{ \x1b 年次報告 отчёт تقرير 🙂 " + "x" * 200
@@ -51,22 +48,6 @@ def test_it_has_relevance_passages_and_threshold() -> None:
     draw(figure)
 
 
-@pytest.mark.filterwarnings("ignore:Glyph")  # which font has it is set in matplotlib
-@pytest.mark.parametrize("dark", [True, False])
-def test_long_and_odd_names_stay_within_the_picture(dark: bool) -> None:  # noqa: FBT001
-    question = "what else is there to know " * 8 + " $x_1$ 0"
-    figure = make_retriever({NAME: lines(0, 90, 10)}).explain(question).plot(dark=dark)
-    draw(figure)
-    width = figure.bbox.width
-    (panel,) = figure.axes
-    boxes: list[Any] = [panel.get_tightbbox(), figure.legends[0].get_window_extent()]
-    boxes += [text.get_window_extent() for text in figure.texts]
-    for box in boxes:
-        assert box.x0 >= 0
-        assert box.x1 <= width + 1
-    assert to_hex(figure.get_facecolor()) == (DARK if dark else LIGHT).background
-
-
 def test_the_document_can_be_chosen() -> None:
     texts = {"a": lines(20, name="a"), "b": lines(0, name="b"), "c": lines(85, name="c")}
     trace = make_retriever(texts, config=PLAIN).explain(QUERY)
@@ -85,15 +66,6 @@ def test_zoom_and_axes_of_the_caller() -> None:
     assert own.get_title(loc="left").endswith(" a")
 
 
-def test_it_begins_and_ends_near_the_passages() -> None:
-    angles = [0 if n in {500, 501} else 89 for n in range(1_000)]
-    trace = make_retriever({"a": lines(*angles)}, config=PLAIN).explain(QUERY, fetch_k=1_000)
-    (panel,) = trace.plot().axes
-    low, high = panel.get_xlim()
-    assert 480 < low < 499
-    assert 502 < high < 520
-
-
 def test_nothing_found_and_documents_not_considered() -> None:
     figure = make_retriever({}).explain(QUERY).plot()
     assert "nothing" in figure.axes[0].get_title(loc="left")
@@ -104,22 +76,3 @@ def test_nothing_found_and_documents_not_considered() -> None:
     title = figure.axes[0].get_title(loc="left").replace("\n", " ")
     assert "its document has none" in title
     draw(figure)
-
-
-def test_ten_thousand_chunks() -> None:
-    angles = [0 if n % 1000 in {5, 6} else 89 for n in range(10_000)]
-    trace = make_retriever({"a": lines(*angles)}, config=PLAIN).explain(QUERY, fetch_k=10_000)
-    assert len(trace.passages) == 10
-    draw(trace.plot())
-
-
-def test_notebooks_show_an_alternative_text() -> None:
-    formatters = pytest.importorskip("IPython.core.formatters")
-    trace = make_retriever({"a": lines(0, 90, 20)}, config=PLAIN).explain(QUERY)
-    shown, metadata = formatters.DisplayFormatter().format(trace.plot())
-    alt = metadata["image/png"]["alt"]
-    assert alt == (
-        "Relevance by chunk for the query 'query 0'. a: returned chunks: 0, 2. Threshold: 0.5."
-    )
-    assert shown["text/plain"] == alt
-    assert b"Relevance by chunk" in base64.b64decode(shown["image/png"])

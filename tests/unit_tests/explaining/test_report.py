@@ -7,16 +7,14 @@ import dataclasses
 import hashlib
 import json
 import re
-import sys
 from collections.abc import Mapping
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import DocumentHeaders, RSEConfig, RSERetriever, RSETrace
+from langchain_rse import RSERetriever, RSETrace
 from tests.unit_tests.fakes import BagOfWords, make_retriever
 
 HOSTILE = "</script><script>hacked()</script><img src=x onerror=hacked()>{{ 7 * 7 }}&amp;"
@@ -121,72 +119,3 @@ def test_the_texts_of_chunks_are_those_of_the_source(trace: RSETrace) -> None:
     rent = next(entry for entry in data["documents"] if entry["name"] == "rent.txt")
     late = next(chunk for chunk in rent["chunks"] if chunk["index"] == 2)
     assert late["text"] == ["", "Late", " ", "rent", " costs a fee."]
-
-
-def test_headers_do_not_shift_texts() -> None:
-    text = "".join(f"Rent {n} is paid late. It is {n}.\n" for n in range(9))
-    retriever = retriever_of({"rent.txt": text}, headers=DocumentHeaders())
-    trace = retriever.explain("rent", max_context_length=100, include_header=True)
-    assert trace.passages
-    for document in Page(trace.to_html()).data["documents"]:
-        for chunk in document["chunks"]:
-            if "embedded" not in chunk:
-                start = chunk["start_index"]
-                whole = text[start : start + chunk["length"]].strip("\n")
-                assert text_of(chunk) in whole
-                assert chunk["text"]
-
-
-def test_settings_to_copy_are_those_that_differ(trace: RSETrace) -> None:
-    data = Page(trace.to_html()).data
-    assert data["arguments"] == data["config"] == []
-    config = RSEConfig(decay_rate=7.5)
-    other = retriever_of(TEXTS).explain("rent", k=2, order="relevance", rse_config=config)
-    data = Page(other.to_html()).data
-    assert data["arguments"] == ["k=2", "order='relevance'"]
-    assert data["config"] == ["decay_rate=7.5"]
-    published = retriever_of(TEXTS).explain("rent", rse_config="dsrag-balanced")
-    assert any(
-        each.startswith("solver=Greedy(") for each in Page(published.to_html()).data["config"]
-    )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "note"),
-    [
-        ({"config": "dsrag-balanced"}, "exact solver"),
-        ({"length_function": lambda text: len(text.split())}, "measures the budget"),
-        ({"include_header": True}, "includes headers"),
-        ({"score_floor": 2.0}, "nothing was close enough"),
-        ({"queries": ["rent", "dogs"], "k": 1, "order": "relevance"}, ""),
-    ],
-)
-def test_where_answers_are_not_known_exactly_there_are_no_sliders(
-    arguments: dict[str, Any], note: str
-) -> None:
-    retriever = make_retriever(
-        TEXTS, vectorstore=InMemoryVectorStore(BagOfWords()), **{"config": "balanced", **arguments}
-    )
-    page = Page(retriever.explain("rent").to_html())
-    text = " ".join(page.inside["p"])
-    assert note in text
-    for has_sliders in ("form" in page.inside, "alternatives" in page.data):
-        assert has_sliders == ("No sliders:" not in text) == (not note)
-
-
-def test_an_empty_answer_has_a_page() -> None:
-    trace = retriever_of(TEXTS).explain("")
-    assert "Nothing returned" in trace.to_html()
-
-
-def test_a_page_is_written_as_utf_8(trace: RSETrace, tmp_path: Path) -> None:
-    path = tmp_path / "report.html"
-    text = trace.to_html(path)
-    assert path.read_bytes() == text.encode()
-
-
-def test_what_is_missing_is_named(trace: RSETrace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    monkeypatch.delitem(sys.modules, "langchain_rse.explaining.report", raising=False)
-    with pytest.raises(ImportError, match=r"pip install 'langchain-rse\[report\]'"):
-        trace.to_html()
