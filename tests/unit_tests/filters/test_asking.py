@@ -67,12 +67,6 @@ def test_structured_output_is_used_where_the_model_has_it() -> None:
     assert len(model.bound) == 1
 
 
-def test_structured_output_can_be_turned_off() -> None:
-    model = ToolModel(responses=[AIMessage(answer_of(NO, YES))])
-    assert texts_of(judged(model, "one", "two", structured_output=False)) == ["two"]
-    assert model.bound == []
-
-
 @pytest.mark.parametrize(
     "wrap",
     [
@@ -109,11 +103,6 @@ def test_an_unusable_answer_is_a_failure(answer: str, reason: str) -> None:
     failure = failure_of(FakeListChatModel(responses=[answer]), "one", "two", max_retries=1)
     assert reason in failure
     assert len(failure) < 600
-
-
-def test_structured_output_without_an_answer_is_a_failure() -> None:
-    model = ToolModel(responses=[AIMessage("I use no tools.")])
-    assert "Judgments" in failure_of(model, "one", max_retries=0)
 
 
 def test_an_error_with_control_characters_does_not_reach_a_terminal(
@@ -153,14 +142,6 @@ def test_a_model_is_asked_again_max_retries_times(
     assert kept.metadata["is_relevant"] is True
     assert not caplog.records
     assert failure_of(GenericFakeChatModel(messages=Script(*steps)), "one", max_retries=1)
-
-
-def test_interrupts_are_not_failures() -> None:
-    def judge(_: object) -> str:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        judged(RunnableLambda(judge), "one", "two", "three", batch_size=1)
 
 
 # Calls at the same time
@@ -225,9 +206,6 @@ async def test_a_cancelled_call_ends_all_calls() -> None:
     assert len(started) == 2
 
 
-# Errors of the model
-
-
 def test_a_model_sees_the_context_and_its_own_timeouts_are_failures() -> None:
     variable.set("of the caller")
 
@@ -236,3 +214,6 @@ def test_a_model_sees_the_context_and_its_own_timeouts_are_failures() -> None:
 
     failure = failure_of(RunnableLambda(answer), "A heron.", max_retries=0)
     assert failure == "TimeoutError: the server says so, of the caller"
+
+
+# Errors of the model

@@ -11,7 +11,6 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableLambda
-from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever, SQLDocStore
@@ -48,24 +47,6 @@ def test_relevant_documents_are_kept_with_the_judgment(way: Way) -> None:
         Document("herons", id="id 2", metadata={"page": 2, **added}),
     ]
     assert documents == before
-
-
-def test_batches_keep_the_order() -> None:
-    judge = Judge()
-    assert judged(judge) == []
-    assert judge.requests == []
-    texts = [f"{'heron' if number % 3 else 'car'} {number}" for number in range(11)]
-    kept = judged(judge, *texts, batch_size=4, max_concurrency=2)
-    assert texts_of(kept) == [text for text in texts if "heron" in text]
-    assert sorted(request.count("<chunk ") for request in judge.requests) == [3, 4, 4]
-
-
-def test_the_model_sees_the_query_and_how_many_judgments_to_give() -> None:
-    judge = Judge()
-    judged(judge, "a {heron}", "{0}")
-    (request,) = judge.requests
-    for text in (QUERY, "a {heron}", "{0}", "Judgments to give: 2."):
-        assert text in request
 
 
 def test_a_text_cannot_end_its_chunk_and_begin_another() -> None:
@@ -109,14 +90,6 @@ def test_a_failed_batch_is_kept_or_dropped_whole_and_alone(
         }
 
 
-def test_a_failure_is_forgotten_once_the_document_is_judged() -> None:
-    failing = LMBasedRelevanceFilter(llm=UNUSABLE, max_retries=0)
-    unjudged = failing.compress_documents(documents_of("a heron", "a car"), QUERY)
-    (kept,) = LMBasedRelevanceFilter(llm=Judge()).compress_documents(unjudged, QUERY)
-    assert kept.metadata["is_relevant"] is True
-    assert "relevance_failure" not in kept.metadata
-
-
 # What the model sees
 
 HERON = Document(
@@ -141,42 +114,7 @@ def test_chunk_format(settings: dict[str, Any], expected: str) -> None:
     assert chunk[1] == expected
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"chunk_format": "{page_content}"}, "chunk_format must be callable; got '{page_content}'"),
-        ({"metadata": ["source"]}, "unknown argument 'metadata'"),
-        ({"batch_size": 0}, "batch_size"),
-        ({"llm": "gpt"}, "llm"),
-        ({"batchsize": 3}, "batchsize"),
-        ({"max_retries": -1}, "max_retries"),
-    ],
-)
-def test_bad_settings_are_refused_at_construction(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        LMBasedRelevanceFilter(**{"llm": Judge(), **settings})
-
-
 # In LangChain
-
-
-@fakes.both_ways
-def test_the_model_is_traced_under_its_caller(way: Way) -> None:
-    relevance = LMBasedRelevanceFilter(llm=Judge(), batch_size=1)
-    documents = documents_of("a heron", "a car", "herons")
-
-    async def acompress(query: str) -> Any:
-        return await relevance.acompress_documents(documents, query)
-
-    # Without callbacks as an argument, they come through context variables, into threads as well.
-    chain: Runnable[str, Any] = RunnableLambda(
-        lambda query: relevance.compress_documents(documents, query), acompress
-    )
-    for runnable in (retriever_of(relevance), chain):
-        collector = RunCollectorCallbackHandler()  # of runs that no other run has begun
-        assert way.invoke(runnable, QUERY, config={"callbacks": [collector]})
-        (run,) = collector.traced_runs
-        assert len(run.child_runs) >= 3
 
 
 # In RSE
@@ -222,10 +160,3 @@ def test_judgments_reach_the_chunks_of_passages(hybrid: float) -> None:
             assert "is_relevant" not in chunk
         else:
             assert chunk.items() >= JUDGMENT.items()
-
-
-def test_judgments_from_before_indexing_are_not_of_this_query() -> None:
-    retriever = retriever_of(None, {**JUDGMENT, "is_relevant": False})
-    for reranker in (None, LMBasedRelevanceFilter(llm=Judge())):
-        for chunk in chunks_of(retriever.invoke(QUERY, reranker=reranker)):
-            assert bool(reranker and not chunk.get("filled")) == chunk.get("is_relevant", False)

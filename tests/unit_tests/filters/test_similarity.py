@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -81,29 +79,6 @@ def test_the_threshold_is_the_least_similarity(threshold: float, expected: list[
     assert all(0 <= document.metadata["relevance_score"] <= 1 for document in kept)
 
 
-class Float32(Embeddings):
-    """Vectors as models give them: normalized, and rounded."""
-
-    def embed_query(self, text: str) -> list[float]:
-        vector = np.arange(1, len(text) + 385, dtype=np.float32)[:384] ** 0.3
-        normalized: list[float] = (vector / np.linalg.norm(vector)).tolist()
-        return [round(value, 7) for value in normalized]
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [[value * 1.1 for value in self.embed_query(text)] for text in texts]
-
-
-def test_a_text_reaches_a_similarity_of_1_with_itself_despite_rounding() -> None:
-    (kept,) = similar(Float32(), [Document(fakes.QUERY)], threshold=1.0)
-    assert kept.metadata["relevance_score"] == 1.0
-
-
-@pytest.mark.parametrize("threshold", [-0.01, 1.01, math.nan, "0.5", None])
-def test_a_threshold_outside_0_to_1_is_refused(threshold: Any) -> None:
-    with pytest.raises(ValueError, match="threshold"):
-        SimilarityBasedRelevanceFilter(embeddings=Angles(), threshold=threshold)
-
-
 NOT_TEXT = [
     Document(""),
     Document(" \n\t"),
@@ -132,50 +107,3 @@ def test_documents_that_are_not_text_are_left_out_and_not_embedded() -> None:
     without_text = Angles()
     assert similar(without_text, NOT_TEXT) == similar(without_text, []) == []
     assert without_text.ways == []
-
-
-def test_is_text_replaces_the_rule() -> None:
-    kept = similar(
-        Angles(),
-        documents_of("a 0", "b 0", "c 0"),
-        is_text=lambda document: document.metadata["page"] != 1,
-    )
-    assert texts_of(kept) == ["a 0", "c 0"]
-
-
-def test_the_most_similar_comes_first() -> None:
-    documents = documents_of("a 50", "b 10", "c 80", "d 50", "e 0")
-    kept = similar(Angles(), documents)
-    assert texts_of(kept) == ["e 0", "b 10", "a 50", "d 50"]
-
-
-class FixedVectors(Embeddings):
-    """Returns the same vectors for any texts."""
-
-    def __init__(self, *vectors: list[float]) -> None:
-        self.vectors = list(vectors)
-
-    def embed_query(self, text: str) -> list[float]:
-        del text
-        return [1.0, 0.0]
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        del texts
-        return self.vectors
-
-
-@pytest.mark.parametrize(
-    ("vectors", "message"),
-    [
-        ([[1.0, 0.0]], "one vector for each of 2 texts; got 1"),
-        ([[1.0, 0.0], [math.nan, 0.0]], "embeddings must return finite vectors"),
-    ],
-)
-def test_wrong_vectors_are_an_error(vectors: list[list[float]], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        similar(FixedVectors(*vectors), documents_of("a", "b"))
-
-
-def test_a_vector_of_zeros_has_a_similarity_of_0() -> None:
-    kept = similar(FixedVectors([0.0, 0.0], [1.0, 0.0]), documents_of("a", "b"), threshold=0)
-    assert [document.metadata["relevance_score"] for document in kept] == [1.0, 0.0]

@@ -16,12 +16,10 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 from pydantic import Field
 
 from langchain_rse import RSERetriever, SQLDocStore
-from langchain_rse.evaluation import Evidence, Question, evaluate
 from langchain_rse.headers import DocumentHeaders
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way
 from tests.unit_tests.headers.author import HERONS, Index, herons
-from tests.unit_tests.writes import without_writes
 
 way = fakes.way
 
@@ -51,18 +49,6 @@ def test_the_embedded_text_has_a_header_and_the_passage_has_not(way: Way) -> Non
     assert index.embedded() == expected
     (passage,) = way.invoke(index.retriever(), "herons")
     assert passage.page_content == HERONS
-
-
-def test_a_document_with_empty_headers_is_stored_as_without() -> None:
-    plain = Index()
-    plain.add(None, herons())
-    empty = Index()
-    empty.add(DocumentHeaders(template="{section}"), herons())
-    assert plain.vectors() == empty.vectors()
-    assert without_writes(plain.all_keys()) == without_writes(empty.all_keys())
-    titled = Index()
-    titled.add(DocumentHeaders(template="{title}"), herons())  # the first line
-    assert plain.vectors() != titled.vectors()
 
 
 def test_changed_headers_are_embedded_again_and_the_same_are_not() -> None:
@@ -112,25 +98,6 @@ def test_sections_and_metadata_that_change_along_the_document() -> None:
     assert passage.page_content.startswith(
         "d ()\n-- {}\n\nBefore all there is an introduction.\n\nNests"
     )
-
-
-def test_fields_that_a_document_lacks_are_empty_and_empty_lines_are_left_out() -> None:
-    index = Index()
-    headers = DocumentHeaders(template="{author}\n{title}\nin {year}")
-    index.add(headers, herons(title="Herons", year=2001, author=None))
-    assert index.embedded()[0].startswith("Herons\nin 2001\n\n")
-    other = Index()
-    with_year = Document("An egret", metadata={"doc_id": "egret", "year": 2002})
-    other.add(DocumentHeaders(template="{year}"), herons(), with_year)
-    assert other.embedded() == ["2002\n\nAn egret", *HERONS.split("\n\n")]
-
-
-def test_a_field_that_no_document_has_is_a_warning_that_names_the_fields_there_are() -> None:
-    index = Index()
-    headers = DocumentHeaders(template="{titel} by {author}{{x}}\n{section}")
-    with pytest.warns(UserWarning, match="names titel, but no document .* they have .*author"):
-        index.add(headers, herons(author="Ann"))
-    assert index.headers()[0] == "by Ann{x}"
 
 
 @pytest.mark.parametrize(
@@ -195,16 +162,6 @@ def test_the_budget_counts_the_headers(unit: str) -> None:
             title = {"herons": "Of herons", "f": "Of fish"}[passage.metadata["doc_id"]]
             length = passage.metadata["end_index"] - passage.metadata["start_index"]
             assert passage.page_content[:-length] == f"{title}\n\n"
-
-
-def test_evaluation_finds_the_evidence_below_the_header() -> None:
-    index = Index()
-    index.add(DocumentHeaders(), herons(title="Of herons"))
-    question = Question("Where?", [Evidence("herons", 0, len(HERONS))])
-    retriever = index.retriever(include_header=True)
-    report = evaluate(retriever, [question], [500])
-    assert report.mean("recall").tolist() == [1.0]
-    assert report.mean("characters").tolist() == [len(f"Of herons\n\n{HERONS}")]
 
 
 class Watching(BaseDocumentCompressor):

@@ -36,20 +36,6 @@ def test_a_models_answers_are_in_the_headers(way: Way) -> None:
     assert passage.page_content == f"{TITLE}\n{SUMMARY}\n\n{HERONS}"
 
 
-def test_a_document_is_described_in_one_call_if_it_has_text() -> None:
-    model = Author()
-    index = Index()
-    with pytest.warns(UserWarning, match="have no text"):
-        index.add(LMBasedHeaders(llm=model), herons(), Document(" ", id="empty"))
-    assert len(model.requests) == 1
-
-
-def test_a_title_in_the_metadata_is_kept() -> None:
-    index = Index()
-    index.add(LMBasedHeaders(llm=Author()), herons(title="Mine"))
-    assert index.headers() == [f"Mine\n{SUMMARY}"] * 4
-
-
 def test_instructions_can_be_replaced_and_the_text_in_them_is_bounded() -> None:
     prompts: list[tuple[str, str]] = []
 
@@ -96,13 +82,6 @@ def test_changed_instructions_and_texts_are_asked_again() -> None:
     other = Author(name="other")
     index.add(LMBasedHeaders(llm=other), Document(f"{HERONS} More.", id="herons"))
     assert len(other.requests) == 1
-
-
-def test_answers_go_with_the_document() -> None:
-    index = Index()
-    index.add(LMBasedHeaders(llm=Author()), herons())
-    index.retriever().delete(["herons"])
-    assert index.all_keys() == []
 
 
 def stored_answers(docstore: fakes.WatchedDocStore) -> int:
@@ -167,15 +146,6 @@ def test_headers_without_an_answer_are_made_without_the_model(bad: Any) -> None:
     assert index.headers()[:4] == [f"{TITLE}\n{SUMMARY}\nAll"] * 4
 
 
-def test_titles_are_one_short_line() -> None:
-    index = Index()
-    title = "  Herons\nof\t the \ud83d " + "lake " * 1_000
-    index.add(LMBasedHeaders(llm=Author(instead={"title": title}), template="{title}"), herons())
-    (header,) = set(index.headers())
-    assert header.startswith("Herons of the \ufffd lake lake")
-    assert len(header) <= 500
-
-
 def test_a_model_that_always_fails_is_given_up() -> None:
     model = Author(instead={"title": OSError("down")})
     index = Index()
@@ -189,18 +159,3 @@ def test_a_model_that_always_fails_is_given_up() -> None:
 
 
 # Parameters
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"max_characters": 99}, "max_characters"),
-        ({"max_concurrency": 0}, "max_concurrency"),
-        ({"max_retries": -1}, "max_retries"),
-        ({"template": "{summary"}, "template must be a format string"),
-        ({"sections": True}, "unknown argument 'sections'"),
-    ],
-)
-def test_parameters_out_of_range(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        LMBasedHeaders(llm=Author(), **fields)
