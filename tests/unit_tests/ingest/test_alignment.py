@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_rse.ingest.splitting import Span, find_spans
@@ -124,56 +124,6 @@ def test_spans_lie_where_the_text_was_cut(change: Callable[[str], str], cut: Cut
         assert embedded.startswith(_content(text[span.start : span.end]))
         if whole.count(embedded) == 1 and whole.find(embedded) == whole.rfind(embedded):
             assert found in true[span.embedded_text]
-
-
-class Unknowing(Changing):
-    """Has a token for what matches a pattern, as tokenizers for words that they do not know.
-
-    What is unknown in one chunk is unknown in all: otherwise nothing known of a chunk may lie
-    before the chunk after it, and the order of the chunks is not that of what is known of them.
-    """
-
-    def __init__(self, places: Sequence[tuple[int, int]], pattern: str, token: str) -> None:
-        super().__init__(places, lambda text: re.sub("\ue000+", f" {token} ", text))
-        self.pattern = pattern
-
-    def split_text(self, text: str) -> list[str]:
-        return super().split_text(
-            re.sub(self.pattern, lambda found: "\ue000" * len(found[0]), text)
-        )
-
-
-HOLES: dict[str, Callable[[Sequence[tuple[int, int]]], Changing]] = {
-    "words": lambda places: Unknowing(places, r"\b[^\W\d_]*[aeA1漢ש][^\W\d_]*", "[UNK]"),
-    "characters": lambda places: Unknowing(places, r"[b漢é字😀]", "<unk>"),
-    "symbols": lambda places: Unknowing(places, r"[^\w\s]+", "\u2047"),
-    "cut characters": lambda places: Changing(
-        places, lambda text: f"\ufffd{text[1:-1].lower()}\ufffd\ufffd"
-    ),
-}
-
-
-@pytest.mark.parametrize("splitter", HOLES.values(), ids=HOLES)
-@given(cut=cuts())
-@example(Cut("1:1:1::1AB0", [(0, 11), (9, 11)]))
-@example(Cut("1:1:1:1:1:1:1::1AB0", [(0, 19), (17, 19)]))
-def test_unknown_tokens_stand_for_what_is_there(
-    splitter: Callable[[Sequence[tuple[int, int]]], Changing], cut: Cut
-) -> None:
-    spans = find_spans(cut.text, splitter(cut.places))
-
-    _assert_tiled(cut.text, spans)
-
-
-@pytest.mark.parametrize("text", ["\ufeffBOM\r\nand\x00NUL\r\n\ud800Ends\udfff"])
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_characters_that_are_none(change: Callable[[str], str], text: str) -> None:
-    places = [(0, 6), (6, 13), (13, len(text))]
-
-    spans = find_spans(text, Changing(places, change))
-
-    _assert_tiled(text, spans)
-    assert [_content(text[span.start : span.end]) for span in spans] == ["bom", "andnul", "ends"]
 
 
 @pytest.mark.parametrize("unit", ["Ab ", "0 ", "| 0.00 | É |\n", "ﬁ\u00ad"])

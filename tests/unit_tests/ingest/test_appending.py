@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import warnings
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -91,16 +90,6 @@ def whole(documents: Sequence[Document]) -> str:
 # Without append
 
 
-def test_a_document_that_is_damaged_may_be_replaced(stores: Stores) -> None:
-    stores.add(pages(0, 1))
-    (lost,) = (key for key in stores.docstore.yield_keys() if key.endswith("/1"))
-    stores.docstore.mdelete([lost])
-    with pytest.raises(ValueError, match=r"append=True: the docstore does not have .*'a\.pdf'"):
-        stores.add(pages(2), append=True)
-    stores.add(pages(1, 2, 3))
-    assert stores.text() == whole(pages(1, 2, 3))
-
-
 # With append
 
 
@@ -141,45 +130,6 @@ def test_pieces_give_what_one_call_gives(  # noqa: PLR0917
     assert in_pieces.everything() == at_once.everything()
 
 
-@pytest.mark.parametrize(
-    ("size", "kind"), [(1, "list"), (7, "iterator"), (20, "async iterator"), (100, "retriever")]
-)
-@fakes.both_ways
-def test_a_loop_over_pieces(stores: Stores, size: int, kind: str) -> None:
-    async def one_by_one(some: Sequence[Document]) -> AsyncIterator[Document]:
-        for document in some:
-            yield document
-            await asyncio.sleep(0)
-
-    documents = pages(*range(40))
-    for start in range(0, 40, size):
-        piece: Any = documents[start : start + size]
-        if kind == "iterator":
-            piece = iter(piece)
-        elif kind == "async iterator" and stores.way.is_async:
-            piece = one_by_one(piece)
-        target = stores.retriever if kind == "retriever" else stores.indexer
-        assert stores.way.add(target, piece, append=True) == ["a.pdf"]
-    assert stores.text() == whole(documents)
-    at_once = Stores(stores.way)
-    at_once.add(documents)
-    assert stores.everything() == at_once.everything()
-
-
-def test_the_end_of_a_document_is_added_to_what_others_gave(stores: Stores) -> None:
-    """By any id, of any length, with other documents in the same call."""
-    for text, doc_id in [("one", "x"), ("two", "x"), ("three", "y")]:
-        stores.add([Document(text, id=doc_id)], append=True)
-    more = [Document("four", id="y", metadata={"k": 1}), Document("five", id="z")]
-    assert stores.add(more, append=True) == ["y", "z"]
-    found = {s.metadata["doc_id"]: s for s in stores.way.invoke(stores.retriever, "text")}
-    assert {name: one.page_content for name, one in found.items()} == {
-        "x": "one\n\ntwo",
-        "y": "three\n\nfour",
-        "z": "five",
-    }
-
-
 @pytest.mark.parametrize("again", [(19,), (18, 19), tuple(range(20))])
 def test_the_same_call_again_is_refused(stores: Stores, again: tuple[int, ...]) -> None:
     stores.add(pages(*range(20)))
@@ -195,26 +145,6 @@ def test_pages_with_the_same_text_are_added(stores: Stores) -> None:
     for page in blank:
         stores.add([page], append=True)
     assert stores.text() == whole(blank)
-
-
-def test_a_repetition_is_refused_whatever_fields_are_dropped(way: Way) -> None:
-    stores = Stores(way, metadata_rules={"page": "drop"})
-    stores.add(pages(1))
-    with pytest.raises(ValueError, match="already ends with these parts"):
-        stores.add(pages(1), append=True)
-
-
-@pytest.mark.parametrize("texts", [("The first part of a log.\n", "The second part.\n"), "ab"])
-def test_text_without_numbers_is_not_added_twice(stores: Stores, texts: Sequence[str]) -> None:
-    for text in texts:
-        stores.add([Document(text, metadata={"source": "a"})], append=True)
-    with pytest.raises(ValueError, match=r"append=True.*'a' already ends with these"):
-        stores.add([Document(text, metadata={"source": "a"})], append=True)
-
-
-def test_what_has_no_id_cannot_be_added_to(stores: Stores) -> None:
-    with pytest.raises(ValueError, match=r"append=True.*no id.*ids= or metadata\['doc_id'\]"):
-        stores.add([Document("some text")], append=True)
 
 
 def test_what_was_adopted_cannot_be_added_to(way: Way) -> None:

@@ -11,7 +11,6 @@ import pytest
 from langchain_core.documents import Document
 
 from langchain_rse.errors import MetadataError
-from langchain_rse.ingest import sources
 from tests.unit_tests import fakes
 from tests.unit_tests.ingest import test_indexer
 from tests.unit_tests.ingest.test_indexer import Stores
@@ -50,33 +49,6 @@ def test_metadata_that_cannot_be_kept_is_named_and_the_other_documents_are_added
     assert stores.add(*(one for one in documents if one.id != "d7")) == names
     stores.delete(*names)
     assert stores.keys() == []  # nothing was written of the bad one
-
-
-def test_names_that_are_no_strings_are_named(stores: Stores) -> None:
-    pages = [Document(f"page {number}", id="b", metadata={3: "x", "a": "y"}) for number in (1, 2)]
-    with pytest.raises(TypeError, match=r"the key 3 in metadata of document 'b'"):
-        stores.add(Document("good", id="good"), *pages)
-    assert list(stores.passages()) == ["good"]
-
-
-def test_all_bad_documents_of_a_call_are_named(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also those further apart than is read ahead, of an iterator too."""
-    monkeypatch.setattr(sources, "_CHARACTERS_AHEAD", 5_000)
-    documents = [
-        Document(
-            text_of(str(number), 1),
-            id="caf\udce9" if number == 3 else str(number),
-            metadata={"bad": {1}} if number % 50 == 0 else {},
-        )
-        for number in range(60)
-    ]
-    named = r"3 document.*id 'caf\\udce9'.*document '0'.*document '50'"
-    with pytest.raises(ValueError, match=named):
-        stores.way.add(stores.indexer, iter(documents))
-    kept = {str(number) for number in range(60)} - {"0", "3", "50"}
-    assert {vector["metadata"]["doc_id"] for vector in stores.vectors()} == kept
 
 
 NAMES = ["n", "", "\0", "a\0b", "\ud800", "$and", "#x", "chroma:document", "a.b", " ", "\x1b]8"]

@@ -296,23 +296,6 @@ def test_what_cannot_be_mended_is_named_to_be_added_again(pair: Pair, damage: Da
     assert pair.answers() == Pair(InMemoryByteStore(), pair.way).answers()
 
 
-def test_records_without_a_manifest_are_leftovers_unless_they_are_whole(pair: Pair) -> None:
-    records = pair.records()
-    version = pair.version("b")
-    former = {key: one for key, one in records.items() if key.startswith(B)}
-    pair.way.delete(pair.indexer, ["b"])
-    pair.docstore.mset(list(former.items()))
-    assert pair.check().problems == {"unreadable": 1}  # the manifest may have been lost
-    assert pair.repair().ok
-    assert pair.answers() == Pair(InMemoryByteStore(), pair.way).answers()
-    pair.way.delete(pair.indexer, ["b"])
-    del former[chunk_key(B, version.name, 3)]
-    pair.docstore.mset(list(former.items()))
-    assert pair.check().problems == {"leftovers": 1}
-    assert pair.repair().ok
-    assert pair.check().documents == 1
-
-
 @fakes.both_ways
 def test_a_store_that_cannot_be_read_is_not_repaired(pair: Pair) -> None:
     for name, key in (("a", A), ("b", B)):
@@ -324,17 +307,6 @@ def test_a_store_that_cannot_be_read_is_not_repaired(pair: Pair) -> None:
     assert pair.contents() == before
     pair.add("a", "b")
     assert pair.check().ok
-
-
-def test_leftovers_stay_while_manifests_cannot_be_read(pair: Pair) -> None:
-    """They may belong to a document that only seems to be unknown."""
-    pair.add("c")
-    vectors_of_a_deleted_document(pair)
-    pair.docstore.mdelete([chunk_key(A, pair.version("a").name, 1)])
-    pair.spoil(manifest_key(A))
-    assert pair.repair().problems == {"unreadable": 1, "leftovers": 6}
-    pair.add("a")
-    assert pair.repair().ok
 
 
 @fakes.both_ways
@@ -443,28 +415,6 @@ def test_what_cannot_be_checked_is_said(pair: Pair, monkeypatch: pytest.MonkeyPa
     pair.vectorstore.store.update(rows)
     assert pair.repair().repaired == {"leftovers": 1}
     assert len(pair.texts()) == 6 + 7
-
-
-def test_an_older_docstore(tmp_path: Path, way: Way) -> None:
-    """The docstore is restored from a backup: what was added since is in the vector store only."""
-    with closing(SQLDocStore(f"sqlite:///{tmp_path / 'chunks.db'}")) as docstore:
-        pair = Pair(docstore, way)
-    backup = (tmp_path / "chunks.db").read_bytes()
-    with closing(SQLDocStore(f"sqlite:///{tmp_path / 'chunks.db'}")) as docstore:
-        pair.raw = pair.docstore = docstore
-        pair.add("b", chunks=8)
-        pair.add("c")
-        way.delete(pair.indexer, ["a"])
-    for file in tmp_path.glob("chunks.db*"):
-        file.unlink()
-    (tmp_path / "chunks.db").write_bytes(backup)
-    with closing(SQLDocStore(f"sqlite:///{tmp_path / 'chunks.db'}")) as docstore:
-        pair.raw = pair.docstore = docstore
-        report = pair.check()
-        assert report.problems.keys() == {"leftovers", "vectors"}
-        assert pair.repair().ok
-        assert pair.check().ok
-        assert pair.answers() == Pair(InMemoryByteStore(), way).answers()
 
 
 STEPS = st.lists(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -91,23 +90,6 @@ def test_chunks_are_as_in_the_vector_store(way: Way, kind: str, tmp_path: Path) 
     assert chunks_of(way, RSEIndexer(vectorstore, retriever.docstore)) == chunks
 
 
-def test_chunks_are_read_a_batch_at_a_time(way: Way) -> None:
-    source = make_retriever({"a": lines(*range(1200)), "b": lines(0), "c": lines(0)})
-    store = fakes.WatchedDocStore(source.docstore, fakes.Writes())
-    retriever = source.model_copy(update={"docstore": store})
-
-    async def first_few() -> list[Document]:
-        chunks = retriever.indexer.achunks()
-        return [await anext(chunks) for _ in range(3)]
-
-    way.call(lambda: list(itertools.islice(retriever.indexer.chunks(), 3)), first_few)
-    assert len(store.reads) == 2  # the manifests, and one batch
-    store.reads.clear()
-    assert len(chunks_of(way, retriever)) == 1202
-    assert max(map(len, store.reads)) <= 500
-    assert len(store.reads) == 4  # chunks of short documents are read together
-
-
 def test_chunks_of_an_adopted_index(way: Way) -> None:
     store, docstore = InMemoryVectorStore(fakes.Angles()), InMemoryStore()
     store.add_documents(
@@ -127,15 +109,6 @@ def test_chunks_of_an_adopted_index(way: Way) -> None:
         config=fakes.EVERYTHING,
     )
     assert len(way.invoke(wrapped, QUERY)) == 2  # before the gap and after it
-
-
-def test_another_store_over_the_same_chunks(way: Way) -> None:
-    source = make_retriever({"a": lines(0, 10, 90), "b": lines(5, 90)})
-    other = InMemoryVectorStore(fakes.Angles())
-    other.add_documents(chunks_of(way, source))
-    assert other.store.keys() == source.vectorstore.store.keys()  # type: ignore[union-attr]
-    over_it = source.model_copy(update={"vectorstore": other})
-    assert way.invoke(over_it, QUERY) == way.invoke(source, QUERY)
 
 
 def test_a_manifest_that_cannot_be_read_costs_one_document(way: Way) -> None:

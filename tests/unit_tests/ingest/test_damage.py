@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import shutil
 import sqlite3
 from collections import Counter
@@ -24,9 +23,8 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 from sqlalchemy.exc import DBAPIError
 
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
-from langchain_rse.errors import CorruptRecordError, RSEError
+from langchain_rse.errors import RSEError
 from langchain_rse.ingest.checking import CheckReport
-from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.records import document_key
 from tests.soaking import SOAK
 from tests.unit_tests import fakes
@@ -157,39 +155,12 @@ class SQLFile:
         self.index.close()
 
 
-def row_of(file: Path, key: str) -> bytes:
-    with closing(sqlite3.connect(file)) as connection:
-        query = "SELECT value FROM langchain_rse WHERE key LIKE ? ORDER BY key DESC"
-        value: str = connection.execute(query, [key]).fetchone()[0]
-        return value.encode()
-
-
-@pytest.mark.parametrize("key", ["manifest/%", "%/%/3", "%/%/document", "vectorstore"])
-@pytest.mark.parametrize(
-    "at", [0.3, *(pytest.param(at, marks=pytest.mark.nightly) for at in (0.0, 0.6, 0.95))]
-)
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@fakes.both_ways
-def test_a_byte_of_each_kind_of_record(tmp_path: Path, way: Way, key: str, at: float) -> None:
-    stores = SQLFile(tmp_path, way)
-    stores.index.close()
-    value = row_of(stores.file, key)
-    place = stores.file.read_bytes().index(value) + int(len(value) * at)
-    replace_byte(stores.file, place)  # in the file, so no trigger sees it
-    stores.is_repaired()
-
-
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE langchain_rse_lexical_data SET block = zeroblob(length(block))",
         "UPDATE langchain_rse_lexical_data SET block = x'ff' WHERE id > 10",
-        "DELETE FROM langchain_rse_lexical_data WHERE id = 1",
-        "UPDATE langchain_rse_lexical_idx SET term = x'7f'",
         "UPDATE langchain_rse_lexical_docsize SET sz = x'7f' WHERE id = 3",
-        "UPDATE langchain_rse_lexical_config SET v = 99",
         "UPDATE langchain_rse_lexical_keys SET key = 'x' || substr(key, 2) WHERE id = 3",
-        "UPDATE langchain_rse_lexical_keys SET id = 99 WHERE id = 3",
         "DELETE FROM langchain_rse_lexical_keys WHERE id = 3",
     ],
 )
@@ -199,61 +170,6 @@ def test_each_table_of_the_full_text_index(tmp_path: Path, way: Way, statement: 
     stores = SQLFile(tmp_path, way)
     stores.execute(statement)
     stores.is_repaired()
-
-
-@pytest.mark.parametrize("number", [0, 1])
-@pytest.mark.parametrize("character", [5, 32])
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_key_in_the_table_or_in_its_index(
-    tmp_path: Path, way: Way, number: int, character: int
-) -> None:
-    """The key of a chunk stands in the file several times; a backup tells which one is right."""
-    stores = SQLFile(tmp_path, way)
-    stores.index.close()
-    with closing(sqlite3.connect(stores.file)) as connection:
-        query = "SELECT key FROM langchain_rse WHERE key LIKE '%/%/3'"
-        key = connection.execute(query).fetchone()[0].encode()
-    content = stores.file.read_bytes()
-    places = [place for place in range(len(content)) if content.startswith(key, place)]
-    replace_byte(stores.file, places[number] + character)
-    damaged = stores.file.read_bytes()
-    stores.index.ask()  # answers, or fails with an error of this package
-    assert not stores.index.check().ok
-    try:
-        report = stores.index.check(repair=True)
-    except CorruptRecordError as error:
-        assert re.search(r"damaged.*Nothing was repaired.*backup", str(error))  # noqa: PT017
-        stores.index.close()
-        assert stores.file.read_bytes() == damaged
-    else:  # it was the key in the full-text index
-        assert report.add_again == []
-        assert stores.index.ask() == stores.answers
-
-
-def test_an_index_that_names_another_record_costs_no_query(tmp_path: Path, way: Way) -> None:
-    """As if a damaged row number led to a description."""
-    stores = SQLFile(tmp_path, way)
-    stores.execute(
-        "UPDATE langchain_rse_lexical_keys SET key = "
-        "(SELECT max(key) FROM langchain_rse WHERE key LIKE '%/%/document') WHERE id = 3"
-    )
-    with pytest.warns(UserWarning, match="which is not a chunk"):
-        assert None not in stores.index.ask().values()
-    stores.is_repaired()
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@fakes.both_ways
-def test_replacing_a_damaged_document_keeps_the_full_text_index_usable(
-    tmp_path: Path, way: Way
-) -> None:
-    stores = SQLFile(tmp_path, way)
-    stores.index.close()
-    replace_byte(stores.file, stores.file.read_bytes().index(b"otters paragraph 03") + 3)
-    way.delete(stores.index.indexer(), ["otters"])
-    stores.index.add("otters")
-    assert stores.index.ask() == stores.answers
-    stores.is_repaired()  # the words of the damaged text are still in the index
 
 
 # Random places
@@ -351,38 +267,3 @@ def test_random_bytes_of_a_folder_of_files(tmp_path: Path, way: Way) -> None:
         return Index(LocalFileStore(folder), way, original.index.vectorstore)
 
     damage_random_bytes(original.folder, tmp_path, reopened)
-
-
-@pytest.mark.parametrize("pattern", ["KEY/*/3", "manifest/KEY", "KEY/*/document"])
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@fakes.both_ways
-def test_a_folder_in_place_of_a_record(tmp_path: Path, way: Way, pattern: str) -> None:
-    stores = FileFolder(tmp_path, way)
-    record = stores.record(pattern)
-    record.unlink()
-    record.mkdir()
-    answers = stores.index.ask()
-    assert None not in answers.values()  # one bad record costs one document
-    assert not stores.index.check().ok
-
-    def repair() -> None:
-        stores.index.check(repair=True)
-        stores.index.add(*NAMES)
-
-    with pytest.raises(IsADirectoryError):
-        repair()
-    record.rmdir()
-    stores.index.check(repair=True)
-    stores.index.add(*NAMES)
-    assert stores.index.check().ok
-    assert stores.index.ask() == stores.answers
-
-
-def test_reading_a_folder_says_what_is_there(tmp_path: Path, way: Way) -> None:
-    stores = FileFolder(tmp_path, way)
-    record = stores.record("KEY/*/3")
-    record.unlink()
-    record.mkdir()
-    key = record.relative_to(stores.folder).as_posix()
-    with pytest.raises(CorruptRecordError, match="a folder is in place of a record"):
-        as_docstore(stores.index.docstore).mget([key])

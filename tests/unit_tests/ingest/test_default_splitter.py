@@ -13,7 +13,7 @@ from langchain_core.documents import Document
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import RSEIndexer, RSERetriever
+from langchain_rse import RSERetriever
 from langchain_rse.indexer import default_text_splitter
 from langchain_rse.ingest.splitting import find_spans
 from tests.unit_tests import fakes
@@ -159,13 +159,3 @@ def test_passages_begin_and_end_with_sentences(way: Way) -> None:
         assert passage.page_content.startswith("Sentence ")
         assert passage.page_content.rstrip().endswith(".")
         assert not passage.page_content.rstrip().endswith("J.")
-
-
-def test_indexers_and_retrievers_split_with_the_same_default() -> None:
-    store = InMemoryVectorStore(fakes.BagOfWords())
-    indexer = RSEIndexer(store, InMemoryStore())
-    retriever = RSERetriever(vectorstore=store, docstore=InMemoryStore())
-    text = "Herons fish at dawn. They nest in trees. " * 60
-    expected = find_spans(text, default_text_splitter())
-    assert find_spans(text, indexer.text_splitter) == expected
-    assert find_spans(text, retriever.text_splitter) == expected

@@ -103,15 +103,6 @@ def one_chunk() -> CharacterTextSplitter:
     return CharacterTextSplitter(separator="|", chunk_size=10_000, chunk_overlap=0)
 
 
-def test_rules_are_kept_with_the_document(stores: Stores) -> None:
-    """One rule each: the retriever, which has none, returns each by its own."""
-    for name, rule in {"a": "first", "b": "all"}.items():
-        parts = [Document(f"{name} {n}\n", id=name, metadata={"slide": n}) for n in (1, 2)]
-        stores.add(parts, metadata_rules={"slide": rule})
-    found = {s.id: s.metadata for s in stores.way.invoke(stores.retriever, "a b")}
-    assert {m["doc_id"]: m["slide"] for m in found.values()} == {"a": 1, "b": [1, 2]}
-
-
 def test_only_a_rule_that_changes_something_makes_a_new_version(stores: Stores) -> None:
     def version(**rules: Any) -> str:
         pages = [
@@ -127,24 +118,6 @@ def test_only_a_rule_that_changes_something_makes_a_new_version(stores: Stores) 
     assert stores.passage().metadata["slide"] == [1, 2, 3, 4]
     assert version() == first
     assert stores.passage().metadata["slide_end"] == 4
-
-
-@pytest.mark.parametrize(
-    ("rules", "allowed", "value"),
-    [
-        ({"page": "both"}, "page.*'range', 'first',", "'both'"),
-        ({"page": ["range"]}, "page.*'range', 'first',", r"\['range'\]"),
-        (["page"], "dictionary", r"\['page'\]"),
-    ],
-    ids=str,
-)
-def test_wrong_rules_are_refused(rules: Any, allowed: str, value: str) -> None:
-    vectorstore, docstore = InMemoryVectorStore(fakes.BagOfWords()), InMemoryByteStore()
-    message = f"(?s)metadata_rules.*{allowed}.*{value}"
-    with pytest.raises(ValueError, match=message):
-        RSEIndexer(vectorstore, docstore, metadata_rules=rules)
-    with pytest.raises(ValueError, match=message):
-        RSERetriever(vectorstore=vectorstore, docstore=docstore, metadata_rules=rules)
 
 
 # Contradictions
@@ -168,31 +141,7 @@ def test_what_must_be_the_same_and_is_not(stores: Stores) -> None:
     assert stores.vectorstore.store == {}
 
 
-def test_what_must_be_the_same_and_is(stores: Stores) -> None:
-    """A part that lacks the field, or has None, contradicts nothing."""
-    stores.add(titled("", "A", None, "A"), metadata_rules={"title": "same"})
-    assert stores.passage().metadata["title"] == "A"
-    assert {c["metadata"]["title"] for c in stores.vectorstore.store.values()} == {"A"}
-
-
 # Where a page begins
-
-
-def test_white_space_belongs_to_no_page(stores: Stores) -> None:
-    """A splitter that keeps white space cuts before it, on the page before."""
-    stores.add(
-        [Document(text, id="a", metadata={"page": n}) for n, text in enumerate(("x", "", "y"))],
-        text_splitter=CharacterTextSplitter(
-            separator="\n\n\n\n",
-            keep_separator="start",
-            chunk_size=1,
-            chunk_overlap=0,
-            strip_whitespace=False,
-        ),
-    )
-    chunks = sorted(stores.vectorstore.store.values(), key=lambda chunk: str(chunk["text"]))
-    assert [chunk["text"] for chunk in chunks] == ["\n\n\n\ny", "x"]
-    assert [chunk["metadata"]["page"] for chunk in chunks] == [2, 0]
 
 
 @pytest.mark.filterwarnings("ignore:.*have no text")

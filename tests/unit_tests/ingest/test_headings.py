@@ -114,17 +114,6 @@ def test_what_may_be_prose_is_no_heading(kind: str) -> None:
     assert find_headings(f"{SENTENCE}\n\n{PROSE[kind]}\n\n{SENTENCE}") == []
 
 
-def test_the_fields_above_a_markdown_file_are_no_heading() -> None:
-    text = f"---\ntitle: Herons\n---\n\n# The heron\n\n{SENTENCE}"
-    (found,) = find_headings(text)
-    assert text[found.start : found.end] == "# The heron"
-
-
-def test_a_heading_follows_a_byte_order_mark() -> None:
-    assert len(find_headings(f"\ufeff# The heron\r\n{SENTENCE}")) == 1
-    assert len(find_headings(f"\ufeffThe heron\r\n=========\r\n{SENTENCE}")) == 1
-
-
 def test_small_sections_share_a_chunk_up_to_the_next_of_a_higher_level() -> None:
     small = [f"## Bird {number}\n\n{SENTENCE}" for number in range(9)]
     text = "\n\n".join(["# Birds", *small[:5], "# More birds", *small[5:]])
@@ -140,13 +129,6 @@ def test_a_long_section_is_cut_at_paragraphs_and_the_next_one_follows_its_end() 
     assert chunks[0] == f"# Long\n\n{paragraphs[0]}\n\n{paragraphs[1]}"
     assert chunks[1] == f"{paragraphs[2]}\n\n{paragraphs[3]}\n\n# Short\n\n{SENTENCE.strip()}"
     assert chunks[2].startswith("# Long again")
-
-
-def test_a_few_lines_above_a_long_section_are_in_a_chunk_with_its_beginning() -> None:
-    paragraphs = "\n\n".join([SENTENCE * 3] * 4)
-    text = f"# Birds\n\n{SENTENCE}\n\n## The heron\n\n{paragraphs}"
-    first, *_ = chunks_of(text, 500)
-    assert first.startswith(f"# Birds\n\n{SENTENCE}\n\n## The heron\n\n{SENTENCE}")
 
 
 def test_a_heading_stands_with_the_first_rows_of_a_table() -> None:
@@ -171,52 +153,12 @@ def test_a_fenced_block_that_fits_is_not_cut(fence: str, line_end: str) -> None:
         assert sum(code.strip() in chunk for chunk in chunks_of(text, 240)) == 1
 
 
-def test_a_block_that_does_not_fit_is_cut_like_text() -> None:
-    code = "```\n" + "heron = 1\n\n" * 40 + "```"
-    chunks = chunks_of(f"# Code\n\n{code}\n\n# Next\n\n{SENTENCE}", 200)
-    assert chunks[0].startswith("# Code\n\n```\nheron = 1")
-    assert all(len(chunk) <= 200 for chunk in chunks)
-
-
-def test_after_a_block_that_never_closes_there_are_headings() -> None:
-    text = f"```\n{SENTENCE}\n\n# The heron\n\n{SENTENCE}"
-    assert find_fences(text) == []
-    assert len(find_headings(text)) == 1
-
-
-def test_a_title_above_tildes_opens_no_block() -> None:
-    text = f"{SENTENCE}\n\nThe heron\n~~~~~~~~~\n\n{SENTENCE}\n\nThe carpet\n~~~~~~~~~~\n"
-    assert find_fences(text) == []
-    assert len(find_headings(text)) == 2
-
-
 @pytest.mark.parametrize("text", [PIPELINES, f"```\na,b\n1,2\n3,4\n```\n{PIPELINES}"])
 def test_pipelines_and_code_are_no_tables(text: str) -> None:
     assert find_tables(text, find_fences(text)) == []
     spans = find_spans(text, default_text_splitter(200))
     assert len(spans) > 3
     assert not any(span.table_header for span in spans)
-
-
-def test_a_list_of_items_with_commas_is_no_table() -> None:
-    items = "".join(f"* [`{number:x}`] - **doc,test**: heron {number}\n" for number in range(60))
-    assert find_tables(items) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "chunks"),
-    [
-        ("# The heron", 1),
-        ("# The heron\n\n## The carp\n", 1),
-        ("The heron\n=========", 1),
-        ("# Heron\n\n" * 10_000, 113),
-        ("# Heron\n## Carp\n" * 5_000, 100),
-    ],
-)
-def test_documents_of_headings_only_are_split(text: str, chunks: int) -> None:
-    found = chunks_of(text)
-    assert 0.9 * chunks <= len(found) <= 1.3 * chunks
-    assert all(len(chunk) <= 800 for chunk in found)
 
 
 TEXT = st.integers(1, 12).map(lambda count: SENTENCE * count)

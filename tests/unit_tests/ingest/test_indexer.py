@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import datetime as dt
-import itertools
 import re
-import sys
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -214,19 +211,6 @@ def test_ids_are_returned_once_and_in_order_of_appearance(stores: Stores) -> Non
     assert stores.add() == []
 
 
-@pytest.mark.parametrize("ids", [["a"], ["a", "b", "c"], []])
-@pytest.mark.parametrize("as_iterator", [False, True])
-def test_as_many_ids_as_documents(stores: Stores, ids: list[str], *, as_iterator: bool) -> None:
-    documents = [Document("one"), Document("two")]
-    with pytest.raises(ValueError, match="one id for each document"):
-        stores.way.add(
-            stores.indexer,
-            iter(documents) if as_iterator else documents,
-            ids=iter(ids) if as_iterator else ids,
-        )
-    assert stores.keys() == []
-
-
 @pytest.mark.parametrize("bad", ["", None, 3])
 @pytest.mark.parametrize("as_iterator", [False, True])
 def test_ids_are_strings_that_are_not_empty(
@@ -284,18 +268,6 @@ def test_parts_scattered_over_an_iterator_are_an_error(stores: Stores) -> None:
     pages = [Document(name, metadata={"source": name[0]}) for name in ("a1", "b1", "a2")]
     with pytest.raises(ValueError, match=r"document 'a' are not consecutive.*list"):
         stores.way.add(stores.indexer, iter(pages))
-
-
-def test_parts_may_stand_apart_further_than_is_read_ahead(stores: Stores) -> None:
-    """A document is not written before its last part is known, however many there are."""
-    pages = [
-        Document(f"page {number:04}", metadata={"doc_id": "long", "page": number})
-        for number in range(1_500)
-    ]
-    stores.indexer = stores.indexer_with(batch_size=1000, text_splitter=splitter(800))
-    stores.way.add(stores.indexer, iter([*pages, Document("short", id="other")]))
-    (passages,) = [some for name, some in stores.passages().items() if name == "long"]
-    assert passages[-1].metadata["end_index"] == len("page 0000\n\n") * 1_500 - 2
 
 
 def test_a_chunk_that_is_added_again_keeps_nothing_of_its_former_place(stores: Stores) -> None:
@@ -357,16 +329,6 @@ def test_metadata_goes_where_it_can_be_kept(stores: Stores) -> None:
     assert "page" not in passage.metadata
 
 
-def test_a_value_that_one_part_lacks_is_not_shared(stores: Stores) -> None:
-    stores.add(
-        Document("the first part of the document", id="a", metadata={"title": "T"}),
-        Document("the second part of the document", id="a"),
-    )
-    assert [vector["metadata"].get("title") for vector in stores.vectors()] == ["T", None]
-    (passage,) = stores.passages()["a"]
-    assert "title" not in passage.metadata
-
-
 # Again, changed, gone
 
 
@@ -385,15 +347,6 @@ def test_adding_the_same_again_writes_and_embeds_nothing(stores: Stores) -> None
     assert stores.keys() == before
 
 
-def test_only_the_changed_documents_are_written(stores: Stores) -> None:
-    stores.add(*(Document(text_of(name, 3), id=name) for name in "abc"))
-    stores.embeddings.batches.clear()
-    changed = {"a": text_of("a", 3), "b": text_of("changed", 2), "c": text_of("c", 3)}
-    assert stores.add(*(Document(text, id=name) for name, text in changed.items())) == [*"abc"]
-    assert stores.embeddings.batches == [2]
-    assert_holds_exactly(stores, changed)
-
-
 def test_changed_metadata_replaces(stores: Stores) -> None:
     text = text_of("first", 3)
     stores.add(Document(text, id="a", metadata={"year": 2023, "day": dt.date(2023, 1, 1)}))
@@ -408,26 +361,6 @@ def test_changed_metadata_replaces(stores: Stores) -> None:
         assert_holds_exactly(stores, {"a": text})
 
 
-def test_changed_splitter_replaces(stores: Stores) -> None:
-    text = text_of("first", 6)
-    stores.add(Document(text, id="a"))
-    stores.indexer = stores.indexer_with(text_splitter=splitter(3 * CHUNK_SIZE))
-    stores.add(Document(text, id="a"))
-    assert len(stores.vectors()) == 2
-    assert len(stores.keys()) == 2 + 1 + 1
-    assert what_is_read(stores.passages()["a"], [text]) == text
-
-
-@fakes.both_ways
-def test_replacing_keeps_what_texts_have_in_common(stores: Stores) -> None:
-    """The same chunks at the same places: removing the old ones must not take the new ones."""
-    old = text_of("same", 6)
-    for new in (text_of("same", 4), text_of("same", 9), old):
-        stores.add_text(old)
-        stores.add_text(new)
-        assert_holds_exactly(stores, {"a": new})
-
-
 @fakes.both_ways
 def test_delete_leaves_nothing(stores: Stores) -> None:
     texts = {"a": text_of("first", 5), "b": text_of("second", 7)}
@@ -437,27 +370,6 @@ def test_delete_leaves_nothing(stores: Stores) -> None:
     assert stores.delete("b", "b") == ["b"]
     assert stores.keys() == []
     assert stores.vectors() == []
-
-
-def test_deleting_what_is_not_there(stores: Stores) -> None:
-    stores.add_text(text_of("first", 2))
-    stores.writes.made.clear()
-    assert stores.delete("unknown") == []
-    assert stores.delete() == []
-    assert stores.writes.made == []
-    assert stores.delete("unknown", "a", "a2") == ["a"]
-
-
-def test_many_documents_and_chunks(stores: Stores) -> None:
-    """More keys than fit one statement."""
-    text = text_of("long", 1_100)
-    stores.indexer = stores.indexer_with(batch_size=700)
-    stores.add_text(text)
-    assert len(stores.keys()) == 1_100 + 1 + 1
-    stores.retriever.fetch_k = 2_000
-    assert what_is_read(stores.passages()["a"], [text]) == text
-    stores.delete("a")
-    assert stores.keys() == []
 
 
 # Texts without words
@@ -506,17 +418,6 @@ def test_documents_are_not_held(stores: Stores, monkeypatch: pytest.MonkeyPatch)
     assert most_ahead <= 1_100
 
 
-def test_an_error_of_the_iterator_passes_through(stores: Stores) -> None:
-    def documents() -> Iterator[Document]:
-        yield Document(text_of("first", 2), id="a")
-        raise OSError("the disk is gone")
-
-    with pytest.raises(OSError, match="the disk is gone"):
-        stores.way.add(stores.indexer, documents())
-    stores.add_text(text_of("first", 2))
-    assert_holds_exactly(stores, {"a": text_of("first", 2)})
-
-
 @pytest.mark.parametrize("batch_size", [1, 2, 5, 100])
 def test_batches(stores: Stores, batch_size: int) -> None:
     stores.indexer = stores.indexer_with(batch_size=batch_size)
@@ -531,43 +432,11 @@ def test_batches(stores: Stores, batch_size: int) -> None:
         assert stores.embeddings.batches == [5, 5, 2, 5, 5, 2]
 
 
-@pytest.mark.parametrize("batch_size", [0, -1])
-def test_batch_size_is_at_least_one(batch_size: int) -> None:
-    with pytest.raises(ValueError, match=f"batch_size must be at least 1; got {batch_size}"):
-        RSEIndexer(
-            InMemoryVectorStore(fakes.BagOfWords()), InMemoryByteStore(), batch_size=batch_size
-        )
-
-
-def test_stores_are_stores() -> None:
-    vectorstore = InMemoryVectorStore(fakes.BagOfWords())
-    with pytest.raises(TypeError, match=r"docstore must be a LangChain BaseStore.*dict"):
-        RSEIndexer(vectorstore, {})  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"vectorstore must be a LangChain VectorStore.*InMem"):
-        RSEIndexer(InMemoryByteStore(), vectorstore)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("bad", [RecursiveCharacterTextSplitter, str.split, 3, "sentences"])
 def test_a_splitter_is_an_object_that_splits(bad: Any) -> None:
     vectorstore = InMemoryVectorStore(fakes.BagOfWords())
     with pytest.raises(TypeError, match="text_splitter must"):
         RSEIndexer(vectorstore, InMemoryByteStore(), text_splitter=bad)
-
-
-# Documents that a warning is given for, and the settings of the indexer.
-WARNED: dict[str, tuple[list[Document], dict[str, Any]]] = {
-    "had the same text": ([Document("the same"), Document("the same")], {}),
-    "have no text": ([Document(" ")], {}),
-}
-
-
-@pytest.mark.parametrize("message", WARNED)
-def test_a_warning_points_at_the_line_of_the_caller(message: str) -> None:
-    documents, settings = WARNED[message]
-    indexer = Stores(InMemoryByteStore(), Way(None)).indexer_with(**settings)
-    with pytest.warns(UserWarning, match=message) as caught:
-        indexer.add_documents(documents)
-    assert [warning.filename for warning in caught] == [__file__]
 
 
 async def _from_async(documents: Sequence[Document]) -> AsyncIterator[Document]:
@@ -609,26 +478,7 @@ async def test_a_generator_that_blocks_does_not_block_the_event_loop() -> None:
     counting.cancel()
 
 
-async def test_async_iterators_need_the_async_method() -> None:
-    indexer = RSEIndexer(InMemoryVectorStore(fakes.BagOfWords()), InMemoryByteStore())
-    documents: Any = _from_async([Document("text")])
-    with pytest.raises(TypeError, match="aadd_documents"):
-        indexer.add_documents(documents)
-    await documents.aclose()
-
-
 # Progress
-
-
-def test_progress_without_tqdm_says_what_to_install(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("tqdm", "tqdm.auto"):
-        monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ImportError, match=r"pip install 'langchain-rse\[progress\]'"):
-        stores.add(Document("text"), show_progress=True)
-    assert stores.writes.made == []
-    stores.add(Document("text"))  # without a bar it is not needed
 
 
 def test_progress_is_shown_by_chunk(stores: Stores, capsys: pytest.CaptureFixture[str]) -> None:
@@ -656,18 +506,6 @@ def test_a_splitter_that_fails(stores: Stores) -> None:
         stores.add_text("some text", "report")
     assert "splitting document 'report'" in "".join(caught.value.__notes__)
     assert stores.writes.made == []
-
-
-def test_a_failing_store_is_named(stores: Stores) -> None:
-    def step_of_failure(call: int) -> str:
-        stores.writes.fail_at(call)
-        with pytest.raises(fakes.CrashError) as caught:
-            stores.add_text(text_of("first", 2))
-        return "".join(caught.value.__notes__)
-
-    assert "while writing to the docstore" in step_of_failure(0)
-    # The record on the vector store, the manifest, and two of records come first.
-    assert "while adding vectors to WatchedVectorStore" in step_of_failure(4)
 
 
 def test_a_vector_store_that_ignores_ids_is_refused(
@@ -861,42 +699,6 @@ def test_after_a_crash_one_version_is_read_and_the_same_call_completes_it(
         assert_holds_exactly(stores, expected(scenario.after))
     if scenario.before and scenario.after:  # the calls reach from the one to the other
         assert seen == set(scenario)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
-def test_after_a_crash_any_other_call_leaves_what_it_says(
-    make_stores: Callable[[], Stores], scenario: Scenario
-) -> None:
-    for after in (text_of("third", 5), text_of("old", 7), None):
-        for stores in crashed(make_stores, scenario, "halfway"):
-            Scenario(None, after).act(stores)
-            forget_dead_calls(stores)
-            assert_holds_exactly(stores, expected(after))
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("common", [False, True])
-def test_crash_upon_crash(make_stores: Callable[[], Stores], *, common: bool) -> None:
-    """Version 2 crashes, version 3 crashes as well: what is read is whole, and 4 cleans up."""
-    versions = [
-        f"{name} paragraph of the beginning\n\n{text_of('same' if common else name, chunks)}"
-        for name, chunks in zip("abcd", (4, 6, 2, 5), strict=True)
-    ]
-    scenario = Scenario(versions[0], versions[1])
-    calls = calls_of(scenario)
-    for first, second in itertools.product(range(0, calls, 2), range(0, calls, 3)):
-        stores = make_stores()
-        scenario.prepare(stores)
-        for call, text in ((first, versions[1]), (second, versions[2])):
-            stores.writes.fail_at(call, "halfway")
-            with contextlib.suppress(fakes.CrashError):  # there may be fewer calls now
-                stores.add_text(text)
-            assert what_is_read(stores.passages()["a"], versions) in versions[:3]
-        stores.writes.fail_at(None)
-        stores.add_text(versions[3])
-        forget_dead_calls(stores)
-        assert_holds_exactly(stores, expected(versions[3]))
 
 
 @pytest.mark.parametrize("text", ["one two\nthree four\n", "\none two\nthree four\n\n"])

@@ -154,31 +154,6 @@ def turns(chance: random.Random, calls: int, steps: int) -> list[tuple[int, int]
 # Pairs
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("start", "first"), [(s, first) for s in ("nothing", "stored") for first in STARTS[s][1]]
-)
-def test_two_calls_in_every_order(start: str, first: Operation) -> None:
-    """All schedules in which two calls change hands twice; with SOAK, three times."""
-    bench = Bench("native", start)
-    tried = 0
-    for second in bench.operations:
-        a, b = bench.length(first), bench.length(second)
-        for mine, others, again in itertools.product(
-            range(a + 1), range(1, b + 2), range(1, a + 1) if SOAK > 1 else [0]
-        ):
-            calls = bench.calls(first, second)
-            runs = [(0, mine), (1, others), (0, again)]
-            try:
-                interleave(calls, runs)
-                bench.check([first, second], calls)
-            except BaseException:
-                print(f"{first} and {second}, of {start}: {runs}")
-                raise
-            tried += 1
-    print(f"{tried} schedules")
-
-
 @pytest.mark.parametrize("kind", get_args(Kind))
 @pytest.mark.parametrize("start", STARTS)
 def test_two_calls_in_random_orders(kind: Kind, start: str) -> None:

@@ -21,8 +21,6 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import RSEIndexer, RSERetriever
-from langchain_rse.adopting import ExistingIndex
-from langchain_rse.headers import DocumentHeaders
 from tests.unit_tests import fakes
 from tests.unit_tests.writes import without_writes
 
@@ -31,16 +29,6 @@ CutOffError = fakes.CutOffError
 
 SPLITTER = RecursiveCharacterTextSplitter(chunk_size=120, chunk_overlap=0)
 NOUNS = "ship crane tide rope cargo pilot anchor dock gull salt rose spade seed hedge soil"
-
-
-class Forgetful(InMemoryVectorStore):
-    """Cannot tell what it has."""
-
-    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        raise NotImplementedError
-
-    async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        raise NotImplementedError
 
 
 def faiss_store(model: Counting, **settings: Any) -> VectorStore:
@@ -154,17 +142,6 @@ def chunks_of(pages: Sequence[Document]) -> list[str]:
     return [chunk for one in pages for chunk in SPLITTER.split_text(one.page_content)]
 
 
-def test_changed_metadata_embeds_nothing(
-    index: Index, kind: Callable[[Counting], VectorStore]
-) -> None:
-    index.add(filing(year=2023))
-    assert index.add(filing(year=2024)) == []
-    found = index.vectorstore.similarity_search("pilot", k=1_000)
-    assert len(found) == len(chunks_of(filing()))
-    assert {chunk.metadata["year"] for chunk in found} == {2024}
-    index.assert_answers_like_a_fresh_index(kind, filing(year=2024))
-
-
 @pytest.mark.parametrize("changed", [0, 80])
 def test_one_changed_page_embeds_its_chunks(
     index: Index, kind: Callable[[Counting], VectorStore], changed: int
@@ -177,43 +154,6 @@ def test_one_changed_page_embeds_its_chunks(
     assert "edition 1" in "".join(own)
     assert len(embedded) <= len(chunks_of(new[changed : changed + 1])) + 2
     index.assert_answers_like_a_fresh_index(kind, new)
-
-
-def test_pages_put_in_or_taken_out_or_moved(
-    index: Index, kind: Callable[[Counting], VectorStore]
-) -> None:
-    pages = filing(pages=30)
-    index.add(pages)
-    for put in (pages[:10] + filing(10)[10:11] + pages[10:], pages[5:], pages[20:] + pages[5:20]):
-        new = [
-            Document(page.page_content, metadata={**page.metadata, "page": number})
-            for number, page in enumerate(put)
-        ]
-        assert len(index.add(new)) <= len(chunks_of(new[:1])) + 4
-        index.assert_answers_like_a_fresh_index(kind, new)
-
-
-def test_what_another_document_has_is_embedded(index: Index) -> None:
-    """Only versions of the same document are looked at."""
-    index.add(filing(pages=3))
-    other = [
-        one.model_copy(update={"metadata": {**one.metadata, "doc_id": "copy"}})
-        for one in filing(pages=3)
-    ]
-    assert len(index.add(other)) == len(chunks_of(other))
-
-
-def test_headers_that_change_embed_the_chunks_under_them(index: Index) -> None:
-    sections = [f"# Part {number}\n\n{page(number)}" for number in range(6)]
-    document = Document("\n\n".join(sections), id="a", metadata={"title": "Report"})
-    first = index.add([document], headers=DocumentHeaders())
-    sections[2] = sections[2].replace("# Part 2", "# Chapter 2")
-    changed = document.model_copy(update={"page_content": "\n\n".join(sections)})
-    embedded = index.add([changed], headers=DocumentHeaders())
-    assert 0 < len(embedded) <= len(first) / 6 + 2
-    assert all("Chapter 2" in text for text in embedded)
-    changed.metadata = {"title": "Annual report"}
-    assert len(index.add([changed], headers=DocumentHeaders())) == len(first)
 
 
 @pytest.mark.parametrize("embedded", [0, 100])
@@ -233,18 +173,6 @@ def test_after_a_call_was_cut_off_only_what_is_missing_is_embedded(
     index.assert_answers_like_a_fresh_index(kind, pages)
 
 
-def test_a_store_that_cannot_tell_what_it_has_gets_all_vectors_again() -> None:
-    index = Index(Forgetful)
-    index.model.left = 100
-    pages = filing(pages=40)
-    with pytest.raises(CutOffError):
-        index.add(pages)
-    index.model.left = None
-    assert index.add(pages) == chunks_of(pages)
-    assert index.add(filing(pages=40, year=2024)) == chunks_of(pages)
-    index.assert_answers_like_a_fresh_index(Forgetful, filing(pages=40, year=2024))
-
-
 def test_an_index_that_does_not_give_its_vectors_back(caplog: pytest.LogCaptureFixture) -> None:
     """As some of FAISS: what cannot be read is embedded, and the log says so."""
     import faiss
@@ -257,20 +185,6 @@ def test_an_index_that_does_not_give_its_vectors_back(caplog: pytest.LogCaptureF
     with caplog.at_level(logging.INFO, logger="langchain_rse"):
         assert index.add(filing(pages=5, year=2024)) == chunks_of(filing(pages=5))
     assert "cannot read vectors from FAISS" in caplog.text
-
-
-def test_adopted_vectors_are_reused(index: Index, kind: Callable[[Counting], VectorStore]) -> None:
-    pages = filing(pages=10)
-    splitter = RecursiveCharacterTextSplitter(chunk_size=120, chunk_overlap=0, add_start_index=True)
-    joined = Document(
-        "\n\n".join(one.page_content for one in pages), metadata={"source": "10k.pdf"}
-    )
-    chunks = splitter.split_documents([joined])
-    index.vectorstore.add_documents(chunks, ids=[f"{n}" for n in range(len(chunks))])
-    existing = ExistingIndex(doc_id_key="source", start_index_key="start_index")
-    index.indexer().adopt(existing)
-    assert index.add(pages) == []
-    index.assert_answers_like_a_fresh_index(kind, pages)
 
 
 @given(

@@ -78,22 +78,6 @@ def test_other_lines_may_end_a_chunk(kind: str) -> None:
         assert uncut == []
 
 
-def test_of_a_long_row_of_terms_the_last_stay_with_their_text() -> None:
-    terms = "".join(f"heron.wait_{number:02}(time)\n" for number in range(40))
-    text = f"{terms}\n    {SENTENCE}"
-    chunks = chunks_of(text, 400)
-    assert all(len(chunk) <= 400 for chunk in chunks)
-    assert chunks[-1].endswith(f"heron.wait_39(time)\n\n    {SENTENCE.strip()}")
-    assert all(stop - start <= 200 for start, stop in outline_of(text, 400).uncut)
-
-
-def test_code_that_fits_alone_is_not_cut_for_its_introduction() -> None:
-    code = "```\n" + "heron.wait()\n\n" * 25 + "```"
-    assert 350 < len(code) < 380
-    text = f"{SENTENCE * 2}\n\nThe heron waits like this, until a fish comes:\n\n{code}"
-    assert chunks_of(text, 380)[-1] == code
-
-
 TEXT = st.integers(1, 12).map(lambda count: ("text", "", SENTENCE * count))
 NUMBER = st.integers(0, 9999)
 TERM = st.builds(

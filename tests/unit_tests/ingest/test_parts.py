@@ -19,7 +19,6 @@ TEXT = "\n\n".join(
     f"Paragraph {number} tells of herons, and of how many there were in the year {1900 + number}."
     for number in range(12)
 )
-FOOTER = "Confidential. Property of the Heron Company, all rights reserved."
 WHOLE = r"add whole documents: retriever\.add_documents\(docs\).*text_splitter=splitter"
 
 
@@ -114,14 +113,6 @@ def test_what_was_retrieved_is_refused(knowledge: Knowledge) -> None:
     assert knowledge.texts() == {"a": TEXT}
 
 
-def test_a_passage_without_these_fields_is_a_document(knowledge: Knowledge) -> None:
-    knowledge.add([whole(source="a")])
-    (passage,) = knowledge.passages()
-    passage.metadata.pop("rse")
-    assert knowledge.add([passage], ids=["b"]) == ["b"]
-    assert [each.doc_id for each in knowledge.retriever.documents()] == ["a", "b"]
-
-
 # Parts of a document, or several documents
 
 
@@ -138,32 +129,6 @@ def test_parts_that_nothing_tells_apart(knowledge: Knowledge) -> None:
         knowledge.add(files, ids=["both", "both"])
 
 
-def test_sections_of_one_heading_are_parts_if_their_id_says_so(knowledge: Knowledge) -> None:
-    headings = ["Notes", "Results", "Notes"]
-    sections = [
-        Document(f"text {n} of {h}", id="a", metadata={"heading": h})
-        for n, h in enumerate(headings)
-    ]
-    assert knowledge.add(sections) == ["a"]
-    assert knowledge.texts()["a"] == "text 0 of Notes\n\ntext 1 of Results\n\ntext 2 of Notes"
-
-
-def test_repeated_headers_and_footers_of_pages(knowledge: Knowledge) -> None:
-    pages = [
-        Document(f"{FOOTER}\nPage {n}\n{FOOTER}", metadata={"source": "a", "page": n})
-        for n in range(4)
-    ]
-    knowledge.add(pages)
-    assert knowledge.texts()["a"].count(FOOTER) == 8
-
-
-@pytest.mark.parametrize("pages", [(0, 2, 4), (2, 1), ("iv", "1", "2")])
-def test_pages_are_joined_in_the_order_given(knowledge: Knowledge, pages: tuple[Any, ...]) -> None:
-    parts = [Document(f"text {p}", metadata={"source": "a", "page": p}) for p in pages]
-    knowledge.add(parts)
-    assert knowledge.texts()["a"] == "\n\n".join(part.page_content for part in parts)
-
-
 @pytest.mark.parametrize("name", ["source", "doc_id"])
 @pytest.mark.parametrize("as_iterator", [False, True])
 def test_a_file_that_is_listed_twice_is_added_once(
@@ -176,19 +141,3 @@ def test_a_file_that_is_listed_twice_is_added_once(
         found = knowledge.add(iter(files) if as_iterator else files)
     assert found == ["a.pdf", "b.pdf"]
     assert knowledge.texts()["a.pdf"] == "text 0\n\ntext 1\n\ntext 2"
-
-
-def test_adding_again_is_one_read(knowledge: Knowledge) -> None:
-    knowledge.add([whole(source="a.txt")])
-    knowledge.docstore.reads.clear()
-    knowledge.docstore.writes.made.clear()
-    knowledge.add([whole(source="a.txt")])
-    assert len(knowledge.docstore.reads) == 1
-    assert knowledge.docstore.writes.made == []
-
-
-def test_a_new_version_may_share_nothing_with_the_old_one(knowledge: Knowledge) -> None:
-    pages = [Document(f"Page {n}.", metadata={"source": "a", "page": n}) for n in range(9)]
-    for parts in (pages[:3], pages[5:], pages[:1]):
-        knowledge.add(parts)
-        assert knowledge.texts() == {"a": "\n\n".join(part.page_content for part in parts)}

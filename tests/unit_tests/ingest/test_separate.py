@@ -59,14 +59,6 @@ def test_rows_are_separate_documents(
     assert way.add(retriever, iter(parts)) == ids
 
 
-def test_only_the_rows_that_fit_are_found(way: Way, retriever: RSERetriever) -> None:
-    """Joined, they come with their neighbors, which live elsewhere."""
-    way.add(retriever, rows(*range(40)))
-    passages = way.invoke(retriever, "Which pilots live in Oslo?")
-    assert [passage.page_content.count("city:") for passage in passages] == [1] * 10
-    assert all("city: Oslo" in passage.page_content for passage in passages)
-
-
 def test_a_row_is_cited_and_replaced_by_itself(way: Way, retriever: RSERetriever) -> None:
     way.add(retriever, rows(*range(4)))
     way.add(retriever, rows(2, city="Tromso"))
@@ -79,40 +71,12 @@ def test_a_row_is_cited_and_replaced_by_itself(way: Way, retriever: RSERetriever
     assert len(retriever.documents()) == 3
 
 
-def test_the_end_of_a_long_row_is_cited_with_its_place(way: Way, retriever: RSERetriever) -> None:
-    (row,) = rows(7)
-    row.page_content += "\n\n" + "filler text of no use. " * 60 + "\n\nzebra crossing"
-    way.add(retriever, [row])
-    passage = way.invoke(retriever, "zebra crossing", k=1, irrelevant_chunk_penalty=0.8)[0]
-    start, end = passage.metadata["start_index"], passage.metadata["end_index"]
-    assert start > 0
-    assert citation_of(passage.metadata) == f"people.csv, row 7, characters {start:,}–{end:,}"
-
-
-def test_rows_of_two_files_of_one_name(way: Way, retriever: RSERetriever) -> None:
-    with pytest.raises(ValueError, match=r"'people\.csv, row 1'.* single row or record.*ids="):
-        way.add(retriever, [*rows(1, 2), *rows(1, 2, city="Lund")])
-
-
-def test_rows_that_follow_one_another(way: Way, retriever: RSERetriever) -> None:
-    parts = rows(*range(4))
-    assert way.add(retriever, parts, separate=False) == ["people.csv"]
-    assert retriever.text("people.csv") == "\n\n".join(part.page_content for part in parts)
-
-
 def test_an_id_that_was_given_makes_rows_parts(way: Way, retriever: RSERetriever) -> None:
     parts = rows(*range(4))
     assert way.add(retriever, parts, ids=["people"] * 4) == ["people"]
     for part in parts:
         part.metadata["doc_id"] = "staff"
     assert way.add(retriever, parts) == ["staff"]
-
-
-def test_rows_that_come_in_pieces(way: Way, retriever: RSERetriever) -> None:
-    way.add(retriever, rows(0, 1), append=True)
-    way.add(retriever, rows(1, 20, city="Lund"), append=True)
-    assert sorted(texts_of(retriever)) == [f"people.csv, row {number}" for number in (0, 1, 20)]
-    assert "Lund" in retriever.text("people.csv, row 1")
 
 
 # Other separate documents
@@ -146,8 +110,3 @@ def test_separate_documents_keep_their_own_ids(
     assert way.add(retriever, documents, ids=ids, separate=True) == ["a", "b"]
     with pytest.raises(ValueError, match=r"separate=True: two documents have the id 'a'"):
         way.add(retriever, documents, ids=["a", "a"], separate=True)
-
-
-def test_separate_documents_have_no_parts_to_append(way: Way, retriever: RSERetriever) -> None:
-    with pytest.raises(ValueError, match=r"append=True adds parts .*separate=True"):
-        way.add(retriever, entries("How to pay?"), separate=True, append=True)

@@ -21,8 +21,6 @@ from langchain_text_splitters import (
     HTMLSectionSplitter,
     HTMLSemanticPreservingSplitter,
     MarkdownHeaderTextSplitter,
-    NLTKTextSplitter,
-    RecursiveJsonSplitter,
     SentenceTransformersTokenTextSplitter,
     TokenTextSplitter,
 )
@@ -128,24 +126,6 @@ def test_a_splitter_that_cuts_characters_in_two(
     _assert_tiled(text, spans)
 
 
-@pytest.mark.parametrize("separator", ["\n\n", " ", ""])
-@given(text=TEXTS, size=st.integers(20, 400))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_splitter_that_joins_sentences(
-    monkeypatch: pytest.MonkeyPatch, text: str, size: int, separator: str
-) -> None:
-    import nltk
-
-    # What NLTK does before it has loaded data for a language.
-    punkt = nltk.tokenize.punkt.PunktSentenceTokenizer()
-    monkeypatch.setattr(nltk.tokenize, "sent_tokenize", lambda text, _: punkt.tokenize(text))
-    splitter = NLTKTextSplitter(separator, chunk_size=size, chunk_overlap=size // 4)
-
-    spans = find_spans(text, splitter)
-
-    _assert_tiled(text, spans)
-
-
 MARKDOWN = """Intro.
 
 # Guide
@@ -195,22 +175,6 @@ def test_headings_that_become_metadata_stay_with_their_section(strip_headers: bo
     assert [span.embedded_text for span in spans] == [
         document.page_content for document in splitter.split_text(MARKDOWN)
     ]
-
-
-@given(
-    lines=st.lists(
-        st.sampled_from(
-            ["# A", "# B", "## A", "## None.", "None.", "a b", "", "", "A", "- None.", "**é**"]
-        ),
-        max_size=30,
-    ),
-    strip_headers=st.booleans(),
-)
-def test_markdown_full_of_repeats_is_tiled(lines: list[str], strip_headers: bool) -> None:  # noqa: FBT001
-    text = "\n".join(["start", *lines])
-    splitter = MarkdownHeaderTextSplitter(HEADINGS, strip_headers=strip_headers)
-
-    _assert_tiled(text, find_spans(text, splitter))
 
 
 def test_the_headings_of_a_passage_are_in_its_metadata(way: fakes.Way) -> None:
@@ -280,25 +244,6 @@ def test_tags_and_entities_of_html_are_passed_over(splitter: Splitter) -> None:
 INLINE = PAGE.replace("Words of the", "Words <b>of</b> <a href='https://example.com'>the</a>")
 
 
-@pytest.mark.parametrize(
-    "splitter", [HTMLHeaderTextSplitter(TAGS), _semantic(), _semantic(preserve_links=True)]
-)
-def test_html_that_a_splitter_reorders_is_refused_with_advice(splitter: Splitter) -> None:
-    name = type(splitter).__name__
-
-    with pytest.raises(SplittingError, match=rf"from {name}, .*for HTML"):
-        find_spans(INLINE, splitter)
-
-
-def test_json_written_anew_is_refused_with_advice() -> None:
-    splitter: Any = RecursiveJsonSplitter()
-
-    with pytest.raises(
-        SplittingError, match=r"RecursiveJsonSplitter rewrites the JSON.*separators="
-    ):
-        find_spans('{"a": {"b": 1}}', splitter)
-
-
 class Dropping:
     """Leaves out a part of the text."""
 
@@ -331,13 +276,6 @@ def test_dropped_text_is_refused(way: fakes.Way, drop: str, message: str) -> Non
         SplittingError, match=rf"document 'lines\.txt': the chunks from Dropping {message}"
     ):
         way.add(indexer, [Document(DROPPABLE, metadata={"source": "lines.txt"})])
-
-
-def test_a_little_dropped_text_is_read_with_its_neighbors() -> None:
-    """Such as headings, rules and separators."""
-    spans = find_spans(DROPPABLE, Dropping(r"Line \d*7 "))
-    _assert_tiled(DROPPABLE, spans)
-    assert len(spans) == 270
 
 
 class OwnSpans(Dropping):
@@ -379,40 +317,3 @@ class Windows:
         words = text.lower().split()
         starts = range(0, len(words), self.size - self.overlap)
         return [" ".join(words[start : start + self.size]) for start in starts]
-
-
-def _abstracts() -> list[Document]:
-    """Texts whose last words, less than the overlap, are a window of their own as well."""
-    return [
-        Document(
-            " ".join(f"Study{number}word{word}" for word in range(225))
-            + f" Aspirin, in Trial {number}, reduced Mortality.",
-            metadata={"source": f"abstract {number}"},
-        )
-        for number in range(30)
-    ]
-
-
-def test_fragments_in_the_overlap_are_not_found(way: fakes.Way) -> None:
-    splitter = Windows(256, 32)
-    documents = _abstracts()
-    query = "aspirin reduced mortality"
-    naive = InMemoryVectorStore(fakes.BagOfWords(4096))
-    naive.add_texts([text for d in documents for text in splitter.split_text(d.page_content)])
-    # The defect: the best of the plain search are fragments, all of them.
-    hits = naive.similarity_search(query, k=30)
-    assert all(len(hit.page_content) < 300 for hit in hits)
-
-    retriever = RSERetriever(
-        vectorstore=InMemoryVectorStore(fakes.BagOfWords(4096)),
-        docstore=InMemoryByteStore(),
-        text_splitter=splitter,
-    )
-    way.add(retriever, documents)
-
-    passages = way.invoke(retriever, query, max_context_length=100_000)
-
-    assert passages
-    texts = {document.metadata["source"]: document.page_content for document in documents}
-    for passage in passages:
-        assert passage.page_content == texts[passage.metadata["source"]]

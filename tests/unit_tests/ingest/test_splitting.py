@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from langchain_text_splitters import (
     CharacterTextSplitter,
@@ -146,59 +146,6 @@ def test_an_exact_chunk_stands_in_the_text_where_its_span_starts(
         assert text.startswith(span.embedded_text, span.start)
 
 
-@given(TEXTS.filter(bool), splitters(strip=False, overlap=False, keep=True))
-def test_spans_are_the_chunks_where_nothing_is_stripped(text: str, splitter: TextSplitter) -> None:
-    chunks = splitter.split_text(text)
-    # LangChain doubles some separators that are regular expressions.
-    assume("".join(chunks) == text)
-
-    spans = find_spans(text, splitter)
-
-    # Chunks of white space alone are part of their neighbors.
-    worded = [chunk for chunk in chunks if chunk.strip()]
-    assert [span.embedded_text for span in spans] == (worded or [text])
-    if worded == chunks:
-        assert [text[span.start : span.end] for span in spans] == chunks
-
-
-def test_overlap_belongs_to_the_embedded_text_of_the_later_chunk() -> None:
-    splitter = CharacterTextSplitter(" ", chunk_size=7, chunk_overlap=3)
-
-    spans = find_spans("one two six ten", splitter)
-
-    assert spans == [Span(0, 4, "one two"), Span(4, 8, "two six"), Span(8, 15, "six ten")]
-
-
-def test_gaps_belong_to_the_chunk_before_them() -> None:
-    splitter = RecursiveCharacterTextSplitter(chunk_size=4, chunk_overlap=0)
-
-    spans = find_spans("\n one \n\n two  ", splitter)
-
-    assert spans == [Span(0, 9, "one"), Span(9, 14, "two")]
-
-
-class TailFragments(RecursiveCharacterTextSplitter):
-    """Returns, after each chunk, the second half of it again, or all of it."""
-
-    def __init__(self, *, share: float, **settings: Any) -> None:
-        super().__init__(**settings)
-        self._share = share
-
-    def split_text(self, text: str) -> list[str]:
-        chunks = []
-        for chunk in super().split_text(text):
-            chunks += [chunk, chunk[int(len(chunk) * (1 - self._share)) :]]
-        return chunks
-
-
-@pytest.mark.parametrize(("share", "overlap"), [(0.1, 0), (0.5, 0), (0.5, 12), (1.0, 12)])
-def test_contained_chunks_are_dropped(share: float, overlap: int) -> None:
-    text = " ".join("".join(map(chr, range(code, code + 5))) for code in range(0x4E00, 0x4F2C, 5))
-    plain = RecursiveCharacterTextSplitter(chunk_size=30, chunk_overlap=overlap)
-    splitter = TailFragments(share=share, chunk_size=30, chunk_overlap=overlap)
-    assert find_spans(text, splitter) == find_spans(text, plain)
-
-
 class Altering(RecursiveCharacterTextSplitter):
     """Does something to its chunks before it returns them."""
 
@@ -251,18 +198,6 @@ def test_a_splitter_that_changes_the_text_is_refused(
     if "Eta" not in excerpt:
         assert f"{excerpt!r}" in str(error.value)
     assert "RecursiveCharacterTextSplitter" in str(error.value)
-
-
-def test_a_regular_expression_that_is_put_into_the_chunks_is_refused_with_advice() -> None:
-    splitter = CharacterTextSplitter(r"\s+", is_separator_regex=True, chunk_size=9, chunk_overlap=0)
-
-    with pytest.raises(SplittingError, match="set keep_separator=True"):
-        find_spans("one two three four", splitter)
-
-
-def test_a_splitter_that_finds_nothing_gives_one_span() -> None:
-    assert find_spans(UNIQUE, Altering(lambda _: [])) == [Span(0, len(UNIQUE), UNIQUE)]
-    assert find_spans(UNIQUE, Altering(lambda _: [""])) == [Span(0, len(UNIQUE), UNIQUE)]
 
 
 @pytest.mark.parametrize(

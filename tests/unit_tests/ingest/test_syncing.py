@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from langchain_core.stores import InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
-from langchain_rse.errors import CandidateError, MetadataError
+from langchain_rse.errors import MetadataError
 from langchain_rse.ingest.syncing import SyncResult
 from tests.unit_tests import fakes
 
@@ -61,18 +60,6 @@ def test_what_is_not_given_is_deleted(way: Way, writer: str) -> None:
     assert stores.sync(target, iter(animals("dog", "eel"))) == (["dog", "eel"], [])
     assert stores.sync(target, animals("dog"), ids=["hound"]).deleted == ["dog", "eel"]
     assert stores.stored() == ["hound"]
-
-
-def test_an_async_iterator() -> None:
-    stores = Stores(Way(None))
-    stores.indexer.add_documents(animals("cat"))
-
-    async def read() -> AsyncIterator[Document]:
-        for document in animals("dog"):
-            yield document
-
-    result = asyncio.run(stores.indexer.async_sync(read()))
-    assert result == (["dog"], ["cat"])
 
 
 @fakes.both_ways
@@ -135,20 +122,6 @@ def test_documents_that_a_filter_excludes_stay() -> None:
     assert stores.stored() == ["dog", "eel"]
 
 
-def test_an_unfinished_document_is_deleted() -> None:
-    writes = fakes.Writes()
-    vectorstore = fakes.WatchedVectorStore(fakes.BagOfWords(), writes)
-    docstore = SQLDocStore("sqlite://")
-    indexer = RSEIndexer(vectorstore, docstore)
-    indexer.add_documents(animals("cat"))
-    writes.fail_at(0)
-    with pytest.raises(fakes.CrashError):
-        indexer.add_documents(animals("dog"))
-    writes.fail_at(None)
-    assert indexer.sync(animals("cat")).deleted == ["dog"]
-    assert indexer.check().ok
-
-
 def with_record_manager(
     way: Way, documents: list[Document], records: InMemoryRecordManager, target: Any
 ) -> None:
@@ -186,25 +159,6 @@ def test_sync_does_what_a_full_cleanup_does(way: Way) -> None:
 def chunks_in(store: InMemoryVectorStore) -> list[tuple[str, str]]:
     rows = store.store.values()
     return sorted((row["metadata"]["source"], row["text"].strip()) for row in rows)
-
-
-@fakes.both_ways
-def test_what_a_record_manager_writes_beside_a_docstore_is_named(way: Way) -> None:
-    stores = Stores(way)
-    stores.retriever.add_documents(animals("cat"))
-    records = InMemoryRecordManager("animals")
-    with_record_manager(way, animals("dog", "eel"), records, stores.vectorstore)
-    with pytest.raises(CandidateError, match=r"check\(\) lists its vectors"):
-        way.invoke(stores.retriever, "what eats")
-    report = way.call(stores.indexer.check, stores.indexer.acheck)
-    assert not report.ok
-    assert report.problems == {"foreign_vectors": 2}
-    repaired = stores.indexer.check(repair=True)  # they are somebody's, and stay
-    assert not repaired.ok
-    assert len(stores.vectorstore.store) == 3
-    with_record_manager(way, [], records, stores.vectorstore)
-    assert stores.stored() == ["cat"]
-    assert stores.indexer.check().ok
 
 
 def test_an_index_that_langchain_wrote_is_taken_over() -> None:

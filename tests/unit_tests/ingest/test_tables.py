@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import DocumentHeaders, RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.indexer import default_text_splitter
 from langchain_rse.ingest.splitting import Span, find_spans
-from langchain_rse.ingest.tables import find_tables
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way
 
@@ -130,11 +125,6 @@ def test_what_has_no_row_of_names_gets_none(kind: str) -> None:
     assert not any(span.table_header for span in spans)
 
 
-def test_a_table_that_fits_a_chunk_stays_with_the_prose_around_it() -> None:
-    text = f"Plants in 2021:\n\n{markdown(4)}\nThere are no others."
-    assert spans_of(text) == [Span(0, len(text), text)]
-
-
 def test_a_long_row_is_a_chunk_and_a_very_long_one_is_cut_as_text() -> None:
     word = "fjord "
     long_row = f"Delta-1,{word * 200}\n"
@@ -146,32 +136,6 @@ def test_a_long_row_is_a_chunk_and_a_very_long_one_is_cut_as_text() -> None:
     assert len(chunks) > 3
     assert all(len(chunk.strip()) <= 800 for chunk in chunks[2:])
     assert {span.table_header for span in spans_of(text)[1:]} == {"plant,remarks"}
-
-
-def test_a_long_header_row_is_not_repeated() -> None:
-    names = ",".join(f"a long name of the column {number}" for number in range(20))
-    cells = ",".join(["x"] * 20)
-    spans = spans_of(f"{names}\n" + f"{cells}\n" * 40)
-    assert len(spans) > 1
-    assert not any(span.table_header for span in spans)
-
-
-@given(
-    st.lists(
-        st.lists(st.text("ab,;\n\"' |", max_size=12), min_size=3, max_size=3),
-        min_size=3,
-        max_size=40,
-    ),
-)
-def test_rows_that_pythons_csv_writes_are_not_cut(cells: list[list[str]]) -> None:
-    written = io.StringIO()
-    writer = csv.writer(written, quoting=csv.QUOTE_ALL, lineterminator="\n")
-    starts = [0]
-    for number, each in enumerate(cells):
-        writer.writerow([f"row {number}", "cell", *each])
-        starts.append(written.tell())
-    (table,) = find_tables(written.getvalue())
-    assert table.rows == starts
 
 
 class Index:
@@ -214,23 +178,6 @@ def test_a_passage_that_begins_inside_a_table_is_shown_with_the_header_row(
     assert "table_header" not in str(plain.metadata)
 
 
-def test_a_passage_that_has_the_header_row_is_shown_without_another() -> None:
-    index = Index(FORMS["Markdown"])
-    (passage,) = index.retriever(max_context_length=None, irrelevant_chunk_penalty=0.0).invoke(
-        "revenue staff Delta", include_header=True
-    )
-    assert passage.page_content == index.text
-
-
-def test_the_documents_header_stands_above_that_of_the_table() -> None:
-    index = Index(FORMS["commas"], headers=DocumentHeaders(template="{title}"))
-    (passage,) = index.retriever(include_header=True, max_context_length=900, k=1).invoke(
-        "Delta-58 Town58"
-    )
-    assert passage.page_content.startswith("plants\n\nplant,city,revenue,staff\nDelta-")
-    assert any(text.startswith("plants\n\nplant,city,revenue,staff\n") for text in index.embedded())
-
-
 @fakes.both_ways
 @pytest.mark.parametrize("measure", fakes.LENGTHS)
 def test_the_budget_counts_the_header_row(way: Way, measure: str) -> None:
@@ -253,12 +200,3 @@ def test_words_of_the_header_row_are_found_by_lexical_search() -> None:
     assert "Delta-47" in passage.page_content
     candidates = index.docstore.lexical_search("revenue", k=99)
     assert len(candidates) == sum("| revenue |" in text for text in index.embedded())
-
-
-def test_chunks_that_are_embedded_again_from_the_docstore_have_the_header_row() -> None:
-    index = Index(FORMS["commas"])
-    before = index.embedded()
-    found = index.vectorstore.similarity_search("x", k=999)
-    index.vectorstore.delete([str(document.id) for document in found])
-    index.indexer.check(repair=True)
-    assert index.embedded() == before

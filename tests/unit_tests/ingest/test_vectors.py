@@ -108,33 +108,6 @@ def test_a_text_that_the_model_refuses_costs_its_document(way: Way, batch_size: 
     assert indexer.check().ok
 
 
-@fakes.both_ways
-def test_the_error_of_a_model_that_works_for_no_text_is_raised(way: Way) -> None:
-    model = Refusing()
-    indexer = RSEIndexer(InMemoryVectorStore(model), InMemoryByteStore())
-    way.add(indexer, documents_of("a one"))
-    model.is_broken = True
-    with pytest.raises(RuntimeError, match="too long"):
-        way.add(indexer, documents_of("b two", "c three"))
-    assert stored_ids(indexer) == ["a"]
-    model.is_broken = False
-    way.add(indexer, documents_of("b two", "c three"))
-    assert indexer.check().ok
-
-
-@fakes.both_ways
-def test_a_vector_too_few_is_an_error(way: Way) -> None:
-    class Forgetting(fakes.BagOfWords):
-        def embed_documents(self, texts: list[str]) -> list[list[float]]:
-            return super().embed_documents(texts)[:-1]
-
-    indexer = RSEIndexer(
-        InMemoryVectorStore(Forgetting()), InMemoryByteStore(), text_splitter=fakes.Lines()
-    )
-    with pytest.raises(EmbeddingError, match="returned 1 vectors for 2 texts"):
-        way.add(indexer, documents_of("a one\ntwo\n"))
-
-
 def test_arrays_are_vectors(way: Way) -> None:
     """As models return them that do not keep to the interface."""
 
