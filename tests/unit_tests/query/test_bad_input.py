@@ -131,36 +131,7 @@ def test_rising_scores_of_a_store_are_distances() -> None:
     assert [chunks["a", index]["relevance"] for index in range(3)] == pytest.approx([1, 0.75, 0.5])
 
 
-def test_a_relevance_that_rises_is_no_distance() -> None:
-    """A filter that keeps the order it is given may put scores that happen to rise."""
-    rising = [0.55, 0.6, 0.95]
-    source = make_retriever({"a": lines(0, 1, 2)})
-    reranked = source.model_copy(update={"reranker": scoring(rising)})
-    found = scoring(rising).compress_documents(candidates_of(source), QUERY)
-    for retriever in (reranked, wrap(source, found)):
-        chunks = chunks_in(ask(retriever))
-        assert [chunk["relevance"] for chunk in chunks.values()] == pytest.approx([0.8] * 3)
-
-
 # Documents
-
-
-@pytest.mark.parametrize(
-    "returned",
-    [None, 3, "text", {"a": 1}, ["text"], [None], [(Document("text"), 0.5)], Document("text")],
-    ids=str,
-)
-@pytest.mark.parametrize("role", ["reranker", "retriever"])
-def test_what_is_no_list_of_documents_is_named(returned: Any, role: str) -> None:
-    source = make_retriever({"a": lines(0)})
-    if role == "reranker":
-        name = "Returning"
-        retriever = source.model_copy(update={"reranker": Returning(function=lambda _: returned)})
-    else:
-        name = "RunnableLambda"
-        retriever = wrap(source, RunnableLambda(lambda _: returned))
-    with pytest.raises(TypeError, match=rf"{name} must return Documents; got"):
-        ask(retriever)
 
 
 MANY = 10_000
@@ -188,29 +159,6 @@ def many(request: pytest.FixtureRequest) -> Many:
     return Many(texts, chunks, fakes.WatchedDocStore(source.docstore, fakes.Writes()))
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("preset", "alone"), [("balanced", False), ("balanced", True), ("dsrag-find_all", False)]
-)
-def test_10000_candidates(many: Many, preset: str, *, alone: bool) -> None:
-    retriever = RSERetriever(
-        base_retriever=FixedRetriever(documents=many.chunks),
-        docstore=many.docstore,
-        config=fakes.with_minimum(PRESETS[preset].replace(top_k_for_document_selection=None)),
-        fetch_k=MANY,
-        candidates_only=alone,
-    )
-    many.docstore.reads.clear()
-    passages = ask(retriever, max_context_length=2_000)
-    assert len(many.docstore.reads) == 2
-    assert passages
-    assert sum(len(passage.page_content) for passage in passages) <= 2_000
-    for passage in passages:
-        text = many.texts[passage.metadata["doc_id"]]
-        place = slice(passage.metadata["start_index"], passage.metadata["end_index"])
-        assert passage.page_content == text[place]
-
-
 # Metadata of candidates
 
 
@@ -235,18 +183,6 @@ def test_metadata_of_a_wrong_type_is_named(name: str, value: object, *, reranked
     base = [document]
     with pytest.raises(CandidateError, match=rf"^base_retriever must .*'{name}'"):
         ask(wrap(source, base, reranker=reranker), QUERY)
-
-
-@pytest.mark.parametrize("index", [1, 511, 512, 10**6, 2**63, 10**30])
-def test_a_chunk_that_no_document_has(index: int) -> None:
-    source = make_retriever({"a": lines(0)})
-    (document,) = candidates_of(source)
-    document.metadata["chunk_index"] = index
-    retriever = wrap(source, [document])
-    for preset in PRESETS:
-        asked = retriever.model_copy(update={"config": PRESETS[preset]})
-        with pytest.warns(UserWarning, match=rf"'a'.*chunk {index} of document 'a'.* only 1 "):
-            assert ask(asked) == []
 
 
 # Half an emoji in a query

@@ -82,34 +82,6 @@ def test_the_budget_in_any_unit(unit: str, config: str) -> None:
         assert ask(retriever, max_context_length=whole) == everything
 
 
-def test_a_function_that_counts_characters_is_as_good_as_len() -> None:
-    retriever = make_retriever(TEXTS)
-
-    def count(text: str) -> int:
-        return len(text)
-
-    for budget in range(1, 40):
-        by_function = ask(retriever, max_context_length=budget, length_function=count)
-        assert by_function == ask(retriever, max_context_length=budget)
-
-
-def test_no_budget_and_the_default_one() -> None:
-    long = "".join(f"{'x' * 995} 0\n" for _ in range(20))
-    retriever = make_retriever({"a": long, "b": long.replace("x", "y")})
-    assert total(ask(retriever)) == 16 * 998
-    assert total(ask(retriever, max_context_length=None)) == 2 * len(long)
-
-
-def test_a_log_line_says_that_nothing_fits(caplog: pytest.LogCaptureFixture) -> None:
-    retriever = make_retriever(TEXTS, max_context_length=2)
-    assert ask(retriever) == []
-    (record,) = caplog.records
-    assert "max_context_length=2" in record.getMessage()
-    assert "5 characters" in record.getMessage()
-    assert ask(retriever, "   ") == []  # asks for nothing
-    assert len(caplog.records) == 1
-
-
 @pytest.mark.parametrize("length", [None, -1, math.nan, "3"])
 def test_a_length_function_has_to_return_lengths(length: Any) -> None:
     retriever = make_retriever(TEXTS, length_function=lambda _: length)

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_text_splitters import RecursiveCharacterTextSplitter
 
-from langchain_rse import DocumentHeaders, RSERetriever
+from langchain_rse import RSERetriever
 from langchain_rse.config import PRESETS, RSEConfig
 from langchain_rse.query.candidates import Reason
 from tests.unit_tests import fakes
@@ -46,17 +45,6 @@ def chunks_by_source(source: RSERetriever) -> dict[str, list[Document]]:
     for chunk in source.indexer.chunks():
         chunks.setdefault(chunk.metadata["doc_id"], []).append(chunk)
     return chunks
-
-
-def test_the_document_with_the_best_candidate_counts() -> None:
-    source = make_retriever({"a": TEXT, "b": TEXT})
-    chunks = chunks_by_source(source)
-    found = [chunks["b"][1], *chunks["a"], chunks["b"][0]]
-    retriever = wrap(source, found, config=fakes.EVERYTHING.replace(lexical_weight=0.0))
-    (passage,) = ask(retriever)
-    assert passage.metadata["source"] == "b"
-    ranks = {c["index"]: c["rank"] for c in passage.metadata["rse"]["chunks"] if "rank" in c}
-    assert ranks == {0: 4, 1: 0}
 
 
 @given(
@@ -175,19 +163,6 @@ def every(name: str, *numbers: int) -> list[Chunk]:
     return [(name, number) for number in numbers]
 
 
-def test_the_better_document_keeps_the_whole_passage() -> None:
-    texts = {
-        "a": "".join([line("red"), *PASSAGE]),
-        "b": "".join([*PASSAGE, line("blue")]),
-    }
-    # The documents take turns in having the better chunk.
-    order = [("a", 1), ("b", 1), ("b", 0), ("a", 2), ("a", 3), ("b", 2), ("b", 3), ("a", 4)]
-    retriever = in_order(texts, [*order, ("b", 4), ("a", 0)])
-    assert returned(ask(retriever, ASKED)) == {*every("a", 0, 1, 2, 3, 4), ("b", 4)}
-    kept = ask(retriever, ASKED, duplicates="keep")
-    assert returned(kept) == {*every("a", 0, 1, 2, 3, 4), *every("b", 0, 1, 2, 3, 4)}
-
-
 def test_chunks_may_end_elsewhere() -> None:
     words = "".join(PASSAGE).split()  # 160
     own = line("blue", count=20).split()
@@ -233,13 +208,6 @@ def test_clauses_that_differ_in_a_word_are_no_copies(change: tuple[str, str]) ->
     assert {("a", 0), ("b", 0)} <= returned(ask(retriever, ASKED))
 
 
-def test_short_texts_are_no_copies() -> None:
-    turn = "Yes, that works for me. See you on Monday at the station, then.\n"
-    texts = {"a": f"{turn}{PASSAGE[0]}", "b": f"{turn}{PASSAGE[1]}"}
-    retriever = in_order(texts, [*every("a", 0, 1), *every("b", 0, 1)])
-    assert returned(ask(retriever, ASKED)) == {*every("a", 0, 1), *every("b", 0, 1)}
-
-
 def test_documents_that_the_question_names_keep_their_text() -> None:
     clause = line("termination")
     texts = {
@@ -262,21 +230,6 @@ def test_documents_that_the_question_names_keep_their_text() -> None:
     only = returned(ask(retriever, f"{asked} of beta"))
     assert ("beta.txt", 0) in only
     assert ("acme.txt", 0) not in only
-
-
-def test_headers_and_overlap_are_not_compared() -> None:
-    splitter = RecursiveCharacterTextSplitter(chunk_size=300, chunk_overlap=80, separators=[" "])
-    passage = "".join(PASSAGE).replace("\n", " ")
-    texts = {"a": passage, "b": f"{line('blue', count=17).strip()} {passage}"}
-    retriever = indexed(
-        texts, text_splitter=splitter, headers=DocumentHeaders(), config=fakes.EVERYTHING
-    )
-    trace = retriever.explain(line("apple"))  # in the words of a, and of b
-    copies = [c for d in trace.documents for c in d.chunks if c.outcome is Reason.DUPLICATE]
-    assert len(copies) >= 2
-    found = ask(retriever, line("apple"), duplicates="drop")
-    assert found[0].metadata["doc_id"] == "a"
-    assert found[0].page_content == passage
 
 
 def in_lines(words: list[str], widths: list[int]) -> list[str]:

@@ -11,12 +11,11 @@ from langchain_core.stores import InMemoryByteStore, InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever
-from langchain_rse.config import BestSegment, Greedy
 from langchain_rse.errors import StoreMismatchError
 from langchain_rse.query.candidates import Reason
 from langchain_rse.stores.records import chunk_key, document_key
 from tests.unit_tests import fakes
-from tests.unit_tests.fakes import PLAIN, QUERY, FixedRetriever, Way, lines, make_retriever
+from tests.unit_tests.fakes import QUERY, FixedRetriever, Way, lines, make_retriever
 
 way = fakes.way
 
@@ -93,13 +92,6 @@ def test_an_empty_vector_store_of_a_full_docstore_is_an_error(
     assert why(other)[0] == "INFO"
 
 
-@pytest.mark.filterwarnings("ignore:.*have no text")
-def test_documents_without_text_are_not_missed(why: Any, caplog: pytest.LogCaptureFixture) -> None:
-    retriever = make_retriever({"scanned": "  \n"})
-    caplog.clear()
-    assert why(retriever)[0] == "INFO"
-
-
 def test_the_reranker_kept_none(why: Any) -> None:
     level, reason = why(make_retriever({"a": lines(0, 1, 2)}, reranker=KeepsNone()))
     assert level == "INFO"
@@ -130,13 +122,6 @@ def test_the_penalty(why: Any, penalty: float) -> None:
     assert f"irrelevant_chunk_penalty={penalty}" in reason
 
 
-@pytest.mark.parametrize("solver", [Greedy(minimum_value=3.0), BestSegment(minimum_value=3.0)])
-def test_minimum_value(why: Any, solver: Any) -> None:
-    level, reason = why(make_retriever({"a": lines(0)}, config=PLAIN.replace(solver=solver)))
-    assert level == "INFO"
-    assert "minimum_value=3" in reason
-
-
 def test_the_score_floor(why: Any) -> None:
     level, reason = why(make_retriever({"a": lines(60, 70)}), score_floor=0.8)
     assert level == "INFO"
@@ -161,17 +146,3 @@ def test_the_docstore_lacks_the_chunks(why: Any) -> None:
         level, reason = why(retriever)
     assert level == "WARNING"
     assert begin_of(Reason.CORRUPT) in reason
-
-
-def test_an_answer_says_nothing(way: Way, caplog: pytest.LogCaptureFixture) -> None:
-    retriever = make_retriever({"a": lines(0)})
-    with caplog.at_level(logging.INFO, logger="langchain_rse"):
-        assert way.invoke(retriever, QUERY)
-    assert caplog.messages == []
-
-
-def test_an_empty_query_is_no_warning(way: Way, caplog: pytest.LogCaptureFixture) -> None:
-    retriever = make_retriever({"a": lines(0)})
-    with caplog.at_level(logging.WARNING, logger="langchain_rse"):
-        assert way.invoke(retriever, " ") == []
-    assert caplog.messages == []

@@ -34,7 +34,6 @@ from tests.unit_tests.fakes import (
     chunks_in,
     lines,
     make_retriever,
-    ranges,
     wrap,
 )
 
@@ -205,14 +204,6 @@ def test_conditions_are_read_as_written(
         assert not contradicts(condition, metadata)
 
 
-KEPT: list[tuple[Any, Any]] = [
-    (3, 3.0),
-    (3.0, 3),
-    (True, True),
-    (["x", "y"], "y"),
-    ("y", ["x", "y"]),
-    (None, {"$ne": "x"}),  # a store may let through what lacks a field
-]
 OTHER: list[tuple[Any, Any]] = [
     ("x", "y"),
     (None, "x"),
@@ -226,11 +217,6 @@ OTHER: list[tuple[Any, Any]] = [
     (["x"], {"$contains": "y"}),
     (3, {"$gt": 3}),
 ]
-
-
-@pytest.mark.parametrize(("found", "wanted"), KEPT, ids=str)
-def test_values_may_come_back_as_a_store_keeps_them(found: Any, wanted: Any) -> None:
-    assert not contradicts({"tag": wanted}, {"tag": found})
 
 
 @pytest.mark.parametrize(("found", "wanted"), OTHER, ids=str)
@@ -358,32 +344,6 @@ def test_a_filter_that_did_not_hold_is_an_error(
         retriever, arguments = wrap(retriever, inner), {}
     with pytest.raises(ValueError, match="excludes"):
         ask(retriever, **arguments)
-
-
-@pytest.mark.parametrize(
-    "condition",
-    [
-        {"start_index": {"$lte": 0}},
-        {"$or": [{"year": 2024}, {"chunk_index": {"$lt": 5}}]},
-    ],
-    ids=str,
-)
-def test_where_a_chunk_is_stored_is_not_what_documents_say(condition: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"the filter uses \w+, but this package overwrites"):
-        ask(make(Deaf), filter=condition)
-
-
-@pytest.mark.parametrize(
-    "condition",
-    [
-        {"groups": {"$nin": ["board"]}},
-        {"owner": {"$ne": "ann"}},  # None in the documents
-        {"source": {"$in": ["groups", "start_index", "a", "b"]}},
-    ],
-    ids=str,
-)
-def test_a_filter_that_may_have_held_is_no_error(condition: dict[str, Any]) -> None:
-    assert ask(make(Deaf), filter=condition)
 
 
 class Partial(Filtering):
@@ -538,35 +498,6 @@ def test_around_what_may_filter_passages_have_candidates_only(name: str) -> None
     assert pages_in(passages) == expected
     assert ask(retriever, candidates_only=True) == passages
     assert pages_in(ask(retriever, candidates_only=False)) > expected
-
-
-@pytest.mark.parametrize("candidates_only", [None, True, False])
-def test_what_a_reranker_drops_may_fill_a_gap(*, candidates_only: bool | None) -> None:
-    class Even(All):
-        def compress_documents(self, documents: Any, query: str, callbacks: Any = None) -> Any:
-            del query, callbacks
-            return [document for document in documents if even(document)]
-
-    retriever = make(reranker=Even(), candidates_only=candidates_only)
-    found = ask(retriever, calibration="rank")
-    assert is_filled(found) == (not candidates_only)
-
-
-@fakes.both_ways
-def test_a_filter_reaches_the_store(way: Way) -> None:
-    retriever = make_retriever({"a": lines(0, 90), "b": lines(10, 90)})
-
-    def only_b(document: Document) -> bool:
-        return bool(document.metadata["source"] == "b")
-
-    found = way.invoke(retriever, QUERY, filter=only_b, candidates_only=True)
-    assert ranges(found) == [("b", 0, 1)]
-    filtered = retriever.model_copy(
-        update={"search_kwargs": {"filter": only_b}, "candidates_only": True}
-    )
-    assert ranges(way.invoke(filtered, QUERY)) == [("b", 0, 1)]
-    # That of a call replaces it.
-    assert ranges(way.invoke(filtered, QUERY, filter=None)) == [("b", 0, 1), ("a", 0, 1)]
 
 
 @fakes.both_ways

@@ -92,17 +92,6 @@ class Distances(InMemoryVectorStore):
         return [(document, 1 - score) for document, score in found]
 
 
-def test_distances_find_the_same(retriever: RSERetriever) -> None:
-    found = retriever.fit_score_floor()
-    other = make(Distances(embeddings())).fit_score_floor()
-    assert not other.higher_is_better
-    assert other.floor == pytest.approx(1 - found.floor)
-    assert other.word_bonus == pytest.approx(found.word_bonus)
-    assert other.rejected_questions == found.rejected_questions
-    assert other.rejected_sentences == found.rejected_sentences
-    assert "above" in str(other)
-
-
 def test_a_floor_prints_what_it_rejects(retriever: RSERetriever) -> None:
     found = retriever.fit_score_floor()
     shares = f"rejects {found.rejected_questions:.0%} of 90 off-topic questions, "
@@ -126,48 +115,6 @@ def test_too_little_text() -> None:
     for few in (small("Cats sleep most of the day, and purr at night."), empty):
         with pytest.raises(ScoreFloorError, match="too little text"):
             few.fit_score_floor()
-
-
-def test_chunks_that_are_all_alike() -> None:
-    with pytest.raises(
-        ScoreFloorError, match="the chunks are all alike, or the scores say nothing"
-    ):
-        small(
-            "\n\n".join(["The lessee shall pay the rent on the first day. " * 15] * 40)
-        ).fit_score_floor()
-    paragraphs = [text for text in topics["formatstrings"].split("\n\n") if len(text) > 400][:5]
-    retriever = small("\n\n".join(paragraphs * 10))
-    with pytest.raises(ScoreFloorError, match="the chunks are alike"):
-        retriever.fit_score_floor()
-
-
-class Constant(InMemoryVectorStore):
-    """All scores are the same, or there are none."""
-
-    score: Any = 0.5
-
-    def similarity_search_with_score(
-        self, query: str, k: int = 4, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
-        found = super().similarity_search_with_score(query, k, **kwargs)
-        return [(document, self.score) for document, _ in found]
-
-
-def test_scores_that_tell_nothing(retriever: RSERetriever) -> None:
-    store = Constant(embeddings())
-    constant = make(store)
-    with pytest.raises(ScoreFloorError, match="Constant gives no scores, or all candidates"):
-        constant.fit_score_floor()
-    store.score = float("nan")
-    with pytest.raises(ScoreFloorError, match="Constant gives no scores"):
-        constant.fit_score_floor()
-    assert constant.invoke(RELATED[0])
-    wrapped = RSERetriever(
-        base_retriever=retriever.vectorstore.as_retriever(search_kwargs={"k": 50}),  # type: ignore[union-attr]
-        docstore=retriever.docstore,
-    )
-    with pytest.raises(ScoreFloorError, match="VectorStoreRetriever gives no scores"):
-        wrapped.fit_score_floor()
 
 
 def test_a_reranker_has_its_own_floor_and_gets_few_candidates(
@@ -199,19 +146,3 @@ def test_a_reranker_has_its_own_floor_and_gets_few_candidates(
     assert found.word_bonus == 0
     # The search alone has no floor from that.
     assert retriever.invoke(UNRELATED[0])
-
-
-def test_filters_hold(retriever: RSERetriever) -> None:
-    search_kwargs = {"filter": lambda document: "string" in document.metadata["source"]}
-    only = retriever.model_copy(update={"search_kwargs": search_kwargs})
-    with pytest.raises(ValueError, match="filter"):
-        only.fit_score_floor()
-
-
-def test_sentences_with_half_an_emoji_are_asked() -> None:
-    retriever = RSERetriever(
-        vectorstore=InMemoryVectorStore(embeddings()), docstore=InMemoryStore()
-    )
-    text = topics["formatstrings"].replace(" the ", " the \ud83d ")
-    retriever.add_documents([Document(text, id="formatstrings")])
-    assert retriever.fit_score_floor().sentences

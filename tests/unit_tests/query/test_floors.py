@@ -12,10 +12,8 @@ from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever, SQLDocStore
-from langchain_rse.query.candidates import Reason
 from langchain_rse.query.floor import FittedFloor, write_floor
 from langchain_rse.stores.json import as_docstore
-from langchain_rse.stores.records import FLOORS
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import QUERY, lines, make_retriever, wrap
 
@@ -73,14 +71,6 @@ def test_a_number_that_the_best_candidate_reaches_or_not(
     assert "0.51" in record.getMessage()
 
 
-def test_of_distances_lower_ones_reach_it() -> None:
-    retriever = make_retriever(TEXTS, vectorstore=Distances(fakes.Angles()))
-    assert retriever.invoke(QUERY, score_floor=0.51)
-    trace = retriever.explain(QUERY, score_floor=0.49)
-    assert not trace.documents_returned
-    assert "0.49" in str(trace.reason)
-
-
 def test_scores_that_tell_nothing_refuse_nothing() -> None:
     retriever = make_retriever(TEXTS)
     wrapped = wrap(retriever, list(retriever.indexer.chunks()), config=fakes.EVERYTHING)
@@ -103,35 +93,6 @@ def test_the_fitted_floor_is_the_default(way: Way) -> None:
     assert way.invoke(retriever, QUERY, score_floor=None)
     keep(retriever, floor_of(0.49))
     assert way.invoke(retriever, QUERY)
-
-
-def test_words_in_one_candidate_bring_the_score_nearer() -> None:
-    retriever = make_retriever({"a": "query 60\nc 80\n", "b": lines(70)})
-    # Half of the words of the query are in the best candidate; "0" is nowhere and weighs most.
-    keep(retriever, floor_of(0.6))
-    assert retriever.invoke(QUERY) == []
-    keep(retriever, floor_of(0.6, word_bonus=0.4))
-    [reached] = retriever.explain(QUERY).floor_checks
-    assert 0.25 < reached.word_share < 0.5
-    assert reached.reach == pytest.approx(0.5 + 0.4 * reached.word_share)
-    assert not reached.is_rejected
-
-
-def test_each_of_several_queries_has_its_own() -> None:
-    retriever = make_retriever({"a": lines(60, 170), "b": lines(0, 150)})
-    keep(retriever, floor_of(0.9))
-    queries = ["query 60", "query 110"]
-    trace = retriever.explain("x", queries=queries, duplicates="keep")
-    assert [reached.is_rejected for reached in trace.floor_checks] == [False, True]
-    assert fakes.ranges(retriever.invoke("x", queries=queries)) == [("a", 0, 1)]
-    assert retriever.invoke("x", queries=["query 110", "query 115"]) == []
-
-
-def test_the_outcome_of_candidates_of_a_refused_query() -> None:
-    trace = make_retriever(TEXTS, score_floor=0.9).explain(QUERY)
-    left_out = [chunk for _, chunk in trace.left_out]
-    assert {chunk.outcome for chunk in left_out} == {Reason.BELOW_THE_FLOOR}
-    assert trace.why(left_out[0]) == trace.reason
 
 
 def test_a_query_whose_words_the_index_finds_in_one_chunk_passes() -> None:
@@ -178,18 +139,6 @@ def test_a_floor_of_another_model_or_store_is_void() -> None:
     keep(retriever, floor_of(0.9, store="Chroma 'other'"))
     with pytest.warns(UserWarning, match="fitted for another"):
         assert retriever.invoke(QUERY)
-
-
-@pytest.mark.parametrize(
-    "record", [{"InMemoryVectorStore": {"floor": "high"}}, {"InMemoryVectorStore": None}]
-)
-def test_a_damaged_record_is_no_floor(record: dict[str, Any]) -> None:
-    docstore = as_docstore(InMemoryStore())
-    retriever = make_retriever(TEXTS, docstore=docstore)
-    docstore.mset([(FLOORS, Document("", metadata=record))])
-    assert retriever.invoke(QUERY)
-    keep(retriever, floor_of(0.9))
-    assert retriever.invoke(QUERY) == []
 
 
 def test_namespaces_have_floors_of_their_own() -> None:

@@ -17,7 +17,7 @@ from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever, SQLDocStore
-from langchain_rse.errors import FullTextError, StoreMismatchError
+from langchain_rse.errors import FullTextError
 from langchain_rse.stores.conditions import fields_of, matches
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import about, ask, chunks_in
@@ -107,21 +107,6 @@ def test_vectors_the_index_and_words_are_independent_evidence() -> None:
     assert found == about({("d1", 0): 1 - 0.5 * 0.8 * 0.7, ("d1", 1): other})
 
 
-def test_by_default_the_index_counts_as_much_as_words() -> None:
-    retriever = make({"d1": "zulu 0.5\nother 0.4\n"}, hybrid="auto")
-    found = relevances(ask(retriever, "zulu", lexical_weight=0.6))
-    assert found["d1", 0] == about(1 - 0.5 * 0.4 * 0.7)
-    # Who wants no words searches for none.
-    assert ("d1", 1) not in relevances(ask(make(TEXTS, hybrid="auto"), "zulu"))
-
-
-def test_function_words_of_the_query_find_nothing() -> None:
-    texts = {"d1": "how do i read the zulu\nvector 0.5\n", "d2": "how do i write it\n"}
-    found = relevances(ask(make(texts), "How do I find zulu?"))
-    assert set(found) == {("d1", 0), ("d1", 1)}
-    assert ("d2", 0) in relevances(ask(make(texts), "How do I?"))
-
-
 class Broken(SQLDocStore):
     """A docstore whose full-text index is damaged."""
 
@@ -192,31 +177,6 @@ def test_both_sides_are_asked_at_once(way: Way, monkeypatch: pytest.MonkeyPatch)
         assert threads.count(threading.get_ident()) == 1
 
 
-def test_scores_and_ranks_of_both_sides() -> None:
-    retriever = make(TEXTS)
-    chunks = chunks_in(ask(retriever, "zulu"))
-    [best, second] = retriever.docstore.lexical_search("zulu", 5)  # type: ignore[attr-defined]
-    names = ("rank", "score", "lexical_rank", "lexical_score")
-    expected = {("d1", 1): (None, None, 0, best[1]), ("d1", 2): (1, 0.6, 1, second[1])}
-    for place, values in expected.items():
-        assert [chunks[place][name] for name in names[:3]] == [*values[:3]]
-        assert chunks[place]["lexical_score"] == about(values[3])
-    assert chunks[("d1", 0)]["rank"] == 0
-    assert "lexical_rank" not in chunks[("d1", 0)]
-
-
-@pytest.mark.parametrize("query", ['"zulu', "zulu AND NOT tango", "(zulu", "'zulu; --", "\x00zulu"])
-def test_operators_in_a_query_mean_nothing(query: str) -> None:
-    assert ("d1", 1) in relevances(ask(make(TEXTS), query))
-
-
-@pytest.mark.parametrize("hybrid", ["auto", 0.5])
-def test_a_lost_vector_store_is_an_error_though_words_are_found(hybrid: Any) -> None:
-    retriever = make({"d1": "zulu one\nzulu\n"}, hybrid=hybrid, lexical_weight=0.6)
-    with pytest.raises(StoreMismatchError, match="found nothing, but the docstore has documents"):
-        ask(retriever, "zulu")
-
-
 # Filters
 
 OWNERS = {"d1": {"owner": "x"}, "d2": {"owner": "y"}, "d3": {"owner": "y"}}
@@ -265,16 +225,6 @@ def test_filters_that_could_let_chunks_through_are_refused(search_kwargs: dict[s
 
 
 # What it needs
-
-
-@pytest.mark.parametrize(
-    "docstore", [InMemoryStore(), SQLDocStore("sqlite://", lexical=False)], ids=["other", "plain"]
-)
-def test_a_docstore_without_full_text_index(docstore: Any) -> None:
-    with pytest.raises(ValueError, match=r"hybrid=0.5: needs .*SQLDocStore\(..., lexical=True\)"):
-        make(TEXTS, docstore=docstore)
-    with pytest.raises(ValueError, match=r"hybrid=0.3: needs .*SQLDocStore\(..., lexical=True\)"):
-        ask(make(TEXTS, docstore=docstore, hybrid=0.0), "zulu", hybrid=0.3)
 
 
 def test_a_wrapped_retriever_may_filter_what_is_not_known() -> None:

@@ -56,18 +56,3 @@ def test_the_best_hit_is_in_the_answer(
         settings = {"max_context_length": len(note)}
     found = retriever.invoke(question, **settings)
     assert note in [passage.page_content for passage in found]
-
-
-def test_a_line_of_an_answer_is_not_displaced_by_a_table() -> None:
-    prices = "\n".join(
-        f"| Enterprise plan {number} | {number} users | {90 * number} $ a month | yearly |"
-        for number in range(60)
-    )
-    retriever = RSERetriever(
-        vectorstore=InMemoryVectorStore(WordLlamaEmbeddings()), docstore=InMemoryStore()
-    )
-    answer = "To cancel the Enterprise plan, write to the account manager 30 days before."
-    retriever.add_documents([Document(prices, id="prices"), Document(answer, id="faq")])
-    question = "How can I cancel the Enterprise plan?"
-    found = retriever.invoke(question, max_context_length=800)
-    assert answer in [passage.page_content for passage in found]

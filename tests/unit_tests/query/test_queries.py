@@ -95,23 +95,6 @@ def test_the_best_chunk_of_each_query_comes_first() -> None:
 # The published solvers take turns
 
 
-@pytest.mark.parametrize(("extension", "of_b"), [(0, 0), (1, 1), (2, 2), (9, 3)])
-def test_greedy_turns_by_hand(extension: int, of_b: int) -> None:
-    solver = SOLVER.model_copy(update={"overall_max_length_extension": extension})
-    texts = {"a": lines(0, 1, 2, 3), "b": lines(90, 60, 55)}
-    found = ask(make_retriever(texts, config=GREEDY, solver=solver), queries=BOTH)
-    assert sorted(ranges(found)) == [("a", 0, 4), ("b", 0, of_b)][: 1 + (of_b > 0)]
-
-
-def test_the_best_of_each_document_in_turns() -> None:
-    texts = {"a": lines(0, 240, 90), "b": lines(91, 89, 240, 50)}
-    found = ask(make_retriever(texts, config=BEST_SEGMENT), queries=BOTH)
-    assert sorted(ranges(found)) == [("a", 0, 1), ("a", 2, 3), ("b", 0, 2), ("b", 3, 4)]
-    # One passage of a document, which is the same for both.
-    found = ask(make_retriever({"a": lines(44, 45)}, config=BEST_SEGMENT), queries=BOTH)
-    assert ranges(found) == [("a", 0, 2)]
-
-
 ANGLES = st.lists(st.integers(0, 120), min_size=1, max_size=12)
 
 
@@ -255,28 +238,6 @@ def test_a_reranker_gets_each_query_with_its_candidates() -> None:
 
 
 # Generated queries
-
-
-@pytest.mark.parametrize("kind", [list, tuple])
-@fakes.both_ways
-def test_generated_queries_are_asked(way: Way, kind: type[Any]) -> None:
-    retriever = make_retriever({"a": lines(0, 40, 90)}, query_generator=generator(kind(BOTH)))
-    expected = way.invoke(retriever, QUERY, queries=BOTH)
-    assert way.invoke(retriever, QUERY) == expected
-    assert len(chunks_in(expected)) == 3
-    plain = way.invoke(retriever, QUERY, query_generator=None)
-    assert plain == way.invoke(retriever, QUERY, queries=[QUERY])
-    # It is not asked about nothing.
-    assert way.invoke(retriever, " ") == []
-
-
-@pytest.mark.parametrize("made", [[], [" ", "\n"]])
-def test_no_generated_queries_leave_the_question(made: list[str]) -> None:
-    retriever = make_retriever({"a": lines(0, 40, 90)}, query_generator=generator(made))
-    with pytest.warns(UserWarning, match="returned no queries for 'query 0'") as caught:
-        found = ask(retriever)
-    assert [warning.filename for warning in caught] == [fakes.__file__]
-    assert found == ask(retriever, query_generator=None)
 
 
 class Runs(BaseCallbackHandler):

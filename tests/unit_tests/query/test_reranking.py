@@ -16,7 +16,6 @@ from pydantic import Field
 from langchain_rse import RSERetriever
 from langchain_rse._sync import run
 from langchain_rse.config import QuerySettings, RSEConfig
-from langchain_rse.errors import CandidateError
 from langchain_rse.query.candidates import Candidate, Hit
 from langchain_rse.query.reranking import rerank
 from langchain_rse.stores.records import document_key
@@ -136,17 +135,6 @@ def test_anything_that_keeps_a_chunk_recognizable(
     assert all(one.document.page_content == "same text" for one in found)
 
 
-@pytest.mark.parametrize(
-    "stranger",
-    [Document("new"), chunk(9), chunk(9, text="text 0"), Document("new", id="id-1")],
-    ids=["unknown", "another chunk", "another chunk with a known text", "only an id"],
-)
-def test_a_document_that_was_not_given(stranger: Document) -> None:
-    compressor = Compressor(compress=lambda _: [stranger])
-    with pytest.raises(CandidateError, match=r"Compressor returned a Document .* its inputs"):
-        reranked(compressor, candidates())
-
-
 @pytest.mark.parametrize("limit", ["top_n", "top_k", "k"])
 def test_a_warning_names_a_reranker_that_keeps_few(limit: str) -> None:
     limits: Any = {limit: 3}
@@ -155,10 +143,6 @@ def test_a_warning_names_a_reranker_that_keeps_few(limit: str) -> None:
         assert len(reranked(cutting, candidates(9))) == 3
     reranked(Compressor(compress=lambda found: found[:2]), candidates())
     reranked(Compressor(compress=lambda found: found, top_n=4), candidates(4))
-
-
-def test_a_compressor_that_returns_nothing() -> None:
-    assert reranked(Compressor(compress=lambda _: []), candidates()) == []
 
 
 # Beside the search
@@ -202,14 +186,6 @@ def test_the_search_counts_beside_the_reranker(weight: dict[str, float]) -> None
         2: share * 0.4 + (1 - share) * 0.6 * 0.0,
     }
     assert found == about(expected)
-
-
-def test_a_reranker_alone() -> None:
-    assert relevances((0.2, 0.6, 0.4), rerank_weight=1.0) == {0: 0.2, 1: 0.6, 2: 0.4}
-
-
-def test_what_the_reranker_rejects_is_not_relevant_by_the_search() -> None:
-    assert 0 not in relevances((0.0, 0.6, 0.4))
 
 
 def test_no_answer_if_the_reranker_says_that_nothing_is_relevant() -> None:

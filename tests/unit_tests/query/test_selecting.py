@@ -17,7 +17,6 @@ from langchain_rse import RSEIndexer, RSERetriever
 from langchain_rse.config import PRESETS, BestSegment, Greedy, RSEConfig
 from langchain_rse.engine import NEIGHBOR_RADIUS, neighbor_credit
 from tests.unit_tests import fakes
-from tests.unit_tests.engine.oracles import best_by_brute_force, greedy_by_brute_force
 from tests.unit_tests.engine.problems import solve_exact
 
 way = fakes.way
@@ -138,40 +137,6 @@ def published(solvers: st.SearchStrategy[Any]) -> st.SearchStrategy[RSEConfig]:
     )
 
 
-@given(dense_documents(), published(GREEDY))
-def test_greedy_equals_solving_whole_documents(documents: list[Dense], config: RSEConfig) -> None:
-    assert isinstance(config.solver, Greedy)
-    order = by_best_candidate(documents)
-    tables = [values(documents[number], config) for number in order]
-    starts = np.cumsum([0, *map(len, tables)]).tolist()
-    found = greedy_by_brute_force(
-        [[value for table in tables for value in table]],
-        max_length=config.solver.max_length,
-        overall_max_length=config.solver.overall_max_length,
-        minimum_value=config.solver.minimum_value,
-        boundaries=starts,
-    )
-    expected = []
-    for start, end, value in found:
-        place = max(i for i in range(len(tables)) if starts[i] <= start)
-        expected.append((order[place], start - starts[place], end - starts[place], value))
-    expected.sort(key=lambda passage: -passage[3])
-    assert placed(select(documents, config)) == expected
-
-
-@given(dense_documents(), published(BEST_SEGMENT))
-def test_best_is_the_best_segment_of_each_document(
-    documents: list[Dense], config: RSEConfig
-) -> None:
-    assert isinstance(config.solver, BestSegment)
-    expected = {}
-    for number, document in enumerate(documents):
-        best = best_by_brute_force(values(document, config), max_length=config.solver.max_length)
-        if best and best.value >= config.solver.minimum_value:
-            expected[number] = (number, *best[:2], pytest.approx(best.value))
-    assert {passage[0]: passage for passage in placed(select(documents, config))} == expected
-
-
 def credited_of(document: Dense, config: RSEConfig) -> Any:
     """Relevance with neighbor credit; a document of one chunk has neighbors like itself."""
     radius = NEIGHBOR_RADIUS if config.neighbor_weight else 0
@@ -268,39 +233,6 @@ def test_the_best_candidate_that_fits_and_is_worth_the_penalty_comes_back(
     assert best & chunks_in(passages)
     if prohibitive and config.irrelevant_chunk_penalty:
         assert len(chunks_in(passages)) == 1
-
-
-def test_a_best_candidate_without_room_leaves_what_the_order_gives() -> None:
-    config = RSEConfig(**PLAIN, irrelevant_chunk_penalty=0.1, neighbor_weight=0.0, passage_cost=0.0)
-    retriever = retriever_over([Dense([0.9], [50]), Dense([0.5], [10])], config=config)
-    # The best candidate is also the first of the order, so nothing smaller takes its room.
-    trace = retriever.explain("query", max_context_length=20)
-    assert trace.documents_returned == []
-    assert "50 characters alone exceed max_context_length=20" in str(trace)
-
-    # Chunks that have neighbors are credited more than the best candidate.
-    config = config.replace(neighbor_weight=0.5)
-    documents = [Dense([0.9, 0.0], [50, 50]), Dense([0.8] * 4, [10] * 4)]
-    retriever = retriever_over(documents, config=config)
-    found = retriever.invoke("query", max_context_length=40)
-    assert fakes.ranges(found) == [("1", 0, 4)]
-    found = retriever.invoke("query", max_context_length=50)
-    assert fakes.ranges(found) == [("0", 0, 1)]
-
-
-@pytest.mark.parametrize("preset", ["dsrag-balanced", "kadane"])
-def test_without_room_for_a_published_passage_the_best_candidate_comes_back(preset: str) -> None:
-    config = fakes.with_minimum(PRESETS[preset].replace(**PLAIN), 0.5)
-    retriever = retriever_over([Dense([0.0, 0.8, 0.9, 0.8], [10] * 4)], config=config)
-
-    for budget, expected in [
-        (9, []),
-        (10, [("0", 2, 3)]),
-        (29, [("0", 2, 3)]),
-        (30, [("0", 1, 4)]),
-    ]:
-        found = retriever.invoke("query", max_context_length=budget)
-        assert fakes.ranges(found) == expected
 
 
 def chunks_in(passages: list[Document]) -> set[tuple[str, int]]:
@@ -422,18 +354,3 @@ def test_a_title_goes_before_the_file() -> None:
     }
     other = math.exp(-0.2 * math.log(3 / 0.5))
     assert relevance == fakes.about({"a": other, "b": 1, "c": other})
-
-
-def test_the_whole_document_by_hand() -> None:
-    texts = {
-        "long": fakes.lines(0, 0, 0, 90, 90, 90, name="l"),
-        "single": fakes.lines(60, 90, 90, 90, 90, name="s"),
-        "short": fakes.lines(60, name="t"),
-    }
-    found = best_chunks(fakes.QUERY, texts, document_weight=1.0)
-    # Means of the five best: 0.6; 0.1; and 0.5 of the one chunk that there is.
-    assert found == fakes.about({"long": 1, "single": 0.5 / 6, "short": 0.5 * 5 / 6})
-    # The document of the best candidate counts in full.
-    texts = {"best": fakes.lines(0, *[90] * 5, name="b"), "other": fakes.lines(*[50] * 5, name="o")}
-    found = best_chunks(fakes.QUERY, texts, document_weight=1.0)
-    assert found == fakes.about({"best": 1, "other": math.cos(math.radians(50))})

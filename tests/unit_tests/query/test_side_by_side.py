@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
-from langchain_core.runnables import RunnableLambda
 
-from langchain_rse import DocumentHeaders, RSERetriever
+from langchain_rse import RSERetriever
 from langchain_rse.explaining import Piece, SideBySide
 from langchain_rse.explaining.side_by_side import parts_of
 from tests.unit_tests import fakes
@@ -65,12 +62,6 @@ def test_printed(retriever: RSERetriever) -> None:
     )
 
 
-def test_a_line_for_logs_and_lists(retriever: RSERetriever) -> None:
-    line = repr(retriever.compare(QUERY))
-    assert line.startswith("<SideBySide of 'query 0': passages: 1 text, 18 characters, 6 only")
-    assert "a2 50" not in line
-
-
 def test_another_retriever(retriever: RSERetriever) -> None:
     documents = [
         Document("b1 15\nb2 85\n", metadata={"doc_id": "b", "start_index": 6}),
@@ -86,31 +77,6 @@ def test_another_retriever(retriever: RSERetriever) -> None:
     )
 
 
-def test_headers_are_no_text_of_the_document() -> None:
-    retriever = make_retriever(TEXTS, headers=DocumentHeaders(), include_header=True)
-    found = retriever.compare(QUERY)
-    assert retriever.invoke(QUERY)[0].page_content.startswith("a\n\n")
-    assert all(piece.text[1].isdigit() for piece in [*found.passages, *found.other])
-
-
-def test_nothing_returned() -> None:
-    found = make_retriever(TEXTS, score_floor=0.999).compare(QUERY)
-    assert not found.passages
-    assert found.other
-    assert f"No passages: {found.reason}" in str(found)
-    assert f"No passages: {found.reason}" in found._repr_html_()
-
-
-def test_several_queries_and_arguments(retriever: RSERetriever) -> None:
-    broken: Any = RunnableLambda(lambda _: ["no document"])
-    found = retriever.compare(QUERY, queries=["query 0", "query 80"], k=2)
-    assert found.passages
-    with pytest.raises(ValueError, match="unknown argument"):
-        retriever.compare(QUERY, budget=3)
-    with pytest.raises(TypeError, match="must return Documents"):
-        retriever.compare(QUERY, broken)
-
-
 def test_a_page_shows_text_as_text() -> None:
     hostile = "<script>alert(1)</script> 10"
     retriever = make_retriever({'"><img src=x>': f"{hostile}\n"})
@@ -119,61 +85,6 @@ def test_a_page_shows_text_as_text() -> None:
     assert "<img" not in page
     assert "<b>" not in page
     assert "&lt;script&gt;" in page
-
-
-def test_a_page_is_written(retriever: RSERetriever, tmp_path: Any) -> None:
-    page = retriever.compare(QUERY).to_html(tmp_path / "both.html")
-    assert (tmp_path / "both.html").read_text(encoding="utf-8") == page
-    assert "<mark>a2 50\n</mark>a3 12</div>" in page
-    assert "http" not in page
-
-
-def test_a_strip_is_drawn_only_for_a_side_with_text(retriever: RSERetriever) -> None:
-    page = retriever.compare(QUERY).to_html()
-    other, passages = page.split("<section")[1:]
-    assert other.count('class="strip"') == 2
-    assert passages.count('class="strip"') == 1
-    assert '<div class="place">Rank 3: b, characters 6–12</div>' in other
-    assert '<div class="place">Passage 1: a, characters 6–24</div>' in passages
-
-
-def test_sides_of_different_length() -> None:
-    same = Piece("a", "a", 0, "one two")
-    other = SideBySide("q", [same], [same._replace(text="one")], "mine", {})
-    assert other.summary == (
-        "passages: 1 text, 7 characters, 4 only here; mine: 1 text, 3 characters, 0 only here"
-    )
-
-
-def test_a_cut_piece_is_marked() -> None:
-    texts = {"a": lines(0, name="a" * 60), "b": lines(10, name="b" * 90)}
-    retriever = make_retriever(texts, config=PLAIN, k=1)
-    other = FixedRetriever(documents=[Document("long " * 40, metadata={"source": "c"})])
-    found = retriever.compare(QUERY, other)
-    [cut] = found.other
-    assert len(cut.text) == len(found.passages[0].text)
-    assert cut.place == "c (cut to equal length)"
-    assert "Rank 1: c (cut to equal length)\n- long" in str(found)
-
-
-def test_paths_are_shortened_to_what_tells_them_apart() -> None:
-    pieces = [
-        Piece(name, name, 0, f"text of {name}")
-        for name in ("/home/docs/birds/README.md", "/home/docs/fish/README.md", "/home/docs/a.md")
-    ]
-    found = SideBySide("q", pieces, pieces[:1], "mine", {})
-    assert "Passage 1: birds/README.md, characters 0–" in str(found)
-    assert "Passage 3: a.md, characters 0–" in str(found)
-    page = found.to_html()
-    assert '<div class="place" title="/home/docs/a.md">Passage 3: a.md, characters' in page
-    assert found.passages[2].place.startswith("/home/docs/a.md, characters")
-
-
-def test_documents_without_a_strip_are_counted() -> None:
-    pieces = [Piece(f"a rather long name, number {n}", str(n), 0, f"text {n}") for n in range(9)]
-    found = SideBySide("q", pieces, [], "mine", {})
-    assert "\na rather long name, n... passages █" in str(found)
-    assert "\nand 3 more documents\n" in str(found)
 
 
 @given(
@@ -211,15 +122,3 @@ def test_text_of_another_document_that_is_the_same_is_no_difference() -> None:
     assert found.only_in_other == len("Second? ") + len("and\non")
     assert "+ First!\n  word0 word1" in str(found)
     assert "<mark>First!\n</mark>word0" in found.to_html()
-
-
-def test_a_word_in_the_middle_is_a_difference() -> None:
-    clause = " ".join(f"word{number}" for number in range(60))
-    other = clause.replace("word30", "Acme")
-    parts = parts_of(Piece("a", "a", 0, clause), [Piece("b", "b", 0, other)])
-    assert [part.text for part in parts if part.is_only_here] == ["word30 "]
-
-
-def test_without_places() -> None:
-    found = SideBySide("q", [Piece("a", None, None, "one two")], [], "none", {})
-    assert str(found).endswith("Passage 1: a\n+ one two")

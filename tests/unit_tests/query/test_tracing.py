@@ -15,7 +15,7 @@ from langchain_core.runnables import RunnableLambda, RunnableParallel
 from langchain_rse import RSEConfig, RSERetriever, RSETrace, SQLDocStore, TraceCollector
 from langchain_rse.config import BestSegment, Greedy
 from langchain_rse.query.candidates import Reason
-from langchain_rse.stores.records import chunk_key, document_key, manifest_key
+from langchain_rse.stores.records import document_key, manifest_key
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import PLAIN, QUERY, FixedRetriever, Way, lines, make_retriever
 
@@ -79,58 +79,6 @@ def test_no_room_and_the_price_of_a_short_budget() -> None:
     assert retriever.explain(QUERY).penalty == 0.5
 
 
-def test_passage_cost() -> None:
-    # Alone, 0.64 is worth 0.14 more than the penalty, a passage costs 0.6 * 0.5.
-    retriever = make_retriever({"a": lines(0, 10, 90, 50)})
-    trace = retriever.explain(QUERY, rse_config=PLAIN.replace(passage_cost=0.6))
-    assert of(trace, "a") == [
-        *(Reason.RETURNED, Reason.RETURNED, Reason.BELOW_THE_PENALTY, Reason.PASSAGE_COST),
-    ]
-
-
-def test_beyond_k() -> None:
-    retriever = make_retriever({"a": lines(0, 90, 10), "b": lines(30, name="d")})
-    trace = retriever.explain(QUERY, k=1)
-    # The one with the best candidate is returned, though another one, being longer, is worth more.
-    assert [(one.start, one in trace.returned) for one in trace.passages] == [
-        *((2, False), (0, True), (0, False)),
-    ]
-    assert [chunk.outcome for _, chunk in trace.left_out] == [
-        *(Reason.BEYOND_K, Reason.BEYOND_K, Reason.BELOW_THE_PENALTY),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("solver", "reasons"),
-    [
-        (
-            Greedy(max_length=2, length_weighting="none", overall_max_length=2, minimum_value=0.2),
-            [Reason.NOT_CHOSEN, Reason.NOT_CHOSEN],
-        ),
-        (
-            BestSegment(max_length=2, length_weighting="none", minimum_value=0.2),
-            [Reason.NOT_CHOSEN, Reason.NOT_CHOSEN],
-        ),
-    ],
-)
-def test_published_solvers(solver: Any, reasons: list[Reason]) -> None:
-    texts = {"a": lines(0, 10, 90, 90, 90, 20, 90, 90, 90, 50)}
-    trace = make_retriever(texts, config=PLAIN.replace(solver=solver)).explain(QUERY)
-    relevant = [outcome for outcome in of(trace, "a") if outcome != Reason.BELOW_THE_PENALTY]
-    assert relevant == [Reason.RETURNED, Reason.RETURNED, *reasons]
-    assert trace.penalty is None
-
-
-def test_documents_that_are_not_considered() -> None:
-    config = PLAIN.replace(top_k_for_document_selection=1)
-    retriever = make_retriever({"a": lines(0), "b": lines(10, name="d")}, config=config)
-    trace = retriever.explain(QUERY)
-    assert outcomes(trace) == {("a", 0): Reason.RETURNED, ("b", 0): Reason.NOT_CONSIDERED}
-    [(document, chunk)] = trace.left_out
-    assert document.reason == trace.why(chunk)
-    assert chunk.relevance == pytest.approx(0.985, abs=1e-3)
-
-
 def test_what_the_reranker_dropped() -> None:
     retriever = make_retriever({"a": lines(0, 100), "b": lines(95, name="d")}, reranker=Scores())
     trace = retriever.explain(QUERY)
@@ -157,18 +105,6 @@ def test_copies() -> None:
     assert set(found) == {Reason.RETURNED, Reason.DUPLICATE, Reason.BELOW_THE_PENALTY}
 
 
-def test_an_excluded_candidate_that_fills_a_gap_is_not_left_out() -> None:
-    def passage(word: str, angle: int) -> str:
-        return f"{' '.join(f'{word}{number}' for number in range(40))} {angle}\n"
-
-    same = passage("same", 20)
-    texts = {"a": f"{same}c 5\n", "b": f"{passage('d', 10)}{same}{passage('e', 10)}"}
-    config = PLAIN.replace(passage_cost=5.0, irrelevant_chunk_penalty=0.01)
-    trace = make_retriever(texts, config=config).explain(QUERY)
-    assert of(trace, "b") == [Reason.RETURNED, Reason.FILLED, Reason.RETURNED]
-    assert trace.left_out == []
-
-
 def test_stale_versions_and_unknown_documents() -> None:
     retriever = make_retriever({"a": lines(0), "b": lines(5, name="d")})
     old = list(retriever.indexer.chunks())
@@ -186,25 +122,6 @@ def test_stale_versions_and_unknown_documents() -> None:
         trace = retriever.explain(QUERY)
     assert outcomes(trace)["a", 0] is Reason.UNKNOWN
     assert trace.documents[-1].reason == Reason.UNKNOWN.value
-
-
-def test_chunks_that_the_docstore_lacks() -> None:
-    retriever = make_retriever({"a": lines(0, 10, 20)})
-    chunk = next(retriever.indexer.chunks())
-    retriever.docstore.mdelete([chunk_key(document_key("a"), chunk.metadata["rse_version"], 1)])
-    with pytest.warns(UserWarning, match="'a' are corrupt"):
-        trace = retriever.explain(QUERY)
-    assert set(of(trace, "a")) == {Reason.CORRUPT}
-
-
-def test_a_query_that_the_floor_refuses_beside_one_that_it_does_not() -> None:
-    # The best score, a cosine, is 1 for the first query and -0.5 for the second.
-    retriever = make_retriever({"a": lines(0), "b": lines(-60, name="d")})
-    trace = retriever.explain(QUERY, queries=[QUERY, "other 120"], score_floor=0.8)
-    assert [check.is_rejected for check in trace.floor_checks] == [False, True]
-    assert trace.returned
-    refused = trace.floor_checks[1]
-    assert f"best {refused.reach:.3g}, floor 0.8" in str(trace)
 
 
 # How one gets it
@@ -240,22 +157,6 @@ def test_explain_takes_what_invoke_takes(way: Way) -> None:
     assert outer.traces == [trace]
     with pytest.raises(ValueError, match="unknown argument"):
         explain(nonsense=1)
-
-
-def test_explain_inside_a_chain_keeps_its_callbacks() -> None:
-    retriever = make_retriever({"a": lines(0, 80)})
-    outer = TraceCollector()
-    chain: RunnableLambda[str, str] = RunnableLambda(lambda query: str(retriever.explain(query)))
-    chain.invoke(QUERY, config={"callbacks": [outer]})
-    assert len(outer.traces) == 1
-
-
-def test_steps_have_their_time() -> None:
-    trace = make_retriever({"a": lines(0, 80)}).explain(QUERY)
-    assert list(trace.seconds) == [
-        *("queries", "search", "rank", "look up", "score", "select", "read", "render"),
-    ]
-    assert all(seconds >= 0 for seconds in trace.seconds.values())
 
 
 # It agrees with the answer
@@ -349,12 +250,3 @@ def test_the_trace_agrees_with_the_answer(
         fields |= {"docstore": SQLDocStore("sqlite://", lexical=True), "hybrid": 0.4}
     retriever = make_retriever(texts, **fields)
     agree(retriever.explain(QUERY, **arguments), retriever.invoke(QUERY, **arguments))
-
-
-@pytest.mark.parametrize("fields", [{}, {"reranker": Scores()}])
-async def test_sync_and_async_give_the_same_trace(fields: dict[str, Any]) -> None:
-    retriever = make_retriever({"a": lines(0, 80, 20), "b": lines(30, name="d")}, **fields)
-    one, two = retriever.explain(QUERY), await retriever.aexplain(QUERY)
-    unlike: dict[str, Any] = {"seconds": {}}
-    assert one.to_dict() | unlike == two.to_dict() | unlike
-    agree(two, await retriever.ainvoke(QUERY))

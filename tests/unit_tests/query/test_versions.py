@@ -8,16 +8,11 @@ from typing import Any
 import pytest
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.runnables import RunnableLambda
-from langchain_core.stores import InMemoryByteStore, InMemoryStore
+from langchain_core.stores import InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import ExistingIndex, RSERetriever
-from langchain_rse._sync import run
-from langchain_rse.errors import MissingRecordError
-from langchain_rse.query.filters import filters_of
-from langchain_rse.query.pipeline import answer
-from langchain_rse.query.reranking import find_candidates
-from langchain_rse.stores.records import adopted_key, document_key, manifest_key
+from langchain_rse import RSERetriever
+from langchain_rse.stores.records import document_key, manifest_key
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import QUERY, Way, ask, lines, make_retriever, ranges, wrap
 
@@ -79,14 +74,6 @@ def test_a_document_replaced_between_search_and_reading_is_found(way: Way, store
     assert store.searches == 2
 
 
-def test_a_document_deleted_between_search_and_reading_is_gone(store: Scripted) -> None:
-    """Without a word: it is no leftover."""
-    retriever = make_retriever({"a": lines(0), "b": lines(20)}, vectorstore=store)
-    store.then = lambda n: retriever.delete(["a"]) if n == 1 else None
-    assert ranges(ask(retriever, QUERY)) == [("b", 0, 1)]
-    assert store.searches == 2
-
-
 def test_a_document_whose_deletion_two_searches_meet_is_gone(store: Scripted) -> None:
     """Its vectors are found without a current version, then without a manifest, then no more."""
     retriever = make_retriever({"a": lines(0), "b": lines(20)}, vectorstore=store)
@@ -133,31 +120,6 @@ def test_vectors_that_nobody_knows_are_named_once_and_passed_over(store: Scripte
         assert ranges(ask(retriever, QUERY)) == [("a", 0, 1)]
     assert len(caught) == 1
     assert store.searches == 2
-
-
-@fakes.both_ways
-def test_two_stores_that_are_no_pair(way: Way, store: Scripted) -> None:
-    make_retriever({"a": lines(0), "b": lines(20)}, vectorstore=store)
-    other = RSERetriever(vectorstore=store, docstore=InMemoryStore())
-    with pytest.raises(MissingRecordError, match=r"no documents.*'a', 'b'.*Use the docstore"):
-        way.invoke(other, QUERY)
-
-
-def test_given_candidates_are_not_searched_again(store: Scripted) -> None:
-    retriever = make_retriever({"a": lines(0), "b": lines(20)}, vectorstore=store)
-    sources = retriever.sources
-    filters = filters_of({}, None)
-    candidates = run(find_candidates(sources, [QUERY], retriever, filters))
-    for settings in (retriever, retriever.model_copy(update={"k": 1})):
-        trace = run(answer(QUERY, sources, settings, candidates=candidates))
-        assert trace.documents_returned == retriever.invoke(QUERY, k=settings.k)
-    replace(retriever, "a", lines(0, name="new"))
-    store.searches = 0
-    trace = run(answer(QUERY, sources, retriever, candidates=candidates))
-    assert ranges(trace.documents_returned) == [("b", 0, 1)]
-    assert store.searches == 0
-    nothing = run(answer(QUERY, sources, retriever, candidates={QUERY: []}))
-    assert nothing.reason == "Scripted found nothing"
 
 
 @fakes.both_ways
@@ -228,18 +190,6 @@ def test_any_number_of_broken_documents_leaves_the_others(broken: int) -> None:
         passages = ask(retriever, QUERY, max_context_length=8)
     assert len(caught) == 1
     assert [doc_id for doc_id, *_ in ranges(passages)] == names[broken : broken + 1]
-
-
-def test_a_record_of_an_adopted_vector() -> None:
-    vectors, docstore = InMemoryVectorStore(fakes.Angles()), InMemoryByteStore()
-    vectors.add_documents(
-        [Document(f"t {n}", id=str(n), metadata={"source": f"s{n}", "number": 0}) for n in (0, 1)]
-    )
-    index = ExistingIndex(doc_id_key="source", chunk_index_key="number", chunk_overlap=0)
-    retriever = RSERetriever.from_existing_index(vectors, docstore, index)
-    docstore.mset([(adopted_key("0"), b"{")])
-    with pytest.warns(UserWarning, match="Adopt the index again"):
-        assert ranges(ask(retriever, QUERY)) == [("s1", 0, 1)]
 
 
 def test_corrupt_records_are_named() -> None:

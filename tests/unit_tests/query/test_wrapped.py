@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import ExistingIndex, RSERetriever
+from langchain_rse import RSERetriever
 from langchain_rse.errors import CandidateError
-from langchain_rse.query.candidates import Hit
 from tests.unit_tests import fakes
-from tests.unit_tests.fakes import QUERY, ask, lines, make_retriever, ranges, wrap
+from tests.unit_tests.fakes import QUERY, ask, lines, make_retriever, wrap
 
 
 def chunks_of(source: RSERetriever) -> list[Document]:
@@ -52,31 +50,3 @@ def test_chunks_of_others_are_an_error_that_leads_with_the_remedy() -> None:
     source.vectorstore.add_documents([Document("theirs 0", metadata={"source": "theirs"})])
     with pytest.raises(CandidateError, match=r"^this .*\. Use RSERetriever.from_existing_index\("):
         ask(source)
-
-
-def test_an_adopted_index_that_has_grown() -> None:
-    store, docstore = InMemoryVectorStore(fakes.Angles()), InMemoryStore()
-    index = ExistingIndex(doc_id_key="source", chunk_index_key="number", chunk_overlap=0)
-    store.add_documents([Document("a 0", metadata={"source": "a", "number": 0})])
-    RSERetriever.from_existing_index(store, docstore, index)
-    store.add_documents([Document("b 1", metadata={"source": "b", "number": 0})])
-    retriever = RSERetriever(vectorstore=store, docstore=docstore, config=fakes.EVERYTHING)
-    with pytest.raises(CandidateError, match="again whenever that code changes it"):
-        ask(retriever)
-    RSERetriever.from_existing_index(store, docstore, index)
-    assert sorted(ranges(ask(retriever))) == [("a", 0, 1), ("b", 0, 1)]
-
-
-def test_only_a_relevance_score_is_a_score(long: RSERetriever) -> None:
-    found = chunks_of(long)[:3]
-    for number, chunk in enumerate(found):
-        chunk.metadata["score"] = 0.9 - number / 10
-    assert {hit.score for hit in hits_of(wrap(long, found))} == {None}
-    for number, chunk in enumerate(found):
-        chunk.metadata["relevance_score"] = 0.7 - number / 10
-    assert [hit.score for hit in hits_of(wrap(long, found))] == pytest.approx([0.7, 0.6, 0.5])
-
-
-def hits_of(retriever: RSERetriever) -> list[Hit]:
-    [found] = retriever.explain(QUERY).searched.values()
-    return [candidate.hits["vectors"] for candidate in found]

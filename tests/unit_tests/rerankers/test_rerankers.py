@@ -11,10 +11,9 @@ import pytest
 from langchain_core.documents import BaseDocumentCompressor, Document
 from scipy.special import betainc
 
-from langchain_rse.engine import RANK_RELEVANCE
 from langchain_rse.rerankers import CrossEncoderReranker
 from tests.unit_tests import fakes
-from tests.unit_tests.fakes import Way, lines, make_retriever
+from tests.unit_tests.fakes import lines, make_retriever
 
 way = fakes.way
 QUERY = fakes.QUERY
@@ -106,23 +105,6 @@ def test_the_calibration_is_chosen_by_name(name: str, expected: Any) -> None:
     assert relevances(named(name, scores=SCORES)) == near(list(expected))
 
 
-@pytest.mark.parametrize(
-    ("calibration", "expected"),
-    [
-        ("identity", SCORES),
-        ("voyage", betainc(0.5, 1.8, SCORES)),
-        ("rank", [RANK_RELEVANCE] * 4),
-    ],
-)
-def test_any_scores_by_a_calibration_that_is_named(calibration: str, expected: Any) -> None:
-    reranker = named("NVIDIARerank", scores=SCORES)
-    assert relevances(reranker, calibration=calibration) == near(list(expected))
-
-
-def test_scores_under_other_names_are_not_seen() -> None:
-    assert relevances(Service(name="score")) == near([RANK_RELEVANCE] * 4)
-
-
 # Cross-encoders with their scores
 
 
@@ -142,18 +124,6 @@ def test_a_cross_encoder_with_its_scores(model: Any) -> None:
     logits = [1.5, 0.5, -0.5]
     assert [score for _, score, _ in chunks] == near(logits)
     assert [relevance for _, _, relevance in chunks] == near([1, 2 / 3, 1 / 3])
-
-
-@fakes.both_ways
-def test_a_cross_encoder_copies_documents(way: Way) -> None:
-    reranker = CrossEncoderReranker(model=CrossEncoder(scale=0.0))
-    documents = [Document(f"c{n}", id=str(n), metadata={"page": n}) for n in range(3)]
-    compress, acompress = reranker.compress_documents, reranker.acompress_documents
-    reranked = way.call(compress, acompress, documents, QUERY)
-    assert [document.id for document in reranked] == ["0", "1", "2"]  # of equal scores
-    assert reranked[1].metadata == {"page": 1, "relevance_score": 0.0}
-    assert "relevance_score" not in documents[1].metadata
-    assert way.call(compress, acompress, [], QUERY) == []
 
 
 @pytest.mark.parametrize(
