@@ -128,18 +128,6 @@ class LexicalSuite:
         indexer(store).delete(["a"])
         assert search(store, query) == []
 
-    def test_chunks_come_as_from_the_vector_store(self, store: SQLDocStore) -> None:
-        index = indexer(store)
-        parts = [document("a", "zulu", title="t", page=n, day=[1, 2]) for n in (1, 2)]
-        index.add_documents(parts)
-        stored = index.vectorstore.similarity_search("zulu", k=10)
-        found = search(store, "zulu")
-        assert len(found) == 2
-        for chunk, score in found:
-            assert {**chunk.metadata} in [{**other.metadata} for other in stored]
-            assert chunk.page_content.strip() == "zulu"
-            assert score > 0
-
     @pytest.mark.parametrize("part", ["", "_lexical"])
     def test_a_dropped_table_is_made_again(
         self, make_store: MakeStore, table: str, part: str
@@ -154,20 +142,6 @@ class LexicalSuite:
         indexer(again).add_documents([document("b", "zulu")])
         assert ("b", 0) in places(search(again, "zulu"))
         assert again.index_problems() == []
-
-    @pytest.mark.parametrize("doc_id", ["ACME_2023_10-K.pdf", "/data/acme/2023.txt", "ACME 2023"])
-    def test_the_name_of_a_document_counts(self, store: SQLDocStore, doc_id: str) -> None:
-        indexer(store).add_documents([document("other", "revenue"), document(doc_id, "revenue")])
-        assert places(search(store, "revenue of Acme in 2023"))[0] == (doc_id, 0)
-
-    def test_words_of_a_tables_header_row_find_all_of_its_chunks(self, store: SQLDocStore) -> None:
-        rows = "".join(f"Delta-{number},{number}\n" for number in range(200))
-        splitting = RSEIndexer(InMemoryVectorStore(fakes.BagOfWords()), store)
-        splitting.add_documents([Document(f"plant,revenue\n{rows}", metadata={"doc_id": "d"})])
-        found = search(store, "revenue", k=99)
-        assert len(found) > 1
-        assert all(chunk.page_content.startswith("plant,revenue\nDelta-") for chunk, _ in found)
-        assert sum(chunk.page_content.count("Delta-") for chunk, _ in found) == 200
 
     def test_words_of_a_header_find_its_chunks(self, store: SQLDocStore) -> None:
         retriever = RSERetriever(
@@ -188,11 +162,6 @@ class LexicalSuite:
         (passage,) = retriever.invoke("zebrafinch")
         assert passage.page_content == "three four"
         assert passage.metadata["doc_id"] == "a"
-
-    def test_rare_words_count_more(self, store: SQLDocStore) -> None:
-        common = [f"common words number{n}" for n in range(30)]
-        indexer(store).add_documents([document("a", *common, "rare thing")])
-        assert places(search(store, "common words rare", k=1)) == [("a", 30)]
 
     def test_a_document_replaced(self, store: SQLDocStore) -> None:
         index = indexer(store)
@@ -219,22 +188,6 @@ class LexicalSuite:
             writes.fail_at(None)
             index.add_documents([document(name, *["zulu new"] * 3)])
             assert len(search(store, "zulu", 50, {"doc_id": name})) == 3
-
-    def test_only_chunks_are_indexed(self, store: SQLDocStore) -> None:
-        store.mset(
-            [
-                ("key", Document("zulu")),
-                ("a/b/spans/1", Document("zulu")),
-                ("a/b/c", Document("zulu")),
-            ]
-        )
-        indexer(store).add_documents([document("a", "text", zulu="zulu")])
-        assert search(store, "zulu manifest unfinished cuts") == []
-
-    def test_a_query_without_words_finds_nothing(self, store: SQLDocStore) -> None:
-        indexer(store).add_documents([document("a", "zulu", "text")])
-        for query in ["", " \n", "\"'*", "\x00", "\ud800", "!?", "()", "AND"]:
-            assert search(store, query) == [], query
 
     @given(query=ANY_TEXT)
     @settings(
@@ -277,10 +230,6 @@ class LexicalSuite:
             ("a", 0)
         ]
         assert search(store, "z" * 100_000) == []
-
-    def test_a_long_chunk(self, store: SQLDocStore) -> None:
-        indexer(store).add_documents([document("a", "zulu " + " ".join(map(str, range(300_000))))])
-        assert places(search(store, "zulu")) == [("a", 0)]
 
     def test_filters(self, store: SQLDocStore) -> None:
         indexer(store).add_documents(
@@ -374,21 +323,6 @@ class LexicalSuite:
         assert places(search(store, "zulu")) == [("a", 0)]
         assert search(store, "changed") == []
 
-    def test_a_corrupt_chunk_can_be_deleted(self, store: SQLDocStore, url: str, table: str) -> None:
-        index = indexer(store)
-        index.add_documents([document("a", "zulu")])
-        change = f"UPDATE \"{table}\" SET value = 'not JSON' WHERE key = :key"
-        execute(url, change, {"key": key_of_chunk(store)})
-        assert search(store, "zulu") == []
-        index.delete(["a"])
-        index.add_documents([document("a", "zulu")])
-        assert places(search(store, "zulu")) == [("a", 0)]
-
-    def test_endings_of_words(self, make_store: MakeStore) -> None:
-        english = make_store(tokenizer="porter unicode61", language="english")
-        indexer(english).add_documents([document("a", "changed margins", "other")])
-        assert places(search(english, "changing margin")) == [("a", 0)]
-
     def test_other_words_need_an_index_built_anew(self, make_store: MakeStore) -> None:
         indexer(make_store()).add_documents([document("a", "changed margins")])
         english = make_store(tokenizer="porter unicode61", language="english")
@@ -411,9 +345,3 @@ class LexicalSuite:
         plain = make_store(lexical=False)
         indexer(plain).add_documents([document("b", "zulu")])
         assert sorted(places(search(make_store(), "zulu"))) == [("a", 0), ("b", 0)]
-
-    def test_settings_that_the_database_does_not_know(self, make_store: MakeStore) -> None:
-        store = make_store(tokenizer="nonsense", language="nonsense")
-        with pytest.raises(ValueError, match="nonsense"):
-            search(store, "zulu")
-        assert sorted(places(search(make_store(), "zulu"))) == []

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-import enum
 import json
-import math
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,21 +15,18 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from langchain_classic.storage import LocalFileStore, create_kv_docstore
+from langchain_classic.storage import LocalFileStore
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore, InMemoryByteStore, InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import BaseStoreAsyncTests, BaseStoreSyncTests
 
 from langchain_rse import RSERetriever, SQLDocStore
-from langchain_rse.errors import CorruptRecordError, FormatError, MetadataError
-from langchain_rse.finding import find
+from langchain_rse.errors import CorruptRecordError, FormatError
 from langchain_rse.stores.json import JSONDocStore, as_docstore, decode_document, encode_document
 from langchain_rse.stores.pairing import PAIR_KEY
 from langchain_rse.stores.records import document_key, manifest_key
-from langchain_rse.text.patterns import Pattern
 from tests.unit_tests import fakes
-from tests.unit_tests.stores.changing_suite import with_checksum
 
 MakeStore = Callable[[Path], BaseStore[str, Document]]
 STORES: dict[str, MakeStore] = {
@@ -89,14 +84,6 @@ class TestAsync(fakes.ThreeValues, BaseStoreAsyncTests[Document]):
 
 
 # What Documents may hold
-
-
-class Color(str, enum.Enum):  # noqa: UP042 - as applications have them
-    RED = "red"
-
-
-class Level(int, enum.Enum):
-    HIGH = 3
 
 
 # Every character, NUL and surrogates included, and pairs of them.
@@ -158,39 +145,6 @@ def test_a_document_reads_back_as_it_was(document: Document) -> None:
     assert encode_document(read, "key") == text
 
 
-@settings(max_examples=25)
-@given(st.lists(documents, min_size=1, max_size=3))
-def test_stores_give_back_what_was_written(some: list[Document]) -> None:
-    sql_store = SQLDocStore("sqlite://")
-    for store in (sql_store, JSONDocStore(InMemoryByteStore())):
-        store.mset([(str(number), document) for number, document in enumerate(some)])
-        read = store.mget([str(number) for number in range(len(some))])
-        assert [exactly(document) for document in read] == [exactly(each) for each in some]
-    sql_store.close()
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (np.float32(1.5), 1.5),
-        (np.float64(math.inf), math.inf),
-        (np.int64(-3), -3),
-        (np.uint8(200), 200),
-        (np.bool_(True), True),
-        (np.str_("text"), "text"),
-        (Color.RED, "red"),
-        (Level.HIGH, 3),
-        ([np.int64(1), {"a": [Color.RED]}], [1, {"a": ["red"]}]),
-        ({Color.RED: 1}, {"red": 1}),
-        ({np.str_("a"): 1}, {"a": 1}),
-    ],
-)
-def test_scalars_of_numpy_and_enums_become_plain(given: object, expected: object) -> None:
-    document = Document("", metadata={"value": given})
-    read = decode_document(encode_document(document, "key"), "key")
-    assert exactly(read.metadata["value"]) == exactly(expected)
-
-
 @pytest.mark.parametrize(
     ("bad", "place"),
     [
@@ -211,79 +165,11 @@ def test_what_cannot_be_kept_is_refused(bad: object, place: str) -> None:
     assert str(caught.value).startswith(f"{place} has the type ")
 
 
-@pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**400])
-def test_integers_of_more_than_64_bits_are_refused(number: int) -> None:
-    with pytest.raises(MetadataError, match=r"\['n'\] is an integer of more than 64 bits"):
-        encode_document(Document("", metadata={"n": number}), "key")
-
-
-def test_a_pair_of_surrogates_stays_two_code_points(store: BaseStore[str, Document]) -> None:
-    """In text, digest and positions; 😀 beside it stays one."""
-    text = f"one 😀 {PAIR} two.\n\n{PAIR} three {PAIR[0]}"
-    document = Document(text, metadata={"source": "s", "a": PAIR})
-    retriever = RSERetriever(vectorstore=InMemoryVectorStore(fakes.BagOfWords()), docstore=store)
-    assert retriever.add_documents([document]) == ["s"]
-    assert retriever.text("s") == text
-    (passage,) = retriever.invoke("two")
-    start, end = passage.metadata["start_index"], passage.metadata["end_index"]
-    assert passage.page_content == text[start:end]
-    assert passage.metadata["a"] == PAIR
-    [match] = find(retriever.document_access(), Pattern("three")).matches
-    assert text[match.start : match.end] == "three"
-    assert retriever.indexer.check().ok
-    before = store.mget(list(store.yield_keys()))
-    retriever.add_documents([document])
-    assert store.mget(list(store.yield_keys())) == before  # the same document
-
-
-def test_an_id_with_surrogates_is_refused(store: BaseStore[str, Document]) -> None:
-    retriever = RSERetriever(vectorstore=InMemoryVectorStore(fakes.BagOfWords()), docstore=store)
-    with pytest.raises(MetadataError, match=r"Set another id with ids= or metadata\['doc_id'\]"):
-        retriever.add_documents([Document("text", id=PAIR)])
-
-
 def test_a_refused_document_keeps_the_others_out(store: BaseStore[str, Document]) -> None:
     bad = Document("", metadata={"field": {1, 2}})
     with pytest.raises(TypeError, match="docstore cannot keep"):
         put(store, ("a", Document("good")), ("b", bad))
     assert list(store.yield_keys()) == []
-
-
-DEEP = "[" * 100_000
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        "",
-        '{"page_content": "cut o',
-        "null",
-        "{}",
-        '{"page_content": 3}',
-        '{"page_content": "x", "metadata": []}',
-        '{"page_content": "x", "metadata": {"a": {"__rse__": ["unknown", 1]}}}',
-        '{"page_content": "x", "metadata": {"a": {"__rse__": "ab"}}}',
-        '{"page_content": "x", "metadata": {"a": {"__rse__": ["date", "2024-13-01"]}}}',
-        '{"page_content": "x", "metadata": {"a": {"__rse__": ["float", "x"]}}}',
-        '{"page_content": "x", "metadata": {"a": {"__rse__": ["dict", [1]]}}}',
-        pytest.param('{"page_content":' + DEEP, id="deeply nested"),
-        pytest.param('{"page_content":"x","metadata":{"a":' + "9" * 10_000_000, id="huge"),
-        b'{"page_content": "\xff"}',
-        b"\x80\x81",
-    ],
-)
-@pytest.mark.parametrize("checked", [True, False], ids=["checksum", "none"])
-def test_a_corrupt_record_is_an_error_that_names_its_key(
-    content: str | bytes,
-    checked: bool,  # noqa: FBT001
-) -> None:
-    """With a checksum that fits, too: whoever writes into the store can make one."""
-    record = content.encode() if isinstance(content, str) else content
-    if checked:
-        record = with_checksum(record.removesuffix(b"}"), "doc/bad")
-    with pytest.raises(CorruptRecordError, match=r"(?s)'doc/bad'.*Delete this key") as caught:
-        decode_document(record, "doc/bad")
-    assert len(str(caught.value)) < 400  # without what stands in the record
 
 
 def test_a_record_that_was_changed_is_an_error() -> None:
@@ -301,14 +187,6 @@ def test_a_record_that_was_changed_is_an_error() -> None:
     with pytest.raises(CorruptRecordError, match=r"'other'.*belongs to another key"):
         decode_document(record, "other")
     assert decode_document(record, "key").id == "x"
-
-
-@pytest.mark.parametrize("end", ['"}', '","format":6}', '","format":71}'])
-def test_a_record_of_another_version_is_known_as_one(end: str) -> None:
-    """Formats before 6 have no number."""
-    record = encode_document(Document("text"), "key").replace('","format":7}', end)
-    with pytest.raises(FormatError, match=r"another version.*'key'\. Index the documents again"):
-        decode_document(record, "key")
 
 
 def test_one_record_of_another_version_costs_one_document() -> None:
@@ -376,17 +254,6 @@ def test_many_keys_with_duplicates_come_in_order(store: BaseStore[str, Document]
     assert get(store) == []
 
 
-def test_many_keys_are_deleted(store: BaseStore[str, Document]) -> None:
-    put(store, *((f"{number}", Document("")) for number in range(1_300)))
-    store.mdelete([f"{number}" for number in range(1, 1_300)] + ["x"])
-    assert list(store.yield_keys()) == ["0"]
-
-
-def test_of_a_key_given_twice_the_last_counts(store: BaseStore[str, Document]) -> None:
-    put(store, ("a", Document("1")), ("b", Document("2")), ("a", Document("3")))
-    assert get(store, "a", "b") == [Document("3"), Document("2")]
-
-
 LAST = "\U0010ffff"
 
 
@@ -402,15 +269,6 @@ def test_any_keys_by_any_prefix(keys: list[str], prefix: str) -> None:
         {key for key in keys if key.startswith(prefix)}
     )
     store.close()
-
-
-@pytest.mark.parametrize("count", [1_000])
-async def test_more_keys_than_a_page(sql_store: BaseStore[str, Document], count: int) -> None:
-    keys = sorted(f"some/{number}" for number in range(count))
-    sql_store.mset([(key, Document("")) for key in ["a", *keys, "z"]])
-    assert list(sql_store.yield_keys(prefix="some/")) == keys
-    assert [key async for key in sql_store.ayield_keys(prefix="some/")] == keys
-    assert list(sql_store.yield_keys()) == ["a", *keys, "z"]
 
 
 def test_keys_can_be_deleted_while_they_are_listed(sql_store: BaseStore[str, Document]) -> None:
@@ -456,26 +314,6 @@ def test_parent_folders_are_made(tmp_path: Path) -> None:
     put(store, ("a", Document("text")))
     assert path.exists()
     assert get(SQLDocStore(f"sqlite:///{path}"), "a") == [Document("text")]
-
-
-def test_the_file_is_in_wal_mode(path: Path, file_store: SQLDocStore) -> None:
-    put(file_store, ("a", Document("")))
-    connection = sqlite3.connect(path)
-    assert connection.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
-    connection.close()
-
-
-def test_a_lock_that_stays_is_an_error(path: Path) -> None:
-    store = SQLDocStore(f"sqlite:///{path}", timeout=0.01)
-    put(store, ("a", Document("old")))
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(sa.exc.OperationalError, match=r"(?s)chunks.db.*is locked"):
-        put(store, ("a", Document("new")))
-    other.execute("ROLLBACK")
-    other.close()
-    put(store, ("a", Document("new")))
-    assert get(store, "a") == [Document("new")]
 
 
 def test_a_lock_that_waiting_cannot_get_is_tried_again(path: Path) -> None:
@@ -559,17 +397,6 @@ def test_urls_that_cannot_be_used(url: Any, message: str) -> None:
         SQLDocStore(url)
 
 
-@pytest.mark.parametrize("name", ["", "1a", "a;DROP TABLE x", 'a"', "é", "a\n", "t" * 41])
-def test_table_names_that_cannot_be_used(name: str) -> None:
-    with pytest.raises(ValueError, match="table_name must be 1 to 40 letters"):
-        SQLDocStore("sqlite://", table_name=name)
-
-
-def test_a_driver_that_is_not_installed_is_named() -> None:
-    with pytest.raises(ImportError, match=r"pip install 'langchain-rse\[postgres\]'"):
-        SQLDocStore("postgresql+psycopg2://host/name")
-
-
 # Threads and event loops
 
 
@@ -589,14 +416,6 @@ def test_threads(sql_store: BaseStore[str, Document]) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
     assert len(list(sql_store.yield_keys())) == 8 * 12 + 1
-
-
-def test_use_after_close(file_store: SQLDocStore) -> None:
-    for number in range(3):
-        file_store.mset([(f"{number}", Document(""))])
-        file_store.close()
-        file_store.close()
-    assert len(list(file_store.yield_keys())) == 3
 
 
 # Wrapping
@@ -650,28 +469,6 @@ def test_byte_stores_are_wrapped(
     assert value
     assert value.decode().startswith('{"page_content":"é')
     assert as_docstore(wrapped) is wrapped
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        InMemoryStore,
-        lambda: create_kv_docstore(InMemoryByteStore()),
-        lambda: SQLDocStore("sqlite://"),
-    ],
-    ids=["InMemoryStore", "create_kv_docstore", "SQLDocStore"],
-)
-def test_stores_of_documents_are_left_as_they_are(
-    make: Callable[[], BaseStore[str, Document]],
-) -> None:
-    store = make()
-    assert as_docstore(store) is store
-
-
-@pytest.mark.parametrize("bad", [None, {}, "sqlite://", SQLDocStore])
-def test_other_things_are_no_docstores(bad: Any) -> None:
-    with pytest.raises(TypeError, match=r"docstore must be a LangChain BaseStore.*SQLDocStore"):
-        as_docstore(bad)
 
 
 @pytest.mark.parametrize("make", [InMemoryByteStore, InMemoryStore, PlainBytes])

@@ -32,13 +32,6 @@ def test_documents_are_found_by_id_path_and_name(name: str, expected: str) -> No
     assert find_document(name, NAMES) == expected
 
 
-def test_names_of_no_or_several_documents() -> None:
-    with pytest.raises(ValueError, match=r"ambiguous; .* one of new/notes\.md, old/notes\.md"):
-        find_document("notes.md", NAMES)
-    with pytest.raises(ValueError, match="no document 'zzzzzz'"):
-        find_document("zzzzzz", NAMES)
-
-
 def test_names_are_the_shortest_that_tell_documents_apart() -> None:
     assert short_names(["/docs/a.md", "/docs/old/b.md", "/docs/new/b.md", "b.md"]) == {
         "/docs/a.md": "a.md",

@@ -11,7 +11,6 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -28,21 +27,17 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_rse import (
     ExistingIndex,
     LMBasedHeaders,
-    RSEConfig,
     RSEIndexer,
     RSERetriever,
-    SQLDocStore,
 )
 from langchain_rse.errors import (
     AdoptionError,
     CandidateError,
     CorruptRecordError,
     FormatError,
-    MetadataError,
     MissingRecordError,
     StoreMismatchError,
 )
-from langchain_rse.stores.json import encode_document
 from tests.soaking import SOAK
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import EVERYTHING, lines
@@ -226,39 +221,9 @@ def test_metadata_of_vectors(data: st.DataObject) -> None:
         clear(calls[number], *SAID)
 
 
-RAW = st.text() | st.sampled_from(
-    ["", "{}", "null", "[" * 5_000, '{"page_content": 3}', "1" * 5_000]
-)
 KEYS = st.sampled_from(
     ["manifest/a", "a/b/0", "x/y/1", "a/b/c/0", "//0", "a/b/99999999999999999999"]
 )
-
-
-@pytest.mark.nightly
-@soak
-@given(data=st.data())
-def test_rows_of_a_table_with_a_full_text_index(data: st.DataObject) -> None:
-    """The records of others in SQLite, and rows that are no records at all."""
-    pair = data.draw(changed(adopted=False))
-    store = SQLDocStore("sqlite://", lexical=True)
-    for item in pair.docstore.store.items():
-        with suppress(MetadataError):
-            store.mset([item])
-    rows = st.sampled_from(sorted(pair.docstore.store)) | KEYS
-    for key in data.draw(st.lists(rows, max_size=2)):
-        value = encode_document(Document("page"), key)
-        if data.draw(st.booleans()):
-            value = data.draw(RAW)
-        with store._engine.begin() as connection:
-            row = {"key": key, "value": value.encode("utf-8", "replace").decode()}
-            store._write_rows(connection, [row])
-    retriever = RSERetriever(
-        vectorstore=pair.vectorstore, docstore=store, config=EVERYTHING, hybrid=0.5
-    )
-    clear(lambda: retriever.invoke("page number 1"), *SAID)
-    clear(lambda: store.lexical_search("page line", 10, filter={"n": "x"}), *SAID)
-    clear(lambda: list(retriever.indexer.chunks()), *SAID)
-    store.close()
 
 
 SCORES = st.sampled_from([Decimal("NaN"), Decimal(10) ** 400, Fraction(10**400), np.float32("nan")])
@@ -283,24 +248,4 @@ def test_scores(scores: list[Any]) -> None:
     assert {one.metadata["doc_id"] for one in found} == {one.metadata["doc_id"] for one in plain}
 
 
-FIELDS = sorted({*RSEConfig.model_fields, *RSERetriever.model_fields, "nothing"})
 KNOWN = st.sampled_from(["exact", "greedy", "best_segment", "rank", "minmax", "voyage", "mean"])
-
-
-@soak
-@given(
-    fields=st.dictionaries(
-        st.sampled_from(FIELDS), VALUES | KNOWN | st.floats(0, 2) | st.integers(0, 50), max_size=4
-    )
-)
-def test_configuration(fields: dict[str, Any]) -> None:
-    """Whatever is given, it is refused when it is given, or works."""
-    pair = Pair()
-    given_fields = {"vectorstore": pair.vectorstore, "docstore": pair.docstore, **fields}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            retriever = RSERetriever(**given_fields)
-        except (TypeError, ValueError):
-            return
-        clear(lambda: retriever.invoke("query 0"), *fields)

@@ -13,7 +13,6 @@ from langchain_core.documents import Document
 
 from langchain_rse import SQLDocStore
 from langchain_rse.errors import FullTextError
-from langchain_rse.stores import databases
 from langchain_rse.stores.fulltext_sqlite import SQLiteIndex
 from tests.unit_tests import fakes
 from tests.unit_tests.stores.fulltext_suite import (
@@ -37,29 +36,6 @@ class TestFile(LexicalSuite):
         return functools.partial(SQLDocStore, url, lexical=True)
 
 
-@pytest.mark.parametrize("name", ["Chunks", "order", "a_b"])
-def test_any_table_name(name: str) -> None:
-    store = SQLDocStore("sqlite://", lexical=True, table_name=name)
-    indexer(store).add_documents([document("a", "zulu")])
-    assert len(store.lexical_search("zulu", 1)) == 1
-    store.drop_lexical_index()
-
-
-def test_the_index_lives_through_a_vacuum(tmp_path: Path) -> None:
-    path = tmp_path / "chunks.db"
-    store = SQLDocStore(f"sqlite:///{path}", lexical=True)
-    index = indexer(store)
-    index.add_documents([document(f"d{n}", f"zulu{n}") for n in range(9)])
-    index.delete(["d0", "d3"])
-    connection = sqlite3.connect(path)
-    connection.execute("VACUUM")
-    connection.close()
-    for number in range(9):
-        found = store.lexical_search(f"zulu{number}", 5)
-        expected = [] if number in {0, 3} else [f"d{number}"]
-        assert [chunk.metadata["doc_id"] for chunk, _ in found] == expected
-
-
 def test_common_words_are_left_out_only_beside_rarer_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SQLiteIndex, "_most_ranked", 5)
     store = SQLDocStore("sqlite://", lexical=True)
@@ -68,22 +44,6 @@ def test_common_words_are_left_out_only_beside_rarer_ones(monkeypatch: pytest.Mo
     found = store.lexical_search("common rare", 50)
     assert sorted(chunk.metadata["chunk_index"] for chunk, _ in found) == [20, 21]
     assert len(store.lexical_search("common missing", 50)) == 21
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"url": "postgresql+psycopg://host/db", "language": "x'; --"}, "language must be"),
-        (
-            {"url": "mysql+pymysql://host/db"},
-            "url must name SQLite or PostgreSQL; got .mysql.pymysql.",
-        ),
-    ],
-)
-def test_bad_arguments_are_named(arguments: dict[str, str], message: str) -> None:
-    pytest.importorskip("psycopg")
-    with pytest.raises(ValueError, match=message):
-        SQLDocStore(**{"url": "sqlite://", "lexical": True, **arguments})  # type: ignore[arg-type]
 
 
 def test_the_index_is_there_by_default(tmp_path: Path) -> None:
@@ -145,22 +105,6 @@ def test_a_search_that_learns_that_there_is_no_index(tmp_path: Path) -> None:
     assert not reader.lexical
 
 
-def test_a_sqlite_without_fts5(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    creation = [each.replace("USING fts5", "USING fts9") for each in SQLiteIndex._creation]
-    monkeypatch.setattr(SQLiteIndex, "_creation", tuple(creation))
-    monkeypatch.setattr(databases, "_NO_FTS5", "no such module: fts9")
-    store = SQLDocStore(f"sqlite:///{tmp_path}/chunks.db")
-    with pytest.warns(UserWarning, match="no such module"):
-        store.mset([("a", Document("text"))])
-    assert store.mget(["a"]) == [Document("text")]
-    assert not store.lexical
-
-
-def test_trigrams_are_refused() -> None:
-    with pytest.raises(ValueError, match="also finds Chinese and Japanese"):
-        SQLDocStore("sqlite://", lexical=True, tokenizer="trigram")
-
-
 @pytest.mark.parametrize(
     "damage",
     [
@@ -186,13 +130,3 @@ def test_a_damaged_index_is_named_and_repaired(tmp_path: Path, way: fakes.Way, d
     assert store.index_problems() != []
     assert way.call(index.check, index.acheck, repair=True).ok
     assert len(store.lexical_search("zulu", 5)) == 1
-
-
-def test_another_programs_writes_are_refused(tmp_path: Path) -> None:
-    """Else the index would no longer fit."""
-    path = tmp_path / "chunks.db"
-    SQLDocStore(f"sqlite:///{path}").mset([("a", Document("text"))])
-    with closing(sqlite3.connect(path)) as connection:
-        with pytest.raises(sqlite3.OperationalError, match="no such function"):
-            connection.execute("DELETE FROM langchain_rse")
-        assert connection.execute("SELECT count(*) FROM langchain_rse").fetchone() == (1,)

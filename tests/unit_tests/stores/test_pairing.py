@@ -9,7 +9,7 @@ from langchain_core.documents import Document
 from langchain_core.stores import InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import RSEIndexer, RSERetriever
+from langchain_rse import RSERetriever
 from langchain_rse.errors import StoreMismatchError
 from langchain_rse.stores import pairing
 from langchain_rse.stores.json import as_docstore
@@ -154,40 +154,9 @@ def test_a_pair_is_checked_once(way: Way) -> None:
     assert model.probes == 2
 
 
-def test_nothing_is_written_by_a_query() -> None:
-    docstore = InMemoryByteStore()
-    retriever = retriever_with(InMemoryVectorStore(fakes.BagOfWords()), docstore)
-    assert retriever.invoke("herons") == []
-    assert not docstore.store
-
-
-@pytest.mark.parametrize("spoiled", [b"{", b'{"page_content": ""}', b'{"page_content": 1}'])
-def test_a_damaged_record_is_written_again(spoiled: bytes) -> None:
-    docstore = InMemoryByteStore()
-    retriever_with(Named(fakes.BagOfWords()), docstore).add_documents([DOCUMENT])
-    intact = docstore.mget([PAIR_KEY])
-    docstore.mset([(PAIR_KEY, spoiled)])
-    retriever = retriever_with(Named(fakes.BagOfWords()), docstore)
-    retriever.add_documents([DOCUMENT])
-    assert docstore.mget([PAIR_KEY]) == intact
-
-
 class Without(InMemoryVectorStore):
     """Tells no embedding model."""
 
     @property
     def embeddings(self) -> Any:
         return None
-
-
-def test_a_store_without_a_model_is_known_by_its_class() -> None:
-    docstore = as_docstore(InMemoryByteStore())
-    RSEIndexer(Without(fakes.BagOfWords()), docstore).add_documents([DOCUMENT])
-    record = docstore.mget([PAIR_KEY])[0]
-    assert record is not None
-    assert (list(record.metadata["probe"]), record.metadata["model"]) == ([], "")
-    # The model is recorded as soon as it is known.
-    RSEIndexer(InMemoryVectorStore(fakes.BagOfWords()), docstore).add_documents([DOCUMENT])
-    with pytest.raises(StoreMismatchError):
-        RSEIndexer(InMemoryVectorStore(Larger()), docstore).add_documents([DOCUMENT])
-    RSEIndexer(Without(fakes.BagOfWords()), docstore).add_documents([DOCUMENT])

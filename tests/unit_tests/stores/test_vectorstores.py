@@ -12,14 +12,11 @@ from typing import Any
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
-from langchain_rse import RSEIndexer
 from langchain_rse._sync import in_thread, run
-from langchain_rse.stores.vectorstores import ADAPTERS, adapter_for, vector_id_of
+from langchain_rse.stores.vectorstores import ADAPTERS, adapter_for
 from langchain_rse.stores.vectorstores.base import ChunkRow, VectorStoreAdapter
-from langchain_rse.stores.vectorstores.chroma import ChromaAdapter
 from tests.unit_tests import fakes
 
 way = fakes.way
@@ -150,17 +147,6 @@ def test_a_store_that_gives_chunks_other_ids_is_refused(do: Do) -> None:
         do(adapter_for(Renaming()).add, CHUNKS[:2])
 
 
-def test_a_store_that_could_not_delete_is_an_error(do: Do) -> None:
-    class Failing(Unknown):
-        def delete(self, ids: Any = None, **_: Any) -> bool:  # type: ignore[override]
-            return not ids
-
-    adapter = adapter_for(Failing())
-    do(adapter.add, CHUNKS[:2])
-    with pytest.raises(RuntimeError, match="Failing could not delete vectors"):
-        do(adapter.delete, ["id 1"])
-
-
 def test_a_store_that_cannot_tell_what_it_has(do: Do) -> None:
     class Silent(Unknown):
         def get_by_ids(self, ids: Any, /) -> list[Document]:
@@ -175,58 +161,6 @@ def test_a_store_that_cannot_tell_what_it_has(do: Do) -> None:
         assert do(run, adapter.existing_texts(["id 1"])) is None
         with pytest.raises(KeyError):
             do(adapter.delete, ["no id"])
-
-
-def test_subclasses_are_of_the_kind_of_the_class_that_is_known() -> None:
-    class Own(InMemoryVectorStore):
-        collection_name = "mine"
-
-    adapter = adapter_for(Own(MODEL))
-    assert (adapter.kind, adapter.collection_name) == ("InMemoryVectorStore", "mine")
-    assert adapter.can_list
-    unknown = adapter_for(Unknown())
-    assert (unknown.kind, unknown.collection_name) == ("Unknown", "")
-    abilities = unknown.can_list, unknown.can_read_vectors, unknown.can_filter_namespaces
-    assert abilities == (False, False, False)
-
-
-def test_ids_that_searches_return_in_metadata() -> None:
-    assert vector_id_of(Document("", id="a", metadata={"_id": "b"})) == "a"
-    assert vector_id_of(Document("", metadata={"_id": 3, "pk": "c"})) == "3"  # of Qdrant
-    assert vector_id_of(Document("", metadata={"pk": "c"})) == "c"  # of Milvus
-    assert vector_id_of(Document("", metadata={"id": "d"})) is None
-
-
-LISTED = Document("text", id="a", metadata={"tags": ["a", "b"], "page": 3})
-
-
-def test_lists_stay_in_metadata_where_filters_look_into_them() -> None:
-    for store in (InMemoryVectorStore(MODEL), faiss()):
-        assert adapter_for(store).storable(LISTED) == LISTED
-    unknown = adapter_for(Unknown())
-    assert unknown.storable(LISTED).metadata == {"page": 3}
-    assert LISTED.metadata["tags"] == ["a", "b"]
-
-
-def test_a_store_without_lists_never_gets_any() -> None:
-    store = Unknown()
-    RSEIndexer(store, InMemoryStore()).add_documents([LISTED])
-    (row,) = store.inner.store.values()
-    assert row["metadata"]["page"] == 3
-    assert "tags" not in row["metadata"]
-
-
-def test_chroma_gets_lists_if_its_version_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    import chromadb.api.types
-
-    monkeypatch.setattr(chromadb.api.types, "validate_metadata", lambda metadata: metadata)
-    assert ChromaAdapter(None).takes_lists
-
-    def validate_as_before_lists(metadata: dict[str, Any]) -> dict[str, Any]:
-        raise ValueError(f"Expected metadata value to be a str, int, float or bool, got {metadata}")
-
-    monkeypatch.setattr(chromadb.api.types, "validate_metadata", validate_as_before_lists)
-    assert not ChromaAdapter(None).takes_lists
 
 
 def test_the_documentation_says_what_each_store_can_do() -> None:
