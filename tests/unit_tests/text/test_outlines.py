@@ -135,12 +135,6 @@ def test_outlines_of_random_documents(
         assert outline(text) == with_ends(expected, len(text)), text
 
 
-def test_outlines_of_numbered_documents() -> None:
-    for seed in range(200):
-        text, expected = numbered(random.Random(seed))  # noqa: S311
-        assert outline(text) == with_ends(expected, len(text)), text
-
-
 @pytest.mark.parametrize(
     ("heading", "title"),
     [
@@ -161,7 +155,3 @@ def test_titles_have_no_marks(heading: str, title: str) -> None:
     text = f"{heading}\n\nText."
     assert outline(text) == [Section(title, outline(text)[0].level, 0, len(text))]
     assert outline(text.replace("\n", "\r\n"))[0].title == title
-
-
-def test_a_text_without_headings_has_no_sections() -> None:
-    assert outline("") == outline("Only text.\n\nMore.") == []

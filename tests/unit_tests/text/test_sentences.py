@@ -48,18 +48,6 @@ def test_sentences_by_hand(sentences: list[str]) -> None:
         assert sentences_of("".join(sentences)) == sentences
 
 
-def test_a_part_of_a_text() -> None:
-    text = "One. Two. Three. Four."
-    assert list(sentence_ends(text)) == [5, 10, 17]
-    assert list(sentence_ends(text, 5, 12)) == [10]
-
-
-def test_lines_end_sentences_too() -> None:
-    text = "- one. Two\n\n- three, e.g.\nfour (4.) Five.\r\n"
-    assert split_sentences(text) == ["- one", "Two", "- three, e.g.", "four (4", "Five"]
-    assert split_sentences(" \n") == []
-
-
 @given(st.text(st.sampled_from(" \n\"')」aAé北" + SPACED_ENDS + UNSPACED_ENDS)))
 def test_ends_ascend_within_the_text(text: str) -> None:
     ends = list(sentence_ends(text))

@@ -51,15 +51,6 @@ def test_the_first_heading(text: str, title: str) -> None:
     assert first_heading(text) == title
 
 
-@pytest.mark.parametrize("mark", ["```", "~~~"])
-def test_a_comment_in_a_fenced_block_is_no_title(mark: str) -> None:
-    block = f"{mark}sh\n# wait for a fish\nwait\n{mark}\n"
-    assert first_heading(f"To fish:\n\n{block}\n# Herons\n") == "Herons"
-    assert first_heading(f"To fish:\n\n{block}") == "To fish:"
-    lines = "wait\n" * 1000  # the block ends further down than titles are searched
-    assert first_heading(f"To fish:\n\n{mark}sh\n# comment\n{lines}{mark}\n") == "To fish:"
-
-
 @pytest.mark.parametrize(
     ("text", "title"),
     [
@@ -82,10 +73,6 @@ def test_a_comment_in_a_fenced_block_is_no_title(mark: str) -> None:
 )
 def test_code_comments_and_fields_are_no_title(text: str, title: str) -> None:
     assert first_heading(text) == title
-
-
-def test_a_comment_above_a_markdown_file_is_no_title() -> None:
-    assert first_heading("---\n# made by hand\nlayout: page\n---\n# Herons\n") == "Herons"
 
 
 @given(st.text(max_size=60))

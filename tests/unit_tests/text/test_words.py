@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_rse.text.words import TextWords, find_words, fold_case, spaced_words, split_words
+from langchain_rse.text.words import TextWords, find_words, fold_case, spaced_words
 
 
 @pytest.mark.parametrize(
@@ -55,32 +55,9 @@ def test_the_words_of_words_are_the_same(text: str) -> None:
     assert find_words(" ".join(words)) == words
 
 
-@given(st.text())
-def test_compatible_forms_have_the_same_words(text: str) -> None:
-    for form in ("NFC", "NFD", "NFKC"):
-        assert find_words(unicodedata.normalize(form, text)) == find_words(text)
-
-
 @given(st.text(st.characters(max_codepoint=127)))
 def test_ascii_goes_another_way_to_the_same_words(text: str) -> None:
     assert find_words(f"{text} é")[:-1] == find_words(text)
-
-
-MIXED = st.text(st.sampled_from("abAB 1_.\n\u00a0\u0301\u200déß东京ไท\u0e31한글\ud800"))
-
-
-@given(st.lists(st.text() | MIXED, max_size=5), st.text() | MIXED)
-def test_words_are_counted_in_each_text(texts: list[str], more: str) -> None:
-    words = list(dict.fromkeys(find_words(" ".join([*texts, more]))))
-    found = [find_words(text) for text in texts]
-    text_words = TextWords([spaced_words(text) for text in texts])
-    assert text_words.sizes.tolist() == [len(words_of_text) for words_of_text in found]
-    expected = [[words_of_text.count(word) for word in words] for words_of_text in found]
-    assert text_words.counts(words).tolist() == expected
-
-
-def test_words_are_split_as_they_are_written() -> None:
-    assert split_words("Die STRASSE in 北京市") == ["Die", "STRASSE", "in", "北京", "京市"]
 
 
 @pytest.mark.parametrize(

@@ -160,52 +160,6 @@ def test_wrong_arguments_are_answered(
     assert problem in str(message.content)
 
 
-def test_pages_have_printed_labels_or_numbers() -> None:
-    retriever = retriever_of({})
-    labels = ["i", "1", "2", "1"]
-    retriever.add_documents(
-        [
-            Document(f"text {n} 0\n", metadata={"source": "r.pdf", "page": n, "page_label": label})
-            for n, label in enumerate(labels)
-        ]
-        + [Document(f"page {n} 0\n", metadata={"source": "s.pdf", "page": n}) for n in range(1_200)]
-    )
-    read = tools_of(retriever)["read"]
-    for document, page, text in (
-        ("r.pdf", "i", "> text 0 0"),
-        ("r.pdf", 1, "> text 1 0"),  # the first of two
-        ("r.pdf", "page 2", "> text 2 0"),
-        ("s.pdf", 1_200, "> page 1199 0"),
-    ):
-        assert str(ask(SYNC, read, document=document, page=page).content).endswith(f"\n{text}")
-    missing = ask(SYNC, read, document="s.pdf", page="1201")
-    assert "has no page '1201'; it has page 1 to page 1200" in str(missing.content)
-
-
-def test_documents_with_one_source_are_listed_by_id() -> None:
-    retriever = retriever_of({})
-    sources = {"1": "a.csv", "2": "a.csv", "3": "b.txt"}
-    retriever.add_documents(
-        [Document("x 0\n", id=n, metadata={"source": source}) for n, source in sources.items()]
-    )
-    tools = tools_of(retriever)
-    _, *lines = str(ask(SYNC, tools["outline"]).content).splitlines()
-    names = [line.partition(",")[0] for line in lines]
-    assert names == ["1", "2", "b.txt"]
-    for name in names:
-        assert ask(SYNC, tools["read"], document=name).status == "success"
-
-
-def test_matches_of_one_line_are_shown_once() -> None:
-    texts = {"a": "word word 0\nother 0\nword 0\n", "b": f"word {'x' * 284} word {'y' * 999} 0\n"}
-    message = ask(SYNC, tools_of(retriever_of(texts))["find"], pattern="word")
-    assert str(message.content).startswith("Matches 1–5 of 5 in 2 documents:\n")
-    check_passages(message)
-    shown = [(passage.metadata["doc_id"], passage.page_content) for passage in message.artifact]
-    assert shown[:2] == [("a", "word word 0"), ("a", "word 0")]
-    assert sum(text.count("word") for _, text in shown) >= 5
-
-
 # Numbers in a conversation
 
 
@@ -229,34 +183,6 @@ def converse(way: Way, tools: list[BaseTool], *steps: list[tuple[str, dict[str, 
     app = create_agent(Model(script=["."] * (len(messages) + 1)), tools)
     state = way.invoke(app, {"messages": [HumanMessage("?")]})
     return [message for message in state["messages"] if isinstance(message, ToolMessage)]
-
-
-def numbers_of(message: ToolMessage) -> list[int]:
-    check_passages(message)
-    return [passage.metadata["rse"]["number"] for passage in message.artifact]
-
-
-@fakes.both_ways
-def test_numbers_continue_in_a_conversation(way: Way) -> None:
-    find, read = ("find", {"pattern": "margin"}), ("read", {"document": "notes"})
-    search = ("search", {"query": "q 90", "k": 1})
-    steps = [[search], [find], [("outline", {})], [read], [read, find, search], [read]]
-    answers = converse(way, create_rse_tools(library(), k=30), *steps)
-    numbers = [numbers_of(message) for message in answers]
-    assert numbers[:4] == [[1], [2, 3, 4], [], [5]]
-    assert numbers[4:6] == [[6], [36, 37, 38]]  # parallel calls: each has room for k passages
-    assert numbers[6:] == [[], [39]]
-    assert "shown above: [1]" in str(answers[6].content)
-
-
-def test_search_repeats_what_was_read_only_in_part() -> None:
-    retriever = retriever_of({"a": "some long line about it\nother words\n"})
-    search = ("search", {"query": "some long line about it"})
-    for start, is_repeated in ((0, False), (5, True)):
-        read = ("read", {"document": "a", "start": start, "end": 24})
-        _, found = converse(SYNC, create_rse_tools(retriever), [read], [search])
-        assert bool(found.artifact) == is_repeated
-        assert ("shown above: [1]" in str(found.content)) != is_repeated
 
 
 # Limits
@@ -303,16 +229,6 @@ def every_page(tool: BaseTool, arguments: dict[str, Any]) -> Iterator[ToolMessag
         if not following:
             return
         arguments = {**arguments, **{name: int(value) for name, value in following}}
-
-
-@pytest.mark.parametrize("tool", ["find", "outline", "read"])
-def test_a_limit_that_no_passage_fits(tool: str) -> None:
-    arguments = {"find": {"pattern": "word"}, "outline": {}, "read": {"document": "a"}}[tool]
-    message = ask(
-        SYNC, tools_of(retriever_of({"a": "word " * 50}), max_context_length=9)[tool], **arguments
-    )
-    assert "too long to show" in str(message.content) or "Documents 0 of 1" in str(message.content)
-    assert not message.artifact
 
 
 # What may not be shown
@@ -421,19 +337,6 @@ def adopted() -> RSERetriever:
     retriever = RSERetriever(vectorstore=vectorstore, docstore=InMemoryByteStore())
     retriever.indexer.adopt(ExistingIndex(doc_id_key="source", start_index_key="start_index"))
     return retriever
-
-
-def test_an_adopted_document_with_a_gap() -> None:
-    tools = tools_of(adopted())
-    found = ask(SYNC, tools["find"], pattern="word")
-    assert [passage.page_content for passage in found.artifact] == ["a word", "another word"]
-    assert ask(SYNC, tools["outline"]).content == "Documents 1 of 1:\na, 420 characters"
-    for arguments in ({"start": 400}, {"start": 0, "end": 14}):
-        assert ask(SYNC, tools["read"], document="a", **arguments).status == "success"
-    for tool in ("outline", "read"):
-        message = ask(SYNC, tools[tool], document="a")
-        assert message.status == "error"
-        assert "has no text at characters" in str(message.content)
 
 
 @pytest.mark.parametrize("change", ["delete", "replace"])

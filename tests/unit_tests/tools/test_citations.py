@@ -16,7 +16,6 @@ from langchain_rse.tools import (
     create_rse_tool,
     locate_citations,
     search_result_blocks,
-    verify_quotes,
 )
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way, lines, make_retriever
@@ -188,24 +187,6 @@ def test_what_is_known_of_a_citation() -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"search_result_index": 7},  # of which others are not of this tool
-        {"search_result_index": 0},  # results before it were cleared
-        {"title": None},
-        {"source": None, "cited_text": None},
-        {"end_block_index": 1},  # as in the examples of the guide
-        {"cited_text": "In spring.\n"},
-    ],
-    ids=str,
-)
-def test_the_passage_is_found_by_its_title(fields: dict[str, Any]) -> None:
-    answer = answer_with(citation_of(BLOCKS[1], 1, 1, 2, **fields))
-    (citation,) = locate_citations(answer, PASSAGES)
-    assert (citation.number, citation.found) == (2, "In spring. ")
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
         {"title": "[1] other.txt"},
         {"source": "other.txt"},
         {"start_block_index": 2, "end_block_index": 3},
@@ -221,44 +202,3 @@ def test_a_citation_of_something_else(fields: dict[str, Any]) -> None:
     assert citation == ModelCitation("so", 9, 11, found=found)
     with pytest.raises(ValueError, match="cannot cite 'so': it was not found"):
         citation.to_citation()
-
-
-def test_other_citations_are_left_out() -> None:
-    web = {"type": "web_search_result_location", "url": "https://example.com", "cited_text": "a"}
-    unknown = citation_of(BLOCKS[0], 0, 0, 1, search_result_index="first")
-    assert locate_citations(answer_with(web, unknown), PASSAGES) == []
-    assert locate_citations(AIMessage("plain"), PASSAGES) == []
-    assert locate_citations(["plain", {"type": "thinking"}], PASSAGES) == []
-
-
-def test_langchains_annotations() -> None:
-    raw = citation_of(BLOCKS[1], 1, 0, 1)
-    names = ("source", "search_result_index", "start_block_index", "end_block_index")
-    standard = {
-        "type": "citation",
-        "cited_text": raw["cited_text"],
-        "title": raw["title"],
-        "extras": {name: raw[name] for name in names},
-    }
-    for annotation in (standard, {"type": "non_standard_annotation", "value": raw}):
-        blocks = [{"type": "text", "text": "so", "annotations": [annotation]}]
-        (citation,) = locate_citations(blocks, PASSAGES)
-        assert (citation.number, citation.found) == (2, "Cranes dance. ")
-
-
-def test_a_quotation_as_a_citation() -> None:
-    answer = "“Cranes dance in spring”, and “herons sleep all day”, and “no"
-    passage = Document(
-        "Cranes dance, in spring.", metadata={"doc_id": "b", "source": "b.pdf", "title": "Birds"}
-    )
-    found, missing, unclosed = verify_quotes(answer, [passage])
-    assert (found.source, found.title) == ("b.pdf", "Birds")
-    citation = found.to_citation()
-    assert (citation["start_index"], citation["end_index"]) == (1, 23)
-    assert citation["cited_text"] == "Cranes dance, in spring"
-    for quote in (missing, unclosed):
-        with pytest.raises(ValueError, match=r"cannot cite '(herons sleep all day|no)'"):
-            quote.to_citation()
-    (quote,) = verify_quotes("“Cranes dance in spring”", [Document("Cranes dance in spring")])
-    assert (quote.source, quote.title) == (None, None)
-    assert "url" not in quote.to_citation()

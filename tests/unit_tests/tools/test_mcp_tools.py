@@ -184,22 +184,6 @@ async def text_of(retriever: RSERetriever, tool: str, **arguments: Any) -> str:
     return content.text
 
 
-async def test_pages_list_each_document_once() -> None:
-    ids = [f"/docs/{'long' * 90}{number}.txt" for number in range(130)]
-    retriever = library(ids)
-    listed: list[str] = []
-    offset: int | None = 0
-    while offset is not None:
-        text = await text_of(retriever, "outline", offset=offset)
-        head, *lines = text.splitlines()
-        assert lines
-        assert len(text) <= 20_000
-        listed += [f"/docs/{line.rpartition(', ')[0]}" for line in lines]
-        following = re.search(r"offset=(\d+)", head)
-        offset = int(following[1]) if following else None
-    assert listed == sorted(ids)
-
-
 async def test_answers_are_short_whatever_the_names() -> None:
     retriever = library(["x" * 300_000, *(f"/{number}/README.md" for number in range(500))])
     for tool, arguments in (
@@ -246,24 +230,6 @@ async def test_unknown_arguments_are_refused_with_the_names_that_exist(
 async def test_arguments_that_hosts_add_are_ignored() -> None:
     added = {"toolCallId": "call_1", "sessionId": "1", "action": "sendMessage"}
     assert "text of a" in await text_of(library(["a"]), "read", document="a", **added)
-
-
-async def test_null_stands_for_the_default() -> None:
-    retriever = library(["a", "b"])
-    assert "text of a" in await text_of(retriever, "search", query="text of", k=None)
-    assert "Documents 1–2 of 2" in await text_of(retriever, "outline", document=None, offset=None)
-    assert "text of a" in await text_of(retriever, "read", document="a", start=None, page=None)
-
-
-@pytest.mark.parametrize("tools", TOOLS)
-async def test_half_an_emoji_in_a_query_is_replaced(
-    tools: Literal["passages", "connector"],
-) -> None:
-    retriever = RSERetriever(vectorstore=DictStore(fakes.Strict()), docstore=InMemoryStore())
-    retriever.add_documents(documents())
-    server = create_mcp_server(retriever, tools=tools)
-    answer = str(await server.call_tool("search", {"query": "plan \ud83d"}))
-    assert "finance plan" in answer
 
 
 # The tools of a connector
@@ -358,18 +324,3 @@ async def test_an_excluded_document_and_none_give_the_same_error(document: str) 
     ):
         with pytest.raises(ToolError, match=message):
             await server.call_tool("fetch", {"id": f"{document}{suffix}"})
-
-
-async def test_an_address_on_the_web_is_the_url_and_others_are_not() -> None:
-    web = "https://example.org/birds#herons"
-    for source, url in ((web, web), ("/srv/birds.txt", ""), ("javascript:alert(1)", "")):
-        retriever = RSERetriever(
-            vectorstore=InMemoryVectorStore(fakes.BagOfWords()), docstore=InMemoryStore()
-        )
-        retriever.add_documents([Document(fakes.lines(9, 3), metadata={"source": source})])
-        (result, *_) = await search(retriever)
-        assert result["url"] == url
-        name = source.removeprefix("/srv/")
-        assert result["title"].startswith(name)
-        fetched = await call_connector(retriever, "fetch", {"id": result["id"]})
-        assert (fetched["url"], fetched["metadata"]["source"]) == (url, name)

@@ -8,10 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
-from langchain_core.stores import InMemoryByteStore
-from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import ExistingIndex, RSEIndexer
 from langchain_rse._sync import in_thread
 from langchain_rse.access import DocumentAccess
 from langchain_rse.errors import MissingRecordError
@@ -82,29 +79,3 @@ def test_pages_are_cited_as_a_reader_counts_them(
     assert citation_of(passage.metadata) == f"p, {cited}, characters 0–{len(passage.page_content)}"
     if "page" in metadata[0]:
         assert passage.metadata["page_start"] == metadata[0]["page"]
-
-
-@pytest.mark.parametrize(
-    ("index", "cited"),
-    [
-        (
-            {"chunk_index_key": "number", "chunk_overlap": 0},
-            "book.txt, characters 0–20 of its stored text",
-        ),
-        ({"start_index_key": "start_index"}, "book.txt, characters 0–20"),
-    ],
-    ids=str,
-)
-@fakes.both_ways
-def test_characters_of_an_adopted_index(way: Way, index: dict[str, Any], cited: str) -> None:
-    vectorstore = InMemoryVectorStore(fakes.Angles())
-    for number, text in enumerate(["Zeile 10\n\n", "Zeile 20\n\n"]):
-        metadata = {"source": "book.txt", "number": number, "start_index": 10 * number}
-        vectorstore.add_documents([Document(text, metadata=metadata)])
-    docstore = InMemoryByteStore()
-    indexer = RSEIndexer(vectorstore, docstore)
-    existing = ExistingIndex(doc_id_key="source", **index)
-    way.call(indexer.adopt, indexer.aadopt, existing)
-    passage = read(way, indexer.docstore, "book.txt", 0, 1000)
-    assert citation_of(passage.metadata) == cited
-    assert indexer.check().ok

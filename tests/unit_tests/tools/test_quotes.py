@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 from langchain_core.documents import Document
 
 from langchain_rse.tools import Quote, verify_quotes
-from tests.unit_tests.fakes import make_retriever
 
 TEXT = (
     "Revenue grew by 12% in 2023, driven by higher margins.\nCosts fell  because\n"
@@ -67,26 +65,6 @@ def test_one_quotation(answer: str, verdict: str) -> None:
         assert (quote.number, quote.found) == (None, "")
 
 
-@pytest.mark.parametrize("words", ["Revenue grew by 12%", "forged words of nobody"])
-@pytest.mark.parametrize(
-    "around",
-    [
-        # Hebrew and Arabic prefixes, and scripts without spaces.
-        'הדוח קובע ש"{}" וכך היה',
-        'צה"ל כתב: "{}" על דו"ח של רמטכ"ל',
-        'ورد في التقرير و"{}"كما يلي',
-        'รายงานกล่าวว่า"{}"ในปีนี้',
-        # Notes, and spaces that are missing.
-        'It says "{}"\u00b9.',
-        'It says "{}"\u00b9\u2070 and more.',
-        'It says"{}"1 in the report.',
-    ],
-)
-def test_letters_and_notes_beside_a_quotation(around: str, words: str) -> None:
-    (quote,) = check(around.format(words))
-    assert (quote.text, quote.verdict) == (words, "missing" if "forged" in words else "exact")
-
-
 @pytest.mark.parametrize(
     "answer",
     [
@@ -104,36 +82,11 @@ def test_what_is_no_quotation(answer: str) -> None:
     assert check(answer) == []
 
 
-def test_a_quotation_with_code_in_it() -> None:
-    source = 'Write it so:\n```python\nprint("a fence of code")\n```\nand run it.'
-    answer = f"It says “{source}”, and `so”` is code, as is ```\n“no quotation of it”\n```."
-    (quote,) = check(answer, passage(source))
-    assert (quote.verdict, quote.text) == ("exact", source)
-    (block,) = check("> " + source.replace("\n", "\n> "), passage(source))
-    assert block.verdict == "exact"
-
-
 WITH_NUMBERS = (
     "CO₂ rose 2½ times in 2019\u20132021. COVID-19 hit pages 3-4.\nThe pump weighs 2.5 kg, costs "
     "$1,234.50 and lost \u22123% of its value [12]. THE PUMP HAD 25 KG.\n"
     "1,000 \u20ac were lost.\n\u2014 The owner"
 )
-
-
-@pytest.mark.parametrize(
-    ("answer", "verdict"),
-    [
-        ("The Pump weighs 2.5 kg", "similar"),
-        ("The Pump weighs 25 kg", "missing"),
-        ("and lost -3% of its value", "similar"),
-        ("and lost 3% of its value", "missing"),
-        ("5 Kg, costs $1,234.50", "missing"),
-        ("CO2 rose 2 1/2 times in 2019-2021", "similar"),
-    ],
-)
-def test_all_numbers_of_a_similar_quotation_are_equal(answer: str, verdict: str) -> None:
-    (quote,) = verify_quotes(f"“{answer}”", [passage(WITH_NUMBERS)], min_similarity=0.95)
-    assert quote.verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -181,30 +134,6 @@ def test_passages_of_any_origin(passage: Any, number: int, doc_id: str, start: i
     assert (quote.start_index, quote.end_index) == (start, start + 13)
 
 
-def test_places_do_not_count_the_header_of_a_passage() -> None:
-    retriever = make_retriever({"a": "b 0\nherons fish at dawn 5\n"}, include_header=True)
-    (passage,) = retriever.invoke("query 0")
-    above = passage.model_copy(update={"page_content": "Title\n\n" + passage.page_content})
-    (quote,) = verify_quotes("“herons fish at dawn”", [above])
-    assert (quote.start_index, quote.end_index) == (4, 23)
-
-
-def test_the_whole_passage_and_a_long_one_with_differences() -> None:
-    chance = random.Random(3)  # noqa: S311
-    words = [f"{chance.choice('abcdefgh')}{number:x}" for number in range(1500)]
-    source = " ".join(words)
-    assert check("> " + source.replace(" ", "\n> "), passage(source))[0].verdict == "exact"
-    for number in range(0, 1500, 100):
-        words[number] = "X"
-    text = " ".join(words)
-    digits = check(f"“{text}”", passage(source))[0]
-    assert digits.verdict == "missing"  # since numbers differ
-    letters = str.maketrans("0123456789", "ghijklmnop")
-    (quote,) = check(f"“{text.translate(letters)}”", passage(source.translate(letters)))
-    assert quote.verdict == "similar"
-    assert quote.end_index - quote.start_index == pytest.approx(len(source), abs=10)
-
-
 @given(st.lists(st.text("abcdefghij", min_size=1, max_size=6), min_size=12, max_size=60), st.data())
 def test_any_run_of_words_is_found_and_its_place_is_its_text(
     words: list[str], data: st.DataObject
@@ -225,14 +154,3 @@ def test_any_answer_is_read_to_its_end(answer: str) -> None:
 
 
 # What is left out, and symbols
-
-
-def test_an_ellipsis_is_no_exact_quotation() -> None:
-    text = "The vaccine does not cause autism. The patient must never take two pills."
-    for answer, omitted in (
-        ("“The vaccine does [...] cause autism”", [" not "]),
-        ("“The patient must ... take two pills”", [" never "]),
-        ("“The patient must never take…”", []),
-    ):
-        (quote,) = check(answer, passage(text))
-        assert (quote.verdict, list(quote.omitted)) == ("shortened", omitted)

@@ -115,20 +115,6 @@ def by_equality(
     return holds
 
 
-@fakes.both_ways
-def test_fields_and_values_filter_what_takes_functions(way: Way) -> None:
-    """`InMemoryVectorStore` takes no dict as filter."""
-    source = make_retriever(TEXTS)
-    own = source.model_copy(update={"search_kwargs": {"filter": {"source": {"$in": ["b", "c"]}}}})
-    for retriever in (source, own):
-        tool = create_rse_tool(retriever, filter_fields=["source"])
-        message = ask(way, tool, query="q 0", filter={"source": "b"})
-        assert {passage.metadata["doc_id"] for passage in message.artifact} == {"b"}
-        assert ask(way, tool, query="q 0", filter={"source": "z"}).artifact == []
-    assert ask(way, create_rse_tool(own, filter_fields=["source"]), query="q 0").artifact
-    assert ask(way, tool, query="q 0", filter={"source": "a"}).artifact == []
-
-
 def test_filters() -> None:
     retriever = make_retriever(TEXTS, candidates_only=True)
     tool = create_rse_tool(retriever, filter_fields=["source"], make_filter=by_equality)
@@ -139,16 +125,6 @@ def test_filters() -> None:
         "Nothing was found for 'q 0' with source='z'. Other words, or no filter, may find more."
     )
     assert nothing.artifact == []
-
-
-def test_a_wrapped_retriever_takes_no_filter() -> None:
-    source = make_retriever(TEXTS)
-    inner = source.vectorstore.as_retriever(search_kwargs={"filter": bool})  # type: ignore[union-attr]
-    retriever = RSERetriever(base_retriever=inner, docstore=source.docstore)
-    for make in (None, by_equality):
-        with pytest.raises(ValueError, match="filter_fields require vectorstore"):
-            create_rse_tool(retriever, filter_fields=["source"], make_filter=make)
-    create_rse_tool(retriever)
 
 
 class Asked(InMemoryVectorStore):
@@ -182,13 +158,6 @@ def test_a_filter_of_the_retriever_holds_besides_those_of_the_model() -> None:
     create_rse_tool(other, filter_fields=["year"], make_filter=by_equality)
 
 
-def test_half_a_character_is_replaced() -> None:
-    """What a client could not send; readers of PDF files make such text."""
-    message = ask(SYNC, create_rse_tool(make_retriever({"a": "q\ud83d 5"})), query="q 1")
-    assert str(message.content).endswith("\n> q\ufffd 5")
-    assert [passage.page_content for passage in message.artifact] == ["q\ud83d 5"]
-
-
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
@@ -202,31 +171,6 @@ def test_why_nothing_is_found(fields: dict[str, Any], reason: str) -> None:
     assert str(message.content).startswith("Nothing was found for 'q 1': ")
     assert reason in str(message.content)
     assert (message.artifact, message.status) == ([], "success")
-
-
-def test_an_answer_without_a_limit_is_one_that_deepagents_shows() -> None:
-    texts = {f"{number}": f"{'x' * 9_000} {number}\n" for number in range(10)}
-    tool = create_rse_tool(make_retriever(texts, max_context_length=None))
-    message = ask(SYNC, tool, query="q 0")
-    assert 60_000 < len(str(message.content)) <= 80_000
-
-
-@pytest.mark.parametrize("content", ["text", "search_results"])
-def test_documents_are_named_by_the_ends_of_their_paths(content: Any) -> None:
-    texts = {"/srv/a/README.md": lines(5), "/srv/b/README.md": lines(6), "/srv/c.md": lines(4)}
-    message = ask(SYNC, create_rse_tool(make_retriever(texts), content=content), query="q 5")
-    shown = str(message.content)
-    assert "/srv" not in shown
-    for name in ("a/README.md", "b/README.md", "c.md"):
-        assert f"] {name}, characters 0–" in shown
-    assert {passage.metadata["source"] for passage in message.artifact} == texts.keys()
-
-
-def test_a_source_that_is_longer_than_the_budget() -> None:
-    retriever = make_retriever({"a" * 500: lines(5)})
-    message = ask(SYNC, create_rse_tool(retriever, max_context_length=300), query="q 0")
-    assert message.content == "1 passage found, but too long to show."
-    assert message.artifact == []
 
 
 @pytest.mark.parametrize("content", ["text", "search_results"])
