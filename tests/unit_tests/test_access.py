@@ -175,12 +175,3 @@ def test_a_document_that_is_replaced_meanwhile_is_read_again() -> None:
     docstore.left = 3
     [outline] = [tool for tool in create_rse_tools(retriever) if tool.name == "outline"]
     assert "Heading (0–19)" in outline.invoke({"document": "d"})
-
-
-def test_a_document_whose_text_is_lost_is_an_error() -> None:
-    docstore = InMemoryStore()
-    retriever = RSERetriever(vectorstore=InMemoryVectorStore(fakes.BagOfWords()), docstore=docstore)
-    retriever.add_documents([Document("harbor", id="d")])
-    docstore.mdelete([key for key in docstore.yield_keys() if key.endswith("/0")])
-    with pytest.raises(MissingRecordError, match="some of its text is missing"):
-        retriever.text("d")

@@ -22,9 +22,8 @@ from langchain_core.runnables import (
 )
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import RSERetriever
 from tests.unit_tests import fakes
-from tests.unit_tests.fakes import QUERY, Way, lines, make_retriever, ranges
+from tests.unit_tests.fakes import QUERY, Way, lines, make_retriever
 
 way = fakes.way
 TEXTS = {"a": lines(0, 30, 90, name="a"), "b": lines(45, 90, name="b")}
@@ -148,31 +147,3 @@ def test_with_fallbacks(way: Way) -> None:
     assert way.invoke(only, QUERY) == [Document("by words")]
     with pytest.raises(TypeError, match="query must be a string"):
         way.invoke(only, {"question": QUERY})
-
-
-@pytest.mark.parametrize("arguments", [{}, {"filter": lambda one: one.metadata["source"] == "b"}])
-def test_a_retriever_with_fallbacks_can_be_wrapped(way: Way, arguments: dict[str, Any]) -> None:
-    """Whichever of them answers, filters of any hold, and without one nothing is to be said."""
-    source = make_retriever(TEXTS)
-    store = source.vectorstore
-    assert store is not None
-    working = store.as_retriever(search_kwargs={"k": 50, **arguments})
-    falling = Failing(99).as_retriever(search_kwargs={"k": 50}).with_fallbacks([working])
-    fields: dict[str, Any] = {"docstore": source.docstore, "config": fakes.PLAIN}
-    if arguments:
-        fields["candidates_only"] = True  # since it is not known what a function does
-    outer = RSERetriever(base_retriever=falling, **fields)
-    plain = RSERetriever(base_retriever=working, **fields)
-    expected = way.invoke(plain, QUERY)
-    assert {name for name, _, _ in ranges(expected)} == ({"b"} if arguments else {"a", "b"})
-    assert way.invoke(outer, QUERY) == expected
-
-
-def test_a_fallback_that_may_filter_is_named(way: Way) -> None:
-    source = make_retriever(TEXTS)
-    found = list(source.indexer.chunks())
-    other = fakes.FixedRetriever(documents=found)
-    falling = Failing(99).as_retriever(search_kwargs={"k": 50}).with_fallbacks([other])
-    outer = RSERetriever(base_retriever=falling, docstore=source.docstore, config=fakes.PLAIN)
-    with pytest.warns(UserWarning, match="^FixedRetriever may exclude chunks"):
-        assert way.invoke(outer, QUERY)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore, InMemoryByteStore
@@ -20,8 +20,7 @@ from langchain_text_splitters import TextSplitter
 from langchain_rse import ExistingIndex, RSERetriever, SQLDocStore, finding
 from langchain_rse._sync import in_thread
 from langchain_rse.access import DocumentAccess
-from langchain_rse.errors import MissingRecordError, StoreMismatchError
-from langchain_rse.finding import MatchPage, document_named, find, read_section
+from langchain_rse.finding import MatchPage, find, read_section
 from langchain_rse.stores.conditions import matches
 from langchain_rse.stores.records import Manifest
 from langchain_rse.text.patterns import Pattern
@@ -129,20 +128,6 @@ def test_a_page_equals_that_of_the_whole_texts(data: st.DataObject) -> None:
     check_random_documents(data)
 
 
-@given(data=st.data())
-def test_chunks_of_a_document_may_be_in_several_batches(data: st.DataObject) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(finding, "_BATCH", 3)
-        check_random_documents(data)
-
-
-@pytest.mark.nightly
-@settings(max_examples=600)  # more than 10,000 patterns
-@given(data=st.data())
-def test_more_pages_equal_those_of_the_whole_texts(data: st.DataObject) -> None:
-    check_random_documents(data, patterns=6)
-
-
 def ids(page: MatchPage) -> list[str]:
     return [match.doc_id for match in page.matches]
 
@@ -168,15 +153,6 @@ def test_what_may_not_be_read_is_not_found(way: Way) -> None:
     retriever = retriever.model_copy(update={"search_kwargs": {"filter": lambda _: True}})
     with pytest.raises(ValueError, match="cannot be applied to a whole document"):
         found("word")
-
-
-def test_a_docstore_with_namespaces_needs_one() -> None:
-    docstore = InMemoryByteStore()
-    make_retriever({"a": "word 0\n"}, docstore=docstore, namespace="x")
-    retriever = make_retriever({}, docstore=InMemoryByteStore())
-    retriever = retriever.model_copy(update={"docstore": docstore})
-    with pytest.raises(StoreMismatchError, match="these stores contain namespaces"):
-        find(retriever.document_access(), Pattern("word"))
 
 
 def test_a_version_that_is_not_current_is_not_found() -> None:
@@ -242,15 +218,6 @@ def test_unreadable_documents_are_excluded_with_a_warning() -> None:
         assert ids(find(access, Pattern("word"))) == ["a"]
 
 
-def test_a_document_is_found_by_its_id_or_the_name_of_its_file() -> None:
-    retriever = make_retriever({f"/docs/{n}.md": f"word{n} 0\n" for n in range(3)})
-    access = retriever.document_access()
-    for name in ("/docs/2.md", "2.md", "2"):
-        assert document_named(access, name).doc_id == "/docs/2.md"
-    with pytest.raises(ValueError, match="there is no document '3'"):
-        document_named(access, "3")
-
-
 def test_matches_never_cross_a_gap() -> None:
     chunks = [(0, "one word\n"), (9, "two\nwo"), (60, "rd and\nword")]
     vectorstore = InMemoryVectorStore(fakes.BagOfWords())
@@ -265,13 +232,6 @@ def test_matches_never_cross_a_gap() -> None:
     access = retriever.document_access()
     passages = [access.passage(each.manifest, *each.around) for each in page.matches]
     assert [passage.page_content for passage in passages] == ["one word", "word"]
-
-
-def test_a_long_line_is_cut_around_a_match() -> None:
-    text = "x" * 1_000 + "word" + "y" * 1_000
-    retriever = make_retriever({"a": text + " 0\n"}, docstore=InMemoryByteStore())
-    (match,) = find(retriever.document_access(), Pattern("WORD")).matches
-    assert match.around == (700, 1_304)
 
 
 async def test_a_call_ends_after_its_caller_was_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,21 +299,3 @@ def test_a_section_is_found_by_its_title(title: str, text: str) -> None:
     section = read_section(access, access.manifest("a"), title)
     assert OUTLINED[section.start : section.end] == text
     assert access.passage(access.manifest("a"), section.start, section.end).page_content == text
-
-
-def test_a_section_that_is_unknown_or_ambiguous_is_refused() -> None:
-    documents = [Document(OUTLINED, id="a"), Document("Only text.", id="b")]
-    retriever = RSERetriever.from_documents(documents, fakes.BagOfWords())
-    access = retriever.document_access()
-    manifest = access.manifest("a")
-    with pytest.raises(ValueError, match=r"several sections 'errors': 'Errors' \(characters 8"):
-        read_section(access, manifest, "errors")
-    with pytest.raises(ValueError, match=r"'Set up' \(.*'Set up on Windows' \(") as caught:
-        read_section(access, manifest, "up")
-    assert "Guide" not in str(caught.value)
-    with pytest.raises(MissingRecordError, match=r"no section 'usages'; it has 'Guide' \("):
-        read_section(access, manifest, "usages")
-    with pytest.raises(MissingRecordError, match="no section ' '"):
-        read_section(access, manifest, " ")
-    with pytest.raises(MissingRecordError, match="'b' has no section 'x', and no headings"):
-        read_section(access, access.manifest("b"), "x")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import pytest
@@ -43,22 +42,6 @@ def test_each_text_is_a_document(way: fakes.Way) -> None:
     assert [each.doc_id for each in retriever.documents()] == ["a.txt", "b.txt"]
     [passage] = way.invoke(retriever, "steel prices", filter={"year": 2023})
     assert passage.page_content == TEXTS[0]
-
-
-def test_texts_need_no_metadata_and_take_ids(way: fakes.Way) -> None:
-    retriever = make_of_texts(way, TEXTS, fakes.BagOfWords())
-    assert len(retriever.documents()) == len(TEXTS)
-    retriever = make_of_texts(way, iter(TEXTS), fakes.BagOfWords(), ids=["first", "second"])
-    assert retriever.text("second") == TEXTS[1]
-
-
-@fakes.both_ways
-def test_no_documents_are_a_warning(way: fakes.Way) -> None:
-    with pytest.warns(UserWarning, match="has no documents: none were given") as caught:
-        retriever = make(way, [], fakes.BagOfWords())
-    if not way.is_async:
-        assert caught[0].filename == sys.modules[fakes.__name__].__file__
-    assert way.invoke(retriever, "steel") == []
 
 
 def test_a_wrong_argument_says_what_to_do(way: fakes.Way) -> None:

@@ -13,9 +13,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse._asking import quote
 from langchain_rse.cli.webpages import read_html
-from langchain_rse.ingest.alignment import align
 from langchain_rse.ingest.default_splitter import default_text_splitter
-from langchain_rse.ingest.markup import text_outside_tags
 from langchain_rse.ingest.splitting import find_spans
 from langchain_rse.text.words import MAX_QUERY_LENGTH
 from langchain_rse.tools import create_rse_tool, verify_quotes
@@ -62,51 +60,7 @@ def test_a_long_text_is_read_to_its_end(read: Callable[[str], object], pattern: 
 # HTML with positions
 
 
-@pytest.mark.parametrize(
-    ("source", "outside"),
-    [
-        ("<p>a &amp; b</p>", "a & b"),
-        ("a<script>if (x<y) z</script >b", "aif (x<y) zb"),
-        ("a<style>b</script>c</style>d", "ab</script>cd"),
-        ("<!-- a --> b <!-- c", " a  b  c"),
-        ("&#65;&#x42;&nosuch;&amp", "AB&nosuch;&amp"),
-        (f"a&#{'9' * 10_000};b", "a\ufffdb"),
-    ],
-)
-def test_text_outside_tags_and_its_places(source: str, outside: str) -> None:
-    pieces = list(text_outside_tags(source))
-    assert "".join(piece for _, piece in pieces) == outside
-    starts = [start for start, _ in pieces]
-    assert starts == sorted(starts)
-    assert all(source[start] in (piece, "&") for start, piece in pieces)
-
-
 # Chunks
-
-
-def test_the_last_place_of_a_long_chunk_in_text_that_nearly_repeats_it() -> None:
-    # str.rfind takes the product of both lengths: hours.
-    chunk = "ab" + "a" * 300_000
-    text = chunk + "a" * 600_000
-    placement = align(text, [chunk, "a" * 600_000])
-    assert not isinstance(placement, int)
-    assert placement.spans[0] == (0, len(chunk))
-
-
-def test_unknown_text_that_fits_in_many_ways_but_not_to_the_end() -> None:
-    text = "a\u2603" * 20_000
-    unknown = " [UNK] ".join("a" * 100)
-    placement = align(text, [f"{unknown} z"])
-    assert placement == 0  # the chunk is nowhere
-
-
-def test_an_entity_of_many_digits_is_no_error() -> None:
-    text = f"<p>first</p><p>&#{'9' * 5_000}; second</p>"
-    spans = find_spans(text, Given(["first", "second"]))
-    assert [span.embedded_text for span in spans] == ["first", "second"]
-
-    (quote,) = verify_quotes(f"<q>one two three &#{'9' * 5_000};</q>", [Document("one two three")])
-    assert quote.number == 1
 
 
 # Queries

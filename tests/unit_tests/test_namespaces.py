@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -144,23 +143,6 @@ def test_metadata_cannot_claim_another_namespace(
     (passage,) = plain.invoke("text")
     assert "rse_namespace" not in passage.metadata
     assert all("rse_namespace" not in chunk.metadata for chunk in plain.indexer.chunks())
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("a", "A"),
-        ("é", unicodedata.normalize("NFD", "é")),
-        ("x" * 200, "x" * 199),
-    ],
-)
-def test_names_are_taken_as_they_are(
-    vectorstore: InMemoryVectorStore, one: str, other: str
-) -> None:
-    docstore = InMemoryStore()
-    opened(vectorstore, docstore, one).add_documents([document("d", "text")])
-    assert texts(opened(vectorstore, docstore, one)) == ["text\n"]
-    assert texts(opened(vectorstore, docstore, other)) == []
 
 
 # What another namespace has is in nobody's way
@@ -331,14 +313,6 @@ def test_a_docstore_without_namespaces_gets_none(
 # What cannot be
 
 
-@pytest.mark.parametrize("name", ["a\x00b", "\ud800", "x" * 201, 7, None])
-def test_names_that_cannot_be_kept(vectorstore: InMemoryVectorStore, name: Any) -> None:
-    with pytest.raises(ValueError, match="namespace"):
-        opened(vectorstore, InMemoryStore(), name)
-    with pytest.raises(ValueError, match="namespace must be a string"):
-        RSEIndexer(vectorstore, InMemoryStore(), namespace=name)
-
-
 class Unknown(InMemoryVectorStore.__base__):  # type: ignore[misc, name-defined]
     """A vector store that nobody has heard of."""
 
@@ -381,15 +355,6 @@ def test_a_query_cannot_choose_its_namespace(vectorstore: InMemoryVectorStore) -
     b.docstore = docstore
     assert texts(b) == []  # still in its namespace
     assert texts(opened(vectorstore, a.docstore, A)) == ["secret text\n"]
-
-
-def test_compare_and_set_stays_in_its_namespace(lexical: SQLDocStore) -> None:
-    inside: Any = in_namespace(lexical, A)
-    record = Document("new")
-    assert inside.compare_and_set([("manifest/0", None, record)]) == [True]
-    assert inside.compare_and_set([("manifest/0", None, record)]) == [False]
-    assert inside.mget(["manifest/0"]) == [record]
-    assert in_namespace(lexical, B).mget(["manifest/0"]) == [None]
 
 
 # All that works on documents
@@ -537,17 +502,6 @@ class TestAsync(_Inside, BaseStoreAsyncTests[Document]):
         return inside
 
 
-def test_a_warning_of_equal_texts_names_no_document_of_another_namespace(
-    vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
-) -> None:
-    a, b = (opened(vectorstore, docstore, name) for name in (A, B))
-    a.add_documents([Document("equal text", metadata={"source": "secret.txt"})])
-    b.add_documents(
-        [Document("equal text", metadata={"source": "public.txt"})]
-    )  # warnings are errors
-    assert [d.metadata["source"] for d in b.invoke("text")] == ["public.txt"]
-
-
 @fakes.both_ways
 def test_words_that_are_common_elsewhere_are_searched_for(
     way: Way,
@@ -565,14 +519,3 @@ def test_words_that_are_common_elsewhere_are_searched_for(
     assert len(found) == 20
     assert {chunk.metadata["rse_namespace"] for chunk, _ in found} == {namespace_digest(B)}
     assert search.lexical_search("99", 50) == []
-
-
-def test_an_empty_docstore_can_be_read_with_and_without(
-    vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
-) -> None:
-    for namespace in ("", A, B, ""):
-        retriever = opened(vectorstore, docstore, namespace)
-        assert texts(retriever) == []
-        assert chunks(retriever) == []
-        assert retriever.delete(["d"]) == []
-    assert texts(opened(vectorstore, docstore)) == []

@@ -86,18 +86,6 @@ else:
     assert result.returncode == 0, result.stderr
 
 
-def test_embeddings_leave_the_root_logger_alone() -> None:
-    code = """
-import logging
-root = logging.getLogger()
-before = root.level, list(root.handlers)
-from langchain_rse.embeddings import WordLlamaEmbeddings
-WordLlamaEmbeddings().embed_query("a")
-assert (root.level, list(root.handlers)) == before, (root.level, root.handlers)
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 ERRORS: dict[str, Any] = {
     "AdoptionError": ValueError,
     "ScoreFloorError": ValueError,

@@ -15,7 +15,6 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever
 from langchain_rse.config import PRESETS, Greedy
-from langchain_rse.errors import MissingRecordError
 from langchain_rse.stores.records import chunk_key, document_key, manifest_key
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import (
@@ -111,21 +110,6 @@ def test_a_chunk_between_candidates_is_filled_in() -> None:
     }
 
 
-def test_chunks_tell_what_the_solver_saw() -> None:
-    retriever = make_retriever({"a": lines(0, 60, 95)}, neighbor_weight=0.5, fetch_k=2)
-    (passage,) = ask(retriever, irrelevant_chunk_penalty=0.2)
-    first, second, filled = passage.metadata["rse"]["chunks"]
-    # Noisy or of a chunk's relevance and half of its neighbors'.
-    assert [first["relevance"], second["relevance"]] == pytest.approx([1, 0.5])
-    assert [first["credited"], second["credited"]] == pytest.approx([1, 0.75])
-    assert "relevance" not in filled
-    assert filled["credited"] == pytest.approx(1 - 0.75 * 0.75)  # the first one is two away
-    # 5, 6 and 6 characters, weighed by their mean.
-    values = [5 * 0.8 / (17 / 3), 6 * 0.55 / (17 / 3), 6 * 0.2375 / (17 / 3)]
-    assert [chunk["value"] for chunk in (first, second, filled)] == pytest.approx(values, abs=1e-4)
-    assert passage.metadata["relevance_score"] == pytest.approx(sum(values))
-
-
 def test_metadata_and_id_survive_json_and_repeat() -> None:
     retriever = make_retriever({"a": lines(0, 10, 90)})
     first = ask(retriever)
@@ -136,40 +120,11 @@ def test_metadata_and_id_survive_json_and_repeat() -> None:
     assert ask(retriever)[0].id != first[0].id
 
 
-def test_order_and_k() -> None:
-    retriever = make_retriever({"a": lines(30, 90, 90, 90, 90, 20), "b": lines(10, 90)})
-    assert ranges(ask(retriever)) == [("b", 0, 1), ("a", 0, 1), ("a", 5, 6)]
-    best_first = [("b", 0, 1), ("a", 5, 6), ("a", 0, 1)]
-    for k in (1, 2, 3):
-        assert ranges(ask(retriever, order="relevance", k=k)) == best_first[:k]
-    assert ranges(ask(retriever, k=2)) == best_first[:2]
-
-
 @pytest.mark.parametrize("query", ["", "  \n"])
 def test_an_empty_query_finds_nothing(query: str) -> None:
     trace = make_retriever({"a": lines(0)}).explain(query)
     assert not trace.documents_returned
     assert trace.reason
-
-
-def test_nothing_relevant_and_an_empty_index() -> None:
-    assert ask(make_retriever({"a": lines(80, 85)})) == []
-    assert ask(make_retriever({})) == []
-
-
-@pytest.mark.parametrize("config", ["balanced", "precision", "find_all"])
-def test_a_short_document_comes_back(config: str) -> None:
-    report = "\n\n".join(f"Paragraph {n} of the report on pumps: {'oil ' * 120}" for n in range(9))
-    note = "Office hours: 9 to 5."
-    retriever = RSERetriever(
-        vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
-        docstore=InMemoryStore(),
-        config=PRESETS[config],
-    )
-    retriever.add_documents([Document(report), Document(note)])
-    assert retriever.invoke(note, k=1)[0].page_content == note
-    (only_report,) = retriever.invoke("What is in paragraph 3 on pumps?", k=1)
-    assert only_report.page_content in report
 
 
 # Wrong arguments
@@ -186,13 +141,6 @@ def test_a_missing_docstore_is_explained() -> None:
             retriever(**stores)
     with pytest.raises(ValueError, match="did you mean docstore"):
         retriever(vectorstore=InMemoryVectorStore(Angles()), doc_store=InMemoryStore())
-
-
-def test_arguments_of_wrong_types() -> None:
-    retriever: Any = make_retriever({"a": lines(90)})
-    retriever.k = 3  # an assignment is checked without the docstore
-    with pytest.raises(TypeError, match=r"other must be a retriever .*; got str"):
-        retriever.compare(QUERY, "x")
 
 
 # Candidates from any store or retriever
@@ -290,18 +238,6 @@ def test_a_document_with_a_lost_chunk_is_left_out_with_a_warning() -> None:
     assert ranges(passages) == [("b", 0, 1)]
 
 
-def test_a_lost_document() -> None:
-    retriever = make_retriever({"a": lines(0), "b": lines(1)})
-    retriever.docstore.mdelete([manifest_key(document_key("a"))])
-    with pytest.warns(UserWarning, match="'a' are not in the docstore") as caught:
-        passages = retriever.invoke(QUERY)
-    assert [warning.filename for warning in caught] == [__file__]
-    assert ranges(passages) == [("b", 0, 1)]
-    retriever.docstore.mdelete([manifest_key(document_key("b"))])
-    with pytest.raises(MissingRecordError, match=r"no documents.*'[ab]'"):
-        retriever.invoke(QUERY)
-
-
 @pytest.mark.parametrize("times", [1, 99])
 @fakes.both_ways
 def test_a_document_replaced_while_it_is_read(way: Way, times: int) -> None:
@@ -342,17 +278,6 @@ def test_errors_say_during_which_step_they_came_up() -> None:
 
 
 # Writing
-
-
-def test_a_retriever_without_a_vector_store_cannot_write() -> None:
-    retriever = RSERetriever(base_retriever=FixedRetriever(documents=[]), docstore=InMemoryStore())
-    for write in (
-        lambda: retriever.add_documents([Document("text")]),
-        lambda: retriever.delete(["a"]),
-        lambda: retriever.indexer,
-    ):
-        with pytest.raises(ValueError, match="RSEIndexer"):
-            write()
 
 
 # In LangChain

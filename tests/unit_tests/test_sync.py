@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-import os
 import threading
 import time
-import warnings
 from concurrent.futures import ThreadPoolExecutor
-from typing import Self
 
 import pytest
 
 from langchain_rse import _sync
 from langchain_rse._sync import (
-    AsyncConstructor,
     Steps,
     arun,
-    as_async,
     call,
     compute,
     compute_to_the_end,
@@ -27,7 +21,6 @@ from langchain_rse._sync import (
     run,
 )
 from tests.unit_tests import fakes
-from tests.unit_tests.fakes import Way
 
 way = fakes.way
 
@@ -76,41 +69,6 @@ class Workers:
         return (yield from call(work, awork))
 
 
-@pytest.mark.parametrize("limit", [1, 3, 8])
-@fakes.both_ways
-def test_results_in_order_and_no_more_at_once_than_allowed(way: Way, limit: int) -> None:
-    workers = Workers()
-    # In threads, as many tasks wait for one another as may run at once.
-    barrier = threading.Barrier(min(limit, 6))
-    tasks = [workers.task(number, barrier) for number in range(6)]
-    assert way.call(run, arun, concurrently(tasks, limit)) == list(range(6))
-    assert workers.most == min(limit, 6)
-
-
-def two_idents() -> set[int]:
-    """Run two tasks at once; return the threads that ran them."""
-    barrier = threading.Barrier(2, timeout=10)
-
-    def work() -> int:
-        barrier.wait()
-        return threading.get_ident()
-
-    return set(run(concurrently([compute(work), compute(work)], 2)))
-
-
-def test_threads_are_kept_also_after_a_fork() -> None:
-    threads = {ident for _ in range(5) for ident in two_idents()}
-    assert threading.get_ident() in threads
-    kept = [thread for thread in threading.enumerate() if thread.ident in threads]
-    assert len(kept) == len(threads)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # forking a process with threads
-        child = os.fork()
-    if not child:
-        os._exit(0 if len(two_idents()) == 2 else 1)
-    assert os.waitpid(child, 0)[1] == 0
-
-
 def test_tasks_that_run_tasks_do_not_wait_for_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     with ThreadPoolExecutor(2) as threads:
         monkeypatch.setattr(_sync, "_threads", lambda _: threads)
@@ -121,22 +79,6 @@ def test_tasks_that_run_tasks_do_not_wait_for_threads(monkeypatch: pytest.Monkey
             return sum((yield from concurrently([nested(depth - 1) for _ in range(4)], 4)))
 
         assert run(nested(3)) == 4**3
-
-
-def test_the_first_error_of_threads_leaves_no_task_to_begin() -> None:
-    begun: list[int] = []
-
-    def task(number: int) -> Steps[None]:
-        def work() -> None:
-            begun.append(number)
-            time.sleep(0.05)
-            raise ConnectionError(f"no route {number}")
-
-        return compute(work)
-
-    with pytest.raises(ConnectionError, match="no route 0"):
-        run(concurrently([task(number) for number in range(9)], 2))
-    assert sorted(begun) == [0, 1]
 
 
 async def test_the_first_error_is_raised_when_nothing_is_under_way() -> None:
@@ -187,24 +129,6 @@ async def test_cancelling_a_write_waits_until_it_has_ended() -> None:
     with pytest.raises(asyncio.CancelledError):
         await writing
     assert is_written.is_set()
-
-
-def _refuse() -> tuple[bool, int]:
-    raise AssertionError("this store has only async methods")
-
-
-async def test_steps_of_a_function_in_a_thread_are_awaited_on_the_loop_of_the_caller() -> None:
-    """So stores with only async methods, or with connections of one loop, can be used."""
-    loop = asyncio.get_running_loop()
-
-    async def ask() -> tuple[bool, int]:
-        return asyncio.get_running_loop() is loop, threading.get_ident()
-
-    def work() -> tuple[bool, bool]:
-        is_on_loop, thread = run(call(_refuse, ask))
-        return is_on_loop, thread != threading.get_ident()
-
-    assert await in_thread(work) == (True, True)
 
 
 async def test_a_cancelled_caller_waits_until_the_function_in_the_thread_has_ended() -> None:
@@ -258,36 +182,6 @@ async def test_a_cancelled_caller_cancels_the_call_that_the_function_awaits() ->
     with pytest.raises(asyncio.CancelledError):
         await task
     assert events == ["model is cancelled", "written"]
-
-
-class Writer:
-    def write(self, text: str, *, times: int = 1) -> str:
-        """Write a text."""
-        return text * times
-
-    awrite = as_async(write)
-
-    @classmethod
-    def make(cls, text: str = "") -> Self:
-        """Make one."""
-        assert not text
-        return cls()
-
-    amake = AsyncConstructor(make)
-
-
-class OtherWriter(Writer):
-    pass
-
-
-async def test_an_async_twin_has_the_signature_of_its_function() -> None:
-    assert await Writer().awrite("a", times=2) == "aa"
-    assert type(await OtherWriter.amake("")) is OtherWriter
-    for twin, function in [(Writer.awrite, Writer.write), (Writer.amake, Writer.make)]:
-        assert inspect.signature(twin) == inspect.signature(function)
-        assert inspect.iscoroutinefunction(twin)
-        assert twin.__qualname__ == f"Writer.a{function.__name__}"
-        assert inspect.getdoc(twin) == f"Like `{function.__name__}`, async."
 
 
 async def test_more_functions_in_threads_than_the_executor_has_threads() -> None:
