@@ -3,7 +3,7 @@
 import random
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from langchain_rse.stores.records import (
     VERSION,
     Manifest,
     Version,
+    adopted_key,
     chunk_key,
     document_key,
     manifest_key,
@@ -158,6 +159,17 @@ class DocStoreWriter:
             if isinstance(record, Document):
                 ids += adopted_vectors(record, record_key)
         return ids
+
+    def unrecorded(self, versions: Mapping[str, str]) -> list[str]:
+        """Return the ids of adopted vectors whose record does not name the given version."""
+        vectors = {adopted_key(vector): vector for vector in versions}
+        found: list[str] = []
+        for key, record in self._read_each(vectors).items():
+            vector = vectors[key]
+            named = record.metadata.get(VERSION) if isinstance(record, Document) else None
+            if named != versions[vector]:
+                found.append(vector)
+        return found
 
     def write(self, records: Iterable[tuple[str, Document]]) -> None:
         """Write records."""

@@ -1,7 +1,7 @@
 """Scans both stores for problems, read-only."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,8 +12,8 @@ from langchain_rse._sync import batches, run
 from langchain_rse.errors import CorruptRecordError, StoreMismatchError
 from langchain_rse.ingest.docstore import StoredManifest
 from langchain_rse.ingest.writing import Writer
-from langchain_rse.stores.compare_and_set import Record, read_records
-from langchain_rse.stores.layouts import read_description, stored_versions
+from langchain_rse.stores.compare_and_set import read_records
+from langchain_rse.stores.layouts import Layout, read_description, read_layouts, stored_versions
 from langchain_rse.stores.namespaces import namespace_of, whole_store
 from langchain_rse.stores.pairing import PAIR_KEY, check_pair
 from langchain_rse.stores.records import (
@@ -24,7 +24,7 @@ from langchain_rse.stores.records import (
     Manifest,
     Version,
     adopted_key,
-    chunk_key,
+    answers_key,
     document_key,
     manifest_key,
     namespace_in,
@@ -46,6 +46,9 @@ _BATCH = 500
 
 # Family, name and version in a record's key; records of versions have no family.
 _KEY = re.compile(r"(?:(manifest|answers|adopted)/)?([0-9a-f]{32})(?:/([^/]+)/.+)?")
+
+_Owner = tuple[str, object]
+"""A document's key and the name of its version; None for any version."""
 
 
 class Problem(NamedTuple):
@@ -78,9 +81,9 @@ class Scan:
         chunks: Number of chunks.
         unreadable: Errors of corrupt manifests that cannot be restored.
         manifests: Lost or corrupt manifests, restored from other records.
-        unfinished: Manifests that list versions to remove.
+        unfinished: Manifests of documents with versions to remove.
+        unlisted: Versions to remove that their manifest does not list, by document key.
         damaged: Manifests of documents whose text is incomplete.
-        unlisted: Versions to remove that no manifest lists.
         records: Keys of records to remove.
         vectors: Ids of vectors to remove.
         to_write: Documents to write again, with their versions.
@@ -96,8 +99,8 @@ class Scan:
     unreadable: list[CorruptRecordError] = field(default_factory=list)
     manifests: list[Manifest] = field(default_factory=list)
     unfinished: list[StoredManifest] = field(default_factory=list)
+    unlisted: dict[str, list[Version]] = field(default_factory=dict)
     damaged: list[StoredManifest] = field(default_factory=list)
-    unlisted: list[tuple[Manifest, Version]] = field(default_factory=list)
     records: list[str] = field(default_factory=list)
     vectors: list[str] = field(default_factory=list)
     to_write: list[tuple[DocumentVersion, Version]] = field(default_factory=list)
@@ -112,51 +115,41 @@ class Scan:
         index_problems = find_index_problems(self.writer)
         if index_problems:
             self.problems.append(Problem("indexes", index_problems))
-        answers, adopted = self._list_keys()
+        owned = self._list_keys()
         for keys in batches(self._versions, _BATCH):
             self._check_documents(keys)
-        for keys in batches(answers, _BATCH):
-            self._check_answers(keys)
-        for keys in batches(adopted, _BATCH):
-            self._check_adopted_records(keys)
+        for keys in batches(owned, _BATCH):
+            self._check_owned_records(keys)
         self._check_vectors()
 
     # The docstore
 
-    def _list_keys(self) -> tuple[list[str], list[str]]:
-        """List all keys; return the keys of answers and of adopted vectors."""
-        answers: list[str] = []
-        adopted: list[str] = []
+    def _list_keys(self) -> list[str]:
+        """List all keys; return those of answers and of adopted vectors."""
+        owned: list[str] = []
         for keys in batches(self.writer.docstore.yield_keys(), _BATCH):
             for key in keys:
                 match = _KEY.fullmatch(key)
                 if match is None:
                     continue  # not a record of a document
                 family, name, version = match.groups()
-                if family == "answers":
-                    answers.append(key)
-                elif family == "adopted":
-                    adopted.append(key)
-                else:
-                    versions = self._versions.setdefault(name, set())
-                    if version is not None:
-                        versions.add(version)
+                if family in ("answers", "adopted"):
+                    owned.append(key)
+                    continue
+                versions = self._versions.setdefault(name, set())
+                if version is not None:
+                    versions.add(version)
             self.advance(len(keys))
-        return answers, adopted
+        return owned
 
-    def _read_manifests(self, keys: Iterable[str]) -> dict[str, Record | Manifest]:
+    def _read_manifests(
+        self, keys: Iterable[str]
+    ) -> dict[str, Manifest | CorruptRecordError | None]:
         """Read manifests by document key; None if missing, an error if corrupt."""
-        record_keys = {key: manifest_key(key) for key in dict.fromkeys(keys)}
-        records = read_records(self.writer.docstore, list(record_keys.values()))
-        manifests: dict[str, Record | Manifest] = {}
-        for key, record_key in record_keys.items():
-            record = records[record_key]
-            manifests[key] = record
-            if isinstance(record, Document):
-                try:
-                    manifests[key] = Manifest.from_document(record, record_key)
-                except CorruptRecordError as error:
-                    manifests[key] = error
+        layouts, _ = read_layouts(self.writer.docstore, keys)
+        manifests: dict[str, Manifest | CorruptRecordError | None] = {}
+        for key, layout in layouts.items():
+            manifests[key] = layout.manifest if isinstance(layout, Layout) else layout
         return manifests
 
     def _check_documents(self, keys: Sequence[str]) -> None:
@@ -169,14 +162,10 @@ class Scan:
             else:
                 self._check_without_manifest(key, manifest)
         self._find_missing_vectors(found.values())
-        changed: set[str] = set()
         with_problems = [key for key, each in found.items() if each.problems]
         for key, manifest in self._read_manifests(with_problems).items():
             before = found[key].manifest
-            if not isinstance(manifest, Manifest) or manifest.revision != before.revision:
-                changed.add(key)
-        for key in with_problems:
-            if key not in changed:
+            if isinstance(manifest, Manifest) and manifest.revision == before.revision:
                 self._keep(found[key])
 
     def _check_document(self, manifest: Manifest) -> "_Findings":
@@ -184,12 +173,7 @@ class Scan:
         found = _Findings(manifest)
         current = manifest.current
         self.documents += 1
-        listed = {version.name for version in manifest.versions}
-        unlisted = self._versions[manifest.key] - listed
-        if unlisted:
-            for version in stored_versions(self.writer.docstore, manifest.key):
-                if version.name in unlisted:
-                    found.unlisted.append(version)
+        found.unlisted = self._unlisted(manifest.key, manifest.versions)
         abandoned = manifest.abandoned()
         leftovers_of_document = [*manifest.garbage, *abandoned, *found.unlisted]
         if leftovers_of_document:
@@ -210,8 +194,19 @@ class Scan:
         if self.writer.is_of_another_model(manifest):
             found.note("vectors", ["vectors of another embedding model"])
         if current.adopted and not stored.problems:
-            self._check_adopted(found, current)
+            versions = dict.fromkeys(found.vectors, current.name)
+            unrecorded = self.writer.records.unrecorded(versions)
+            if unrecorded:
+                found.note("unreadable", unrecorded)
         return found
+
+    def _unlisted(self, key: str, listed: Iterable[Version]) -> list[Version]:
+        """Find the versions of a document that have records and are not listed."""
+        names = self._versions[key].difference(version.name for version in listed)
+        if not names:
+            return []
+        stored = stored_versions(self.writer.docstore, key)
+        return [version for version in stored if version.name in names]
 
     def _keep(self, found: "_Findings") -> None:
         """Record the problems of a document and the work for `repair`."""
@@ -219,10 +214,10 @@ class Scan:
         current = manifest.current
         for kind, items in found.problems.items():
             self.problems.append(Problem(kind, items, manifest.doc_id))
-        self.unlisted += [(manifest, version) for version in found.unlisted]
         stored = StoredManifest(manifest, manifest.to_document(), is_known=True)
-        if manifest.garbage or manifest.abandoned():
+        if "leftovers" in found.problems:
             self.unfinished.append(stored)
+            self.unlisted[manifest.key] = found.unlisted
         if not found.problems.keys() & {"unreadable", "vectors"} or current is None:
             return
         if found.document is not None:
@@ -231,119 +226,71 @@ class Scan:
             self.damaged.append(stored)
             self.add_again[manifest.key] = manifest.doc_id
 
-    def _check_adopted(self, found: "_Findings", current: Version) -> None:
-        """Find adopted vectors without a record that names the current version."""
-        wrong: list[str] = []
-        for keys in batches(map(adopted_key, found.vectors), _BATCH):
-            for key, record in read_records(self.writer.docstore, keys).items():
-                named = record.metadata.get(VERSION) if isinstance(record, Document) else None
-                if named != current.name:
-                    wrong.append(key)
-        if wrong:
-            found.note("unreadable", wrong)
-
-    def _check_without_manifest(self, key: str, manifest: Record | Manifest) -> None:
+    def _check_without_manifest(self, key: str, error: CorruptRecordError | None) -> None:
         """Restore a lost or corrupt manifest, or record the work for `repair` without one."""
-        names = self._versions[key]
-        whole, doc_id = self._find_whole_version(key, names)
-        if whole is not None:
-            self._unknown.add(key)
-            self.manifests.append(whole)
-            self.problems.append(Problem("unreadable", [manifest_key(key)], whole.doc_id))
-        elif isinstance(manifest, CorruptRecordError):
-            self._unknown.add(key)
-            self.unreadable.append(manifest)
-            self.problems.append(Problem("unreadable", [manifest_key(key)], doc_id))
-            self.add_again[key] = doc_id or f"the document with the key {key}"
-        elif names:
-            unlisted = stored_versions(self.writer.docstore, key)
-            still_there = [version for version in unlisted if version.name in names]
-            if not still_there:
-                return
-            self.problems.append(Problem("leftovers", sorted(names), doc_id))
-            no_manifest = Manifest(doc_id) if doc_id else None
-            for version in still_there:
-                if no_manifest is not None:
-                    self.unlisted.append((no_manifest, version))
-                else:
-                    self.records += version.docstore_keys(key)
-
-    def _find_whole_version(self, key: str, names: Iterable[str]) -> tuple[Manifest | None, str]:
-        """Find the newest complete version; return its manifest and the document's id.
-
-        The manifest is None if no version is complete; the id is empty if no record contains it.
-        """
-        newest: Description | None = None
         doc_id = ""
-        for name in names:
+        newest: Description | None = None
+        for name in self._versions[key]:
             description = read_description(self.writer.docstore, key, name)
             if description is None:
                 continue
             doc_id = description.manifest.doc_id
             is_newer = newest is None or description.time > newest.time
-            if is_newer and self._is_whole(description.manifest):
+            if is_newer and not read_document(self.writer.docstore, description.manifest).problems:
                 newest = description
-        manifest = None if newest is None else newest.manifest
-        return manifest, doc_id or self._find_doc_id(key, names)
+        if newest is not None:
+            self.manifests.append(newest.manifest)
+        elif error is not None:
+            self.unreadable.append(error)
+            self.add_again[key] = doc_id or f"the document with the key {key}"
+        else:
+            self._note_leftovers_without_manifest(key, doc_id)
+            return
+        self._unknown.add(key)
+        self.problems.append(Problem("unreadable", [manifest_key(key)], doc_id))
 
-    def _is_whole(self, manifest: Manifest) -> bool:
-        stored = read_document(self.writer.docstore, manifest)
-        return not stored.problems
+    def _note_leftovers_without_manifest(self, key: str, doc_id: str) -> None:
+        """Record the records and vectors of a document that no longer exists."""
+        versions = self._unlisted(key, [])
+        for version in versions:
+            self.records += version.docstore_keys(key)
+            self.vectors += version.vector_ids(key)
+        if versions:
+            names = [version.name for version in versions]
+            self.problems.append(Problem("leftovers", names, doc_id))
 
-    def _find_doc_id(self, key: str, names: Iterable[str]) -> str:
-        """Find the id of a document in the record of its first chunk; empty if not found."""
-        keys = [chunk_key(key, name, 0) for name in names]
-        for record in read_records(self.writer.docstore, keys).values():
-            if isinstance(record, Document):
-                doc_id = str(record.metadata.get(DOC_ID))
-                if document_key(doc_id) == key:
-                    return doc_id
-        return ""
-
-    def _check_answers(self, record_keys: Sequence[str]) -> None:
-        """Find language-model answers about documents that no longer exist."""
-        owners = {key: key.rpartition("/")[2] for key in record_keys}
-        manifests = self._read_manifests(owners.values())
-        self._note_leftover_records(
-            key for key, owner in owners.items() if self._is_gone(owner, manifests, None)
-        )
-
-    def _check_adopted_records(self, record_keys: Sequence[str]) -> None:
-        """Find records of adopted vectors that are corrupt or name a version that is gone."""
-        records = read_records(self.writer.docstore, record_keys)
-        owners: dict[str, tuple[str, object]] = {}  # key and version of the document
-        for key, record in records.items():
+    def _check_owned_records(self, record_keys: Sequence[str]) -> None:
+        """Find answers and records of adopted vectors that are corrupt, or whose owner is gone."""
+        owners: dict[str, _Owner] = {}
+        for key, record in read_records(self.writer.docstore, record_keys).items():
             if isinstance(record, CorruptRecordError):
                 self.problems.append(Problem("unreadable", [key]))
                 self.records.append(key)
+            elif key.startswith(answers_key("")):
+                owners[key] = key.removeprefix(answers_key("")), None
             elif record is not None and record.metadata.get(DOC_ID) is not None:
                 owner = document_key(str(record.metadata[DOC_ID]))
                 owners[key] = owner, record.metadata.get(VERSION)
-        manifests = self._read_manifests(owner for owner, _ in owners.values())
-        self._note_leftover_records(
-            key
-            for key, (owner, version) in owners.items()
-            if self._is_gone(owner, manifests, version)
-        )
-
-    def _note_leftover_records(self, keys: Iterable[str]) -> None:
-        gone = list(keys)
+        gone = self._without_owner(owners)
         if gone:
             self.problems.append(Problem("leftovers", gone))
             self.records += gone
 
-    def _is_gone(
-        self, key: str, manifests: Mapping[str, Record | Manifest], version: object
-    ) -> bool:
-        """True if a document, or this version of it, certainly no longer exists."""
-        manifest = manifests[key]
-        if key in self._unknown or isinstance(manifest, CorruptRecordError):
-            return False
-        if not isinstance(manifest, Manifest):
-            return True
-        if version is None:
-            return False
-        return all(listed.name != version for listed in manifest.versions)
+    def _without_owner(self, owners: Mapping[str, _Owner]) -> list[str]:
+        """Return keys or ids whose document or version certainly no longer exists."""
+        manifests = self._read_manifests(key for key, _ in owners.values())
+        gone: list[str] = []
+        for item, (key, version) in owners.items():
+            manifest = manifests[key]
+            if key in self._unknown or isinstance(manifest, CorruptRecordError):
+                continue
+            if manifest is None:
+                gone.append(item)
+            elif version is not None:
+                names = [listed.name for listed in manifest.versions]
+                if version not in names:
+                    gone.append(item)
+        return gone
 
     # The vector store
 
@@ -376,33 +323,31 @@ class Scan:
                 "detected"
             ] = None
             return
-        for chunks in self._list_vectors():
-            self._check_own_vectors(chunks)
-            self._find_foreign_vectors(chunks)
-            self.advance(len(chunks))
-
-    def _list_vectors(self) -> Iterator[list[Document]]:
         namespace = namespace_of(self.writer.docstore)
-        for chunks in batches(self.writer.vectors.adapter.list_chunks(), _BATCH):
-            yield [chunk for chunk in chunks if namespace_in(chunk.metadata) == namespace]
+        for chunks in batches(vectors.adapter.list_chunks(), _BATCH):
+            own = [chunk for chunk in chunks if namespace_in(chunk.metadata) == namespace]
+            self._check_own_vectors(own)
+            self._find_foreign_vectors(own)
+            self.advance(len(chunks))
 
     def _check_own_vectors(self, chunks: Iterable[Document]) -> None:
         """Find vectors that this package wrote for versions that no manifest lists."""
-        doc_ids: dict[str, tuple[str, object]] = {}  # document id and version, by vector id
+        doc_ids: dict[str, str] = {}  # by vector id
+        owners: dict[str, _Owner] = {}
         for chunk in chunks:
             if VERSION in chunk.metadata and chunk.metadata.get(DOC_ID):
-                doc_ids[str(chunk.id)] = str(chunk.metadata[DOC_ID]), chunk.metadata[VERSION]
-        manifests = self._read_manifests(document_key(doc_id) for doc_id, _ in doc_ids.values())
-        leftovers: dict[str, list[str]] = {}  # vector ids by document id
-        for vector, (doc_id, version) in doc_ids.items():
-            if self._is_gone(document_key(doc_id), manifests, version):
-                leftovers.setdefault(doc_id, []).append(vector)
+                doc_id = str(chunk.metadata[DOC_ID])
+                doc_ids[str(chunk.id)] = doc_id
+                owners[str(chunk.id)] = document_key(doc_id), chunk.metadata[VERSION]
+        gone = self._without_owner(owners)
+        existing = self.writer.vectors.existing(gone) if gone else None
+        leftovers: dict[str, list[str]] = {}  # by document id
+        for vector in gone:
+            if existing is None or vector in existing:
+                leftovers.setdefault(doc_ids[vector], []).append(vector)
         for doc_id, ids in leftovers.items():
-            existing = self.writer.vectors.existing(ids)
-            still_there = ids if existing is None else list(existing)
-            if still_there:
-                self.problems.append(Problem("leftovers", still_there, doc_id))
-                self.vectors += still_there
+            self.problems.append(Problem("leftovers", ids, doc_id))
+            self.vectors += ids
 
     def _find_foreign_vectors(self, chunks: Iterable[Document]) -> None:
         """Find vectors that other code wrote and that were not adopted."""

@@ -66,16 +66,21 @@ def repair(scan: Scan) -> None:
     for manifest in scan.manifests:
         # A corrupt record counts as missing.
         change(writer.docstore, [(manifest_key(manifest.key), None, manifest.to_document())])
+    unlisted = scan.unlisted
     if not scan.unreadable:
-        writer.remove_versions(scan.unlisted)
         writer.vectors.delete(scan.vectors)
         writer.records.delete(scan.records)
-    elif scan.unlisted or scan.vectors or scan.records:
+    elif any(unlisted.values()) or scan.vectors or scan.records:
+        unlisted = {}
         scan.notes[
             "leftovers of unknown documents were kept, because some manifests cannot be read. Add "
             "those documents again, then check again"
         ] = None
-    unfinished = writer.records.change_manifests(scan.unfinished, without_abandoned)
+
+    def with_leftovers_as_garbage(manifest: Manifest) -> Manifest:
+        return without_abandoned(manifest).with_garbage(unlisted.get(manifest.key, []))
+
+    unfinished = writer.records.change_manifests(scan.unfinished, with_leftovers_as_garbage)
     writer.remove_garbage(unfinished.values())
     writer.records.change_manifests(scan.damaged, _as_damaged)
     for document, version in scan.to_write:

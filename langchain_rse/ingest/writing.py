@@ -25,10 +25,9 @@ from langchain_rse._sync import batches, run
 from langchain_rse.errors import AdoptionError, EmbeddingError, MissingRecordError
 from langchain_rse.ingest.docstore import DocStoreWriter, StoredManifest
 from langchain_rse.ingest.vectors import Vectors
-from langchain_rse.stores.compare_and_set import DocStore, read_records
+from langchain_rse.stores.compare_and_set import DocStore
 from langchain_rse.stores.pairing import Model, check_pair
 from langchain_rse.stores.records import (
-    VERSION,
     DocumentVersion,
     Manifest,
     Version,
@@ -235,18 +234,13 @@ class Writer:
 
     def _find_unrecorded(self, writes: Iterable[Write]) -> set[str]:
         """Find adopted documents whose vectors have no record of the current version."""
-        manifests: dict[str, Manifest] = {}  # by the keys of records
+        manifests: dict[str, Manifest] = {}  # by the ids of vectors
         for write in writes:
             if write.document.adopted:
                 for vector in (write.document.adopted[0], write.document.adopted[-1]):
-                    manifests[adopted_key(vector.id)] = write.before
-        unrecorded: set[str] = set()
-        for batch in batches(manifests, self.records.batch_size):
-            for key, record in read_records(self.docstore, batch).items():
-                named = record.metadata.get(VERSION) if isinstance(record, Document) else None
-                if named != manifests[key].version:
-                    unrecorded.add(manifests[key].key)
-        return unrecorded
+                    manifests[vector.id] = write.before
+        versions = {vector: manifest.version for vector, manifest in manifests.items()}
+        return {manifests[vector].key for vector in self.records.unrecorded(versions)}
 
     def _check(self, writes: Iterable[Write], expected: ExpectedVersions | None) -> None:
         """Refuse documents that must not replace the stored ones."""
