@@ -13,12 +13,13 @@ from langchain_rse.text.fences import Fence
 
 # A table has at least this many rows.
 _FEWEST_ROWS = 3
-# Length of a quoted cell, at most. Line ends and separators inside quotes are text.
-_LONGEST_QUOTED = 10_000
+# More rows of names above the line under them are rows of another table.
+_MOST_HEADER_ROWS = 4
 
 # The line under the header row of a Markdown table, such as |---|:--:|; databases print ---+---.
 _RULE = re.compile(r"(?=[^\n]*[|+])(?=[^\n]*-)[ \t|:+-]+\r?(?:\n|\Z)")
-_QUOTED = rf'"(?:[^"]|""){{0,{_LONGEST_QUOTED}}}"'
+# Line ends and separators inside quotes are text.
+_QUOTED = r'"[^"]*+(?:""[^"]*+)*+"'
 # The rows of an HTML table, and its end.
 _HTML_ROW = re.compile(r"<(?:tr\b|/table\s*>)", re.IGNORECASE)
 _HTML_TABLE = re.compile(r"[ \t]*<table\b", re.IGNORECASE)
@@ -60,17 +61,24 @@ class _Separator:
         escaped = re.escape(mark)
         no_space = "" if may_precede_space else r"\s"
         plain = rf'[^"\n{escaped}{no_space}][^\n{escaped}]*'
-        cell = rf"(?:{_QUOTED}|{plain})?"
+        # A row has several lines only if its quotes are in pairs: each quote then either opens or
+        # closes a cell, whichever line is read first, so the lines of failed rows are read twice
+        # at most.
+        paired = rf'[^"\n{escaped}{no_space}](?:[^"\n{escaped}]|"[^"\n{escaped}]*")*'
+        in_line = _QUOTED.replace('[^"]', r'[^"\n]')
         # Indented lines are not rows; neither are list items with commas or semicolons.
         no_item = "" if may_precede_space else "(?![-*+] )"
-        self._row = re.compile(rf"(?!\s){no_item}{cell}(?:{escaped}{cell})+\r?(?:\n|\Z)")
+        self._rows = [
+            re.compile(rf"(?!\s){no_item}{cell}(?:{escaped}{cell})++\r?(?:\n|\Z)")
+            for cell in (f"(?>{_QUOTED}|{paired})?+", f"(?>{in_line}|{plain})?+")
+        ]
         self._cell = re.compile(rf"(?:\A|{escaped})({_QUOTED}|[^\n{escaped}]*)")
 
     def row_end(self, text: str, start: int) -> int | None:
         """Return the end of the row that starts here; None if no row does."""
         if self._is_around_rows and not text.startswith(self.mark, start):
             return None
-        match = self._row.match(text, start)
+        match = self._rows[0].match(text, start) or self._rows[1].match(text, start)
         if match is None:
             return None
         if self._is_around_rows and not match[0].rstrip().endswith(self.mark):

@@ -23,26 +23,34 @@ class Fence(NamedTuple):
 def find_fences(text: str) -> list[Fence]:
     """Find the fenced blocks of a text, in order. An unclosed block does not count."""
     lines = list(_FENCE_LINE.finditer(text))
+    longest_behind = _longest_closings(lines)
     fences: list[Fence] = []
-    # By mark, the length of the shortest unclosed opening: longer ones are unclosed as well.
-    shortest_unclosed: dict[str, int] = {}
     number = 0
     while number < len(lines):
         opening = lines[number]
         number += 1
         marks = opening["marks"]
-        never_closes = len(marks) >= shortest_unclosed.get(marks[0], len(marks) + 1)
-        if never_closes or not _may_open(text, opening):
+        if len(marks) > longest_behind[marks[0]][number] or not _may_open(text, opening):
             continue
-        for closing_number in range(number, len(lines)):
-            closing = lines[closing_number]
-            if closing["marks"].startswith(marks) and _may_close(closing):
-                fences.append(Fence(opening.start(), min(closing.end() + 1, len(text))))
-                number = closing_number + 1
-                break
-        else:
-            shortest_unclosed[marks[0]] = len(marks)
+        closing = None
+        while closing is None:
+            if lines[number]["marks"].startswith(marks) and _may_close(lines[number]):
+                closing = lines[number]
+            number += 1
+        fences.append(Fence(opening.start(), min(closing.end() + 1, len(text))))
     return fences
+
+
+def _longest_closings(lines: Sequence[re.Match[str]]) -> dict[str, list[int]]:
+    """By mark, the length of the longest closing line from each line on."""
+    longest: dict[str, list[int]] = {}
+    for mark in "`~":
+        lengths = [0]
+        for line in reversed(lines):
+            closes = line["marks"][0] == mark and _may_close(line)
+            lengths.append(max(lengths[-1], len(line["marks"]) if closes else 0))
+        longest[mark] = lengths[::-1]
+    return longest
 
 
 def outside_fences(text: str) -> str:
