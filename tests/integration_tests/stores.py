@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from chromadb.config import Settings
@@ -21,12 +19,3 @@ def open_chroma(folder: Path, embeddings: Embeddings) -> Chroma:
             anonymized_telemetry=False, is_persistent=True, persist_directory=path
         ),
     )
-
-
-def soon(condition: Callable[[], bool]) -> bool:
-    """Wait until a condition is true: servers notice in their own time that clients are gone."""
-    for _ in range(200):
-        if condition():
-            return True
-        time.sleep(0.05)
-    return condition()

@@ -7,9 +7,7 @@ from pydoc_data.topics import topics
 from typing import Any
 
 import pytest
-from langchain_classic.retrievers import ParentDocumentRetriever
 from langchain_core.documents import Document
-from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import VectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
@@ -190,12 +188,3 @@ def test_text_that_other_code_deletes_or_changes_is_not_shown(
     found = way.invoke(retriever, "alpha", fetch_k=6)
     assert any("alpha 7 filler changed\nalpha 9" in passage.page_content for passage in found)
     assert not any("filler4" in passage.page_content for passage in found)
-
-
-def parents_of(store: VectorStore, **child: Any) -> ParentDocumentRetriever:
-    return ParentDocumentRetriever(
-        vectorstore=store,
-        docstore=InMemoryStore(),
-        child_splitter=RecursiveCharacterTextSplitter(chunk_size=300, **child),
-        parent_splitter=RecursiveCharacterTextSplitter(chunk_size=2000, chunk_overlap=0),
-    )

@@ -124,20 +124,3 @@ def test_a_refusal_passes_through(
     assert len(server.requests) == requests
     assert "reranking with CohereReranker" in str(caught.value.__notes__)
     assert KEY not in f"{caught.value!r} {caught.value}"
-
-
-PROGRAM = """
-import asyncio, sys
-import cohere
-from langchain_core.documents import Document
-from langchain_rse.rerankers import CohereReranker
-
-assert cohere.__version__.startswith("5."), cohere.__version__
-reranker = CohereReranker(model="m", cohere_api_key="key", base_url=sys.argv[1], max_retries=2)
-documents = [Document("dog"), Document("red fox")]
-for found in (
-    reranker.compress_documents(documents, "red fox"),
-    asyncio.run(reranker.acompress_documents(documents, "red fox")),
-):
-    print([(document.page_content, document.metadata["relevance_score"]) for document in found])
-"""

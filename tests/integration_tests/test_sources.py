@@ -220,12 +220,3 @@ def test_a_table_in_a_file(
     assert passage.metadata["source"].startswith(str(tmp_path / "report."))
     assert passage.metadata.items() >= metadata.items()
     assert not [name for name in passage.metadata if "page" in name]
-
-
-# Rows, and what is said when
-
-
-# Characters that stores refuse
-
-
-ODD = "The \ud835 cook\0 baked bread.\r\n\udc9e Butter"

@@ -18,7 +18,6 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_postgres import PGEngine, PGVectorStore
-from langchain_qdrant import SparseEmbeddings, SparseVector
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 from sqlalchemy import NullPool, create_engine
 
@@ -513,15 +512,3 @@ def test_pgvectorstore_finds_items_of_lists(postgres_url: str, column_type: str)
             passages = retriever.invoke("text", filter=filtered, irrelevant_chunk_penalty=0)
             assert {passage.metadata["doc_id"] for passage in passages} == expected
     asyncio.run(engine.close())
-
-
-class Letters(SparseEmbeddings):
-    """Counts letters."""
-
-    def embed_documents(self, texts: list[str]) -> list[SparseVector]:
-        return [self.embed_query(text) for text in texts]
-
-    def embed_query(self, text: str) -> SparseVector:
-        letters = sorted(set(text))
-        counts = [float(text.count(letter)) for letter in letters]
-        return SparseVector(indices=[ord(letter) for letter in letters], values=counts)

@@ -45,9 +45,6 @@ def answering(retriever: Runnable[Any, Any]) -> Runnable[Any, str]:
     )
 
 
-# Chains
-
-
 # Batches
 
 

@@ -33,8 +33,6 @@ from tests.unit_tests.fakes import QUERY, lines, make_retriever, ranges
 
 way = fakes.way
 
-NUMBERS = sorted(RSEConfig.model_fields.keys() - {"solver", "calibration", "rank_fusion"})
-
 
 # RSEConfig
 

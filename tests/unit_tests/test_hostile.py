@@ -57,12 +57,6 @@ def test_a_long_text_is_read_to_its_end(read: Callable[[str], object], pattern: 
     read((pattern * LENGTH)[:LENGTH])
 
 
-# HTML with positions
-
-
-# Chunks
-
-
 # Queries
 
 

@@ -277,9 +277,6 @@ def test_errors_say_during_which_step_they_came_up() -> None:
     assert "searching Failing" in "".join(raised.value.__notes__)
 
 
-# Writing
-
-
 # In LangChain
 
 

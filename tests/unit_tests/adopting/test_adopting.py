@@ -16,7 +16,6 @@ from langchain_text_splitters import CharacterTextSplitter, RecursiveCharacterTe
 from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.adopting import Adoption
 from langchain_rse.errors import AdoptionError, CandidateError
-from langchain_rse.query.candidates import Reason
 from tests.unit_tests import fakes
 
 way = fakes.way
@@ -146,17 +145,6 @@ def test_pages_come_in_their_order_and_passages_say_which(way: Way) -> None:
     assert metadata["title"] == "Book"
 
 
-def test_chunks_of_a_page_stand_in_the_order_of_the_store(way: Way) -> None:
-    index = Index([chunk("c", page=2), chunk("a", page=1), chunk("b", page=1)])
-    with pytest.raises(AdoptionError, match=r"page 1, .*in_store_order=True"):
-        index.adopt(way, ExistingIndex(doc_id_key="source", page_key="page"))
-    index.adopt(
-        way,
-        ExistingIndex(doc_id_key="source", page_key="page", in_store_order=True, chunk_overlap=0),
-    )
-    assert index.texts(way) == ["a\nb\n\nc"]
-
-
 def test_nothing_is_embedded_and_the_vector_store_is_not_written_to(way: Way) -> None:
     index = Index(numbered("one", "two"))
     embeddings = index.vectorstore.embeddings
@@ -279,24 +267,12 @@ def test_more_than_the_stated_overlap_is_refused(way: Way) -> None:
     assert index.texts(way) == [f"One. {shared} Two."]
 
 
-@pytest.mark.parametrize("existing", [None, "by number", "in order"])
-def test_without_a_stated_overlap_the_error_says_how_to_find_out(
-    way: Way, existing: str | None
-) -> None:
+def test_without_a_stated_overlap_the_error_says_how_to_find_out(way: Way) -> None:
     shared = "a sentence that is long enough not to be repeated by chance."
-    chunks = numbered("Nothing here.", f"One. {shared}", f"{shared} Two.")
-    for number, document in enumerate(chunks):
-        document.metadata["seq"] = number
-    index = Index(chunks)
-    given = {
-        None: None,
-        "by number": ExistingIndex(doc_id_key="source", chunk_index_key="seq"),
-        "in order": ExistingIndex(doc_id_key="source", in_store_order=True, on_error="skip"),
-    }[existing]
+    index = Index(numbered("Nothing here.", f"One. {shared}", f"{shared} Two."))
     arguments = r"ExistingIndex\(doc_id_key='source', .*chunk_overlap=\.\.\.\)"
     with pytest.raises(AdoptionError, match=rf"{arguments}.*compare the end of a chunk with"):
-        index.adopt(way, given)
-    assert fakes.keys_of(index.docstore) in ([], ["vectorstore"])
+        index.adopt(way)
 
 
 @fakes.both_ways
@@ -399,14 +375,6 @@ def test_an_index_that_was_filled_several_times_is_adopted_once(
 # Gaps
 
 
-@pytest.mark.parametrize("indent", [2, 20, 30])
-def test_white_space_that_was_stripped_is_no_gap(way: Way, indent: int) -> None:
-    index = Index([at(0, "def one():"), at(10 + indent, "return 1")])
-    assert index.adopt(way, BY_START).gaps == []
-    (text,) = index.texts(way)
-    assert (text.split(), len(text)) == (["def", "one():", "return", "1"], 18 + indent)
-
-
 def test_no_passage_crosses_a_gap(way: Way) -> None:
     index = Index([at(0, "one "), at(4, "two"), at(40, "three "), at(46, "four")])
     report = index.adopt(way, BY_START)
@@ -443,42 +411,16 @@ def test_from_existing_warns_of_gaps(way: Way) -> None:
 # Other code changes the index
 
 
-class Counting(InMemoryVectorStore):
-    """Counts the look-ups by ids."""
-
-    looked_up: list[list[str]]
-
-    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        self.looked_up.append(list(ids))
-        return super().get_by_ids(ids)
-
-    async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        return self.get_by_ids(ids)
-
-
-class NoLookUp(Counting):
-    """Cannot get chunks by their ids."""
-
-    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        raise NotImplementedError
-
-    async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        raise NotImplementedError
-
-
 PAGES = ["alpha one", "beta", "alpha two", "gamma", "alpha three"]
 STALE = r"text of 'a' was changed or deleted in the vector store: adopt the index again"
 
 
-def counting(way: Way, existing: ExistingIndex = BY_INDEX) -> tuple[Index, Counting]:
-    """An adopted index with the chunks of `PAGES`, of which `ALPHA` finds three."""
+def with_pages(way: Way) -> tuple[Index, InMemoryVectorStore]:
+    """An adopted index with the chunks of `PAGES`, of which `alpha` finds three."""
     index = Index()
-    store = index.vectorstore = Counting(fakes.BagOfWords())
-    store.looked_up = []
-    store.add_documents(numbered(*PAGES), ids=[*"abcde"])
-    index.adopt(way, existing)
-    store.looked_up.clear()
-    return index, store
+    index.vectorstore.add_documents(numbered(*PAGES), ids=[*"abcde"])
+    index.adopt(way, BY_INDEX)
+    return index, index.vectorstore
 
 
 def alpha(way: Way, index: Index, **fields: Any) -> list[str]:
@@ -491,7 +433,7 @@ def alpha(way: Way, index: Index, **fields: Any) -> list[str]:
 def test_text_that_was_deleted_from_the_index_does_not_come_back_between_candidates(
     way: Way,
 ) -> None:
-    index, store = counting(way)
+    index, store = with_pages(way)
     assert alpha(way, index) == ["\n".join(PAGES)]
     store.delete(["b"])
     with pytest.warns(UserWarning, match=STALE) as warned:
@@ -506,7 +448,7 @@ def test_text_that_was_deleted_from_the_index_does_not_come_back_between_candida
 
 @fakes.both_ways
 def test_text_that_was_changed_under_its_id_is_not_shown_as_it_was(way: Way) -> None:
-    index, store = counting(way)
+    index, store = with_pages(way)
     store.add_documents([chunk("delta", number=1)], ids=["b"])
     with pytest.warns(UserWarning, match=STALE):
         assert alpha(way, index) == []
@@ -515,21 +457,8 @@ def test_text_that_was_changed_under_its_id_is_not_shown_as_it_was(way: Way) -> 
 
 
 @fakes.both_ways
-def test_a_candidate_whose_text_was_changed_is_left_out(way: Way) -> None:
-    index, store = counting(way)
-    store.add_documents([chunk("alpha other", number=2)], ids=["c"])
-    with pytest.warns(UserWarning, match=STALE):
-        assert alpha(way, index) == []
-    with pytest.warns(UserWarning, match=STALE):
-        trace = way.call(index.retriever().explain, index.retriever().aexplain, "other", fetch_k=1)
-    assert trace.returned == []
-    assert {part.outcome for part in trace.documents[0].chunks} == {Reason.CHANGED}
-    assert trace.reason
-
-
-@fakes.both_ways
 def test_whole_documents_are_not_read_with_text_that_is_gone(way: Way) -> None:
-    index, store = counting(way)
+    index, store = with_pages(way)
     retriever = index.retriever(fetch_k=1, config="precision")
     (passage,) = way.invoke(retriever, "gamma")
     wider = way.call(retriever.around, retriever.aaround, passage, 12)
@@ -552,18 +481,6 @@ def test_words_find_no_text_that_was_deleted_from_the_index(way: Way) -> None:
     with pytest.warns(UserWarning, match=STALE):
         passages = index.passages(way, "unrelated", hybrid=0.5)
     assert passages == []
-
-
-@fakes.both_ways
-def test_a_store_that_cannot_look_up_shows_what_was_adopted(way: Way) -> None:
-    index, store = counting(way)
-    store.__class__ = NoLookUp
-    store.delete(["b"])
-    assert alpha(way, index) == ["\n".join(PAGES)]
-    # A candidate comes with its text, so a change of it is seen.
-    store.add_documents([chunk("alpha other", number=2)], ids=["c"])
-    with pytest.warns(UserWarning, match=STALE):
-        assert alpha(way, index) == []
 
 
 # Again, and after

@@ -72,11 +72,6 @@ def size_of(segments: Sequence[Segment], problem: dict[str, Any]) -> float:
     return float(total_length(segments, problem["weights"]) + cost)
 
 
-def weights_of(relevance: Sequence[float], lengths: Sequence[float]) -> Any:
-    """The weights that a budgeted solution gives to chunks."""
-    return np.array(lengths) / np.mean(np.array(lengths)[np.array(relevance) > 0])
-
-
 def check_solution(
     segments: Sequence[Segment],
     relevance: Sequence[float],

@@ -12,8 +12,6 @@ from matplotlib.figure import Figure
 from langchain_rse import RSEConfig
 from tests.unit_tests.fakes import PLAIN, QUERY, lines, make_retriever
 
-NAME = "$a$ \\frac{{ \x1b 年次報告 отчёт تقرير 🙂 " + "x" * 200
-
 
 def draw(figure: Figure) -> None:
     """Write it: missing characters and crowded layouts warn, and warnings are errors."""

@@ -214,6 +214,3 @@ def test_a_model_sees_the_context_and_its_own_timeouts_are_failures() -> None:
 
     failure = failure_of(RunnableLambda(answer), "A heron.", max_retries=0)
     assert failure == "TimeoutError: the server says so, of the caller"
-
-
-# Errors of the model

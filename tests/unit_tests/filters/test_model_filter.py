@@ -114,9 +114,6 @@ def test_chunk_format(settings: dict[str, Any], expected: str) -> None:
     assert chunk[1] == expected
 
 
-# In LangChain
-
-
 # In RSE
 
 LINES = ["heron a", "car b", "heron c", "car d", "heron e"]

@@ -156,6 +156,3 @@ def test_a_model_that_always_fails_is_given_up() -> None:
     assert len(caught) == 1
     assert len(model.requests) <= 12
     assert len(index.ids()) == 40
-
-
-# Parameters

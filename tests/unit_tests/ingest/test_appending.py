@@ -87,9 +87,6 @@ def whole(documents: Sequence[Document]) -> str:
     return "\n\n".join(document.page_content for document in documents)
 
 
-# Without append
-
-
 # With append
 
 

@@ -7,7 +7,6 @@ import sqlite3
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from langchain_rse.errors import CorruptRecordError, StoreMismatchError
 from langchain_rse.headers import DocumentHeaders
 from langchain_rse.ingest.checking import CheckReport
 from langchain_rse.stores import records as records_of_stores
-from langchain_rse.stores import vectorstores
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.records import (
     Manifest,
@@ -175,22 +173,6 @@ def all_vectors(pair: Pair) -> None:
     pair.vectorstore.store.clear()
 
 
-def unfinished_version(pair: Pair) -> None:
-    """An interrupted replacement: chunks and vectors of a version that never became current."""
-    manifest = pair.manifest("b")
-    new = Version("1" * 32, 2)
-    left = replace(manifest, garbage=[new])
-    pair.docstore.mset(
-        [
-            (manifest_key(B), left.to_document()),
-            (chunk_key(B, new.name, 0), Document("?", metadata={"doc_id": "b"})),
-        ]
-    )
-    vector = vector_id(B, new.name, 0)
-    metadata = {"doc_id": "b", "rse_version": new.name, "chunk_index": 0}
-    pair.vectorstore.add_documents([Document("?", id=vector, metadata=metadata)], ids=[vector])
-
-
 def left_answers(pair: Pair) -> None:
     answers = Document("", metadata={"answers": {}})
     pair.docstore.mset([(answers_key(document_key("gone")), answers)])
@@ -215,7 +197,6 @@ REPAIRED: dict[Damage, dict[str, int]] = {
     records_of_a_former_version: {"leftovers": 1},
     one_vector: {"vectors": 1},
     all_vectors: {"vectors": 12},
-    unfinished_version: {"leftovers": 1},
     left_answers: {"leftovers": 1},
     unreadable_description: {"unreadable": 1},
     unreadable_manifest: {"unreadable": 1},
@@ -248,12 +229,6 @@ def unreadable_chunk(pair: Pair) -> None:
     pair.spoil(chunk_key(B, pair.version("b").name, 2))
 
 
-def chunk_of_another_document(pair: Pair) -> None:
-    record = pair.docstore.mget([chunk_key(A, pair.version("a").name, 2)])[0]
-    assert record is not None
-    pair.docstore.mset([(chunk_key(B, pair.version("b").name, 2), record)])
-
-
 def other_text_of_the_same_length(pair: Pair) -> None:
     key = chunk_key(B, pair.version("b").name, 2)
     record = pair.docstore.mget([key])[0]
@@ -266,18 +241,11 @@ def missing_chunk(pair: Pair) -> None:
     pair.docstore.mdelete([chunk_key(B, pair.version("b").name, 5)])
 
 
-def manifest_and_chunk(pair: Pair) -> None:
-    pair.docstore.mdelete([chunk_key(B, pair.version("b").name, 2)])
-    pair.spoil(manifest_key(B))
-
-
 # What is lost: the document is named and left as it is, and adding it again writes it anew.
 LOST: list[Damage] = [
     unreadable_chunk,
-    chunk_of_another_document,
     other_text_of_the_same_length,
     missing_chunk,
-    manifest_and_chunk,
 ]
 
 
@@ -402,19 +370,6 @@ def test_adopted_documents_keep_their_vectors(pair: Pair) -> None:
     # A vector that its owner has removed is named; it is not ours to write.
     pair.vectorstore.delete(["x1"])
     assert pair.repair().problems == {"vectors": 1}
-
-
-def test_what_cannot_be_checked_is_said(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectorstores, "ADAPTERS", {})
-    report = pair.check()
-    assert report.ok
-    assert "InMemoryVectorStore cannot list its chunks" in str(report)
-    # Vectors whose records are known are removed all the same.
-    rows = dict(pair.vectorstore.store)
-    records_of_a_former_version(pair)
-    pair.vectorstore.store.update(rows)
-    assert pair.repair().repaired == {"leftovers": 1}
-    assert len(pair.texts()) == 6 + 7
 
 
 STEPS = st.lists(

@@ -64,16 +64,6 @@ def chunks_of(text: str, size: int) -> list[str]:
             32,
             ["It was J. Smith who wrote it.", "Nobody else did so."],
         ),
-        ("J. Smith and U.S. law. No.", 24, ["J. Smith and U.S. law.", "No."]),
-        ("Э. Рязанов снял фильм. Да.", 24, ["Э. Рязанов снял фильм.", "Да."]),
-        (
-            "Birds, e.g. herons, or e.g.  owls. Fish.",
-            36,
-            [
-                "Birds, e.g. herons, or e.g.  owls.",
-                "Fish.",
-            ],
-        ),
         (
             "“Is it so?” “It is.” He left (at last). So did I.",
             21,
@@ -83,21 +73,9 @@ def chunks_of(text: str, size: int) -> list[str]:
                 "So did I.",
             ],
         ),
-        (
-            "It rose by 3.5 percent. It fell then.",
-            26,
-            [
-                "It rose by 3.5 percent.",
-                "It fell then.",
-            ],
-        ),
         ("Up! Or down? Neither one… Then", 14, ["Up! Or down?", "Neither one…", "Then"]),
         ("他来了。他走了！「好吗？」完了。", 9, ["他来了。他走了！", "「好吗？」完了。"]),
-        ("鳥が鳴いた。魚は泳ぐ。猫は寝る。", 12, ["鳥が鳴いた。魚は泳ぐ。", "猫は寝る。"]),
         ("यह एक घर है। वह एक पेड़ है।", 16, ["यह एक घर है।", "वह एक पेड़ है।"]),
-        ("هل أنت هنا؟ نعم أنا هنا.", 15, ["هل أنت هنا؟", "نعم أنا هنا."]),
-        ("یہ گھر ہے۔ وہ درخت ہے۔", 13, ["یہ گھر ہے۔", "وہ درخت ہے۔"]),
-        ("မြန်မာစာ။ကျွန်တော်။", 11, ["မြန်မာစာ။", "ကျွန်တော်။"]),
         ("ភាសាខ្មែរ។ខ្ញុំ។", 12, ["ភាសាខ្មែរ។", "ខ្ញុំ។"]),
         ("One.\n\nTwo.\nThree.", 12, ["One.", "Two.\nThree."]),
         ("word " * 5, 10, ["word word", "word word", "word"]),

@@ -222,6 +222,3 @@ def test_adopted_documents_follow_the_rules_as_well(way: Way) -> None:
     )
     (passage,) = way.invoke(ruled, "text")
     assert (passage.metadata["page_start"], passage.metadata["slide"]) == (0, [0, 1, 2])
-
-
-# Records

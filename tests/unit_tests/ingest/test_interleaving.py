@@ -13,7 +13,7 @@ import os
 import random
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -284,69 +284,7 @@ def _die(
 # Protocols that are broken on purpose
 
 
-def _no_looking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether a manifest could be changed is not looked at."""
-
-    def change(docstore: Any, changes: Sequence[Any]) -> Any:
-        compare_and_set.change(docstore, changes)
-        return [True] * len(changes)
-
-    monkeypatch.setattr(docstore_writing, "change", change)
-
-
-def _no_comparing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compare_and_set, "is_as_expected", lambda *_: True)
-    monkeypatch.setattr(stepping, "is_as_expected", lambda *_: True)
-
-
-@pytest.mark.parametrize(
-    ("kind", "broken"),
-    [("native", _no_looking), ("native", _no_comparing)],
-    ids=["looking", "comparing"],
-)
-def test_broken_protocols_are_found(
-    kind: Kind, broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """So that the tests above can fail."""
-    bench = Bench(kind, "stored", batch_size=2)
-    pairs = list(itertools.product(["v1", "v2", "v3", "delete"], repeat=2))
-    for first, second in pairs:
-        bench.one_after_the_other(first, second)  # type: ignore[arg-type]
-    broken(monkeypatch)
-    chance = random.Random(1)  # noqa: S311 - reproducible
-    for tried in range(1, 2_000):
-        operations: Any = chance.choice(pairs)
-        calls = bench.calls(*operations)
-        try:
-            interleave(calls, turns(chance, 2, 12))
-            bench.check(operations, calls)
-        except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - of any kind
-            print(f"found after {tried} schedules: {error!r:.200}")
-            return
-    pytest.fail("2,000 schedules have not shown what is broken")
-
-
 # Calls that stop for longer than an announcement lives
-
-
-@pytest.mark.parametrize("start", ["nothing", "stored"])
-def test_a_stalled_call_that_goes_on(start: str) -> None:
-    """After another one has taken it for dead, and has done its work."""
-    bench = Bench("native", start)
-    for first, second in itertools.product([one for one in ADDED if one != "append"], repeat=2):
-        for steps in range(1, bench.length(first) + 1):
-            stalled, other = bench.calls(first, second)
-            for _ in range(steps):
-                if not stalled.is_done:
-                    stalled.step()
-            with an_hour_later():
-                other.finish()
-            interleave([stalled], [])
-            try:
-                bench.check([first, second], [stalled, other])
-            except BaseException:
-                print(f"{first} stalled after {steps} steps, then {second}")
-                raise
 
 
 @pytest.mark.parametrize("ending", ["goes on", "killed"])

@@ -241,9 +241,6 @@ def test_tags_and_entities_of_html_are_passed_over(splitter: Splitter) -> None:
     assert setup.metadata["section"] == "Setup"
 
 
-INLINE = PAGE.replace("Words of the", "Words <b>of</b> <a href='https://example.com'>the</a>")
-
-
 class Dropping:
     """Leaves out a part of the text."""
 
@@ -300,20 +297,3 @@ def test_what_a_splitter_says_has_to_tile_the_text(places: list[tuple[int, int]]
     got = ", ".join(f"{start} to {end}" for start, end in places)
     with pytest.raises(SplittingError, match=f"OwnSpans.split_spans do not tile.*got {got}$"):
         find_spans("abcd", OwnSpans(*(Span(*place, "") for place in places)))
-
-
-class Windows:
-    """Windows of lower-cased words, with the defect of older token splitters.
-
-    These go on until a window starts at the end, so that the last ones lie wholly within the
-    overlap of the one before.
-    """
-
-    def __init__(self, size: int, overlap: int) -> None:
-        self.size = size
-        self.overlap = overlap
-
-    def split_text(self, text: str) -> list[str]:
-        words = text.lower().split()
-        starts = range(0, len(words), self.size - self.overlap)
-        return [" ".join(words[start : start + self.size]) for start in starts]

@@ -158,7 +158,6 @@ class Altering(RecursiveCharacterTextSplitter):
 
 
 UNIQUE = "Alpha beta gamma.  Delta epsilon zeta. Eta theta iota."
-CHUNKS = ["Alpha beta", "gamma.", "Delta", "epsilon", "zeta. Eta", "theta iota."]
 
 
 @pytest.mark.parametrize(

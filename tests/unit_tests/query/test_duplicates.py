@@ -102,26 +102,8 @@ def _without_ranks(documents: list[Document]) -> list[tuple[str, float, list[dic
 # Nearly the same
 
 
-WORDS = "the buyer shall pay the price within thirty days of the date on which the invoice is due"
-
-
 def report(*paragraphs: str) -> str:
     return "".join(f"{paragraph}\n" for paragraph in paragraphs)
-
-
-def in_words(texts: dict[str, str], **kwargs: Any) -> RSERetriever:
-    """A retriever by words, of which each line is a chunk."""
-    retriever = RSERetriever(
-        vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
-        docstore=InMemoryStore(),
-        text_splitter=fakes.Lines(),
-        **{"config": fakes.EVERYTHING, **kwargs},
-    )
-    retriever.add_documents([Document(text) for text in texts.values()], ids=texts)
-    return retriever
-
-
-# The same passage
 
 
 # Every candidate is relevant, the first one most, whatever its words.

@@ -392,9 +392,6 @@ def test_an_adopted_store_has_its_own_fields() -> None:
             ask(retriever, filter=condition)
 
 
-# A filter that no chunk passes
-
-
 # Wrapped retrievers
 
 

@@ -82,16 +82,6 @@ def test_off_topic_questions_return_nothing(
     assert asyncio.run(retriever.afit_score_floor()) == found
 
 
-class Distances(InMemoryVectorStore):
-    """Scores are cosine distances: lower is better."""
-
-    def similarity_search_with_score(
-        self, query: str, k: int = 4, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
-        found = super().similarity_search_with_score(query, k, **kwargs)
-        return [(document, 1 - score) for document, score in found]
-
-
 def test_a_floor_prints_what_it_rejects(retriever: RSERetriever) -> None:
     found = retriever.fit_score_floor()
     shares = f"rejects {found.rejected_questions:.0%} of 90 off-topic questions, "

@@ -24,16 +24,6 @@ Way = fakes.Way
 TEXTS = {"a": lines(60, 80, 90), "b": lines(70, 85)}
 
 
-class Distances(InMemoryVectorStore):
-    """Scores are cosine distances: lower is better."""
-
-    def similarity_search_with_score(
-        self, query: str, k: int = 4, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
-        found = super().similarity_search_with_score(query, k, **kwargs)
-        return [(document, 1 - score) for document, score in found]
-
-
 def floor_of(floor: float, **fields: Any) -> FittedFloor:
     """A floor for the vectors of `make_retriever`."""
     values: dict[str, Any] = {

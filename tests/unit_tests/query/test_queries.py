@@ -18,7 +18,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import Field
 
-from langchain_rse.config import PRESETS, BestSegment, Greedy, RSEConfig
+from langchain_rse.config import PRESETS, Greedy, RSEConfig
 from tests.unit_tests import fakes
 from tests.unit_tests.engine.oracles import greedy_by_brute_force
 from tests.unit_tests.fakes import (
@@ -39,19 +39,6 @@ way = fakes.way
 BOTH = ["q 0", "q 90"]
 SOLVER = Greedy(max_length=5, length_weighting="none", overall_max_length=4, minimum_value=0.0)
 GREEDY = PLAIN.replace(solver=SOLVER, decay_rate=1e300)
-BEST_SEGMENT = GREEDY.replace(solver=BestSegment(max_length=5, length_weighting="none"))
-
-
-def generator(answer: object) -> Runnable[str, Any]:
-    """Answers any query alike."""
-
-    def answers(query: str) -> Any:
-        assert query == QUERY
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    return RunnableLambda(answers)
 
 
 # Joint
@@ -129,16 +116,6 @@ def test_greedy_turns_are_as_published(
 
 
 # What holds of any
-
-
-CONFIGS = st.sampled_from(
-    [
-        PLAIN,
-        fakes.EVERYTHING,
-        GREEDY,
-        *(PRESETS[name] for name in ("balanced", "find_all", "dsrag-balanced", "kadane")),
-    ]
-)
 TEXTS = st.lists(ANGLES, min_size=1, max_size=4).map(
     lambda some: {f"d{n}": lines(*angles, name=f"n{n}-") for n, angles in enumerate(some)}
 )

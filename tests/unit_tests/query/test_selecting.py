@@ -14,7 +14,7 @@ from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSEIndexer, RSERetriever
-from langchain_rse.config import PRESETS, BestSegment, Greedy, RSEConfig
+from langchain_rse.config import PRESETS, Greedy, RSEConfig
 from langchain_rse.engine import NEIGHBOR_RADIUS, neighbor_credit
 from tests.unit_tests import fakes
 from tests.unit_tests.engine.problems import solve_exact
@@ -125,7 +125,6 @@ SOLVER_FIELDS: dict[str, Any] = {
     "minimum_value": st.sampled_from([-1.0, 0.0, 0.25, 0.5, 2.0]),
 }
 GREEDY = st.builds(Greedy, overall_max_length=st.integers(1, 20), **SOLVER_FIELDS)
-BEST_SEGMENT = st.builds(BestSegment, **SOLVER_FIELDS)
 
 
 def published(solvers: st.SearchStrategy[Any]) -> st.SearchStrategy[RSEConfig]:

@@ -83,9 +83,6 @@ class TestAsync(fakes.ThreeValues, BaseStoreAsyncTests[Document]):
         return store
 
 
-# What Documents may hold
-
-
 # Every character, NUL and surrogates included, and pairs of them.
 # Two code points, which `bytes.decode("utf-8", "surrogatepass")` makes of CESU-8.
 PAIR = "\ud83d\ude00"

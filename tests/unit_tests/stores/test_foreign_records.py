@@ -221,11 +221,6 @@ def test_metadata_of_vectors(data: st.DataObject) -> None:
         clear(calls[number], *SAID)
 
 
-KEYS = st.sampled_from(
-    ["manifest/a", "a/b/0", "x/y/1", "a/b/c/0", "//0", "a/b/99999999999999999999"]
-)
-
-
 SCORES = st.sampled_from([Decimal("NaN"), Decimal(10) ** 400, Fraction(10**400), np.float32("nan")])
 
 
@@ -246,6 +241,3 @@ def test_scores(scores: list[Any]) -> None:
         warnings.simplefilter("ignore")
         found = wrapped.invoke("query 0")
     assert {one.metadata["doc_id"] for one in found} == {one.metadata["doc_id"] for one in plain}
-
-
-KNOWN = st.sampled_from(["exact", "greedy", "best_segment", "rank", "minmax", "voyage", "mean"])

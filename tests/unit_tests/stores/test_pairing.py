@@ -152,11 +152,3 @@ def test_a_pair_is_checked_once(way: Way) -> None:
     again.vectorstore.store.update(retriever.vectorstore.store)  # type: ignore[union-attr]
     way.invoke(again, "herons")
     assert model.probes == 2
-
-
-class Without(InMemoryVectorStore):
-    """Tells no embedding model."""
-
-    @property
-    def embeddings(self) -> Any:
-        return None

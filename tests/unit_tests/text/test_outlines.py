@@ -106,22 +106,6 @@ def restructured_headings(text: str) -> list[Expected]:
     return expected
 
 
-def numbered(chance: random.Random) -> tuple[str, list[Expected]]:
-    """Chapters "1. Title", sections "1.1 Title", and so on."""
-    numbers: list[int] = []
-    text = ""
-    expected = []
-    for _ in range(chance.randint(2, 12)):
-        depth = chance.randint(1, min(len(numbers) + 1, 4))
-        numbers = [*numbers, 0][:depth]
-        numbers[-1] += 1
-        name = ".".join(map(str, numbers)) + ("." if depth == 1 else "")
-        name += f" Title {' '.join(chance.choices(WORDS, k=2))}"
-        expected.append(Expected(name, depth, len(text)))
-        text += f"{name}\n\n{paragraph(chance)}\n\n"
-    return text, expected
-
-
 @pytest.mark.parametrize(
     ("write", "parse"), [(markdown, markdown_headings), (restructured, restructured_headings)]
 )

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from langchain.agents import create_agent
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import ToolMessage
 from langchain_core.stores import InMemoryByteStore
 from langchain_core.tools import BaseTool
 from langchain_core.vectorstores import InMemoryVectorStore
@@ -21,7 +20,6 @@ from langchain_rse.access import DocumentAccess
 from langchain_rse.tools import create_rse_tools
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import LENGTHS, Way
-from tests.unit_tests.tools.scripted import ScriptedModel
 
 way = fakes.way
 SYNC = Way(None)
@@ -158,31 +156,6 @@ def test_wrong_arguments_are_answered(
     message = ask(way, tools_of(library(), filter_fields=["source"])[tool], **arguments)
     assert message.status == "error"
     assert problem in str(message.content)
-
-
-# Numbers in a conversation
-
-
-def converse(way: Way, tools: list[BaseTool], *steps: list[tuple[str, dict[str, Any]]]) -> Any:
-    """Let a model make the calls of each step; return the tools' messages."""
-    messages = []
-    for step, calls in enumerate(steps):
-        tool_calls = [
-            {"name": name, "args": arguments, "id": f"{step}.{number}"}
-            for number, (name, arguments) in enumerate(calls)
-        ]
-        messages.append(AIMessage("", tool_calls=tool_calls))
-
-    class Model(ScriptedModel):
-        def _generate(self, *args: Any, **kwargs: Any) -> Any:
-            result = super()._generate(*args, **kwargs)
-            if len(self.read) <= len(messages):
-                result.generations[0].message = messages[len(self.read) - 1]
-            return result
-
-    app = create_agent(Model(script=["."] * (len(messages) + 1)), tools)
-    state = way.invoke(app, {"messages": [HumanMessage("?")]})
-    return [message for message in state["messages"] if isinstance(message, ToolMessage)]
 
 
 # Limits

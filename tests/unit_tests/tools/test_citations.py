@@ -21,7 +21,6 @@ from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way, lines, make_retriever
 
 way = fakes.way
-SYNC = Way(None)
 
 TEXTS = {
     "a": lines(5, 6, 90, 90, 30, 31, name="a"),

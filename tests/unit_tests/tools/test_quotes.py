@@ -151,6 +151,3 @@ def test_any_answer_is_read_to_its_end(answer: str) -> None:
     spans = [(quote.start, quote.end) for quote in check(answer)]
     assert all(0 <= start <= end <= len(answer) for start, end in spans)
     assert spans == sorted(spans)
-
-
-# What is left out, and symbols
