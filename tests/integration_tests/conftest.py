@@ -25,10 +25,7 @@ import pytest
 
 # All tests of these files and servers are left to `make nightly`: they kill programs, install
 # packages, or are about a store that few use.
-NIGHTLY_FILES = {
-    *("test_base_install.py", "test_cancelled.py", "test_kills.py"),
-    *("test_stops.py", "test_stress.py", "test_voyage.py"),
-}
+NIGHTLY_FILES = {"test_base_install.py", "test_kills.py", "test_stress.py", "test_voyage.py"}
 NIGHTLY_FIXTURES = {"chroma_url", "ray_data", "redis_url"}
 
 

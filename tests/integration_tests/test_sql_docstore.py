@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from multiprocessing.synchronize import Barrier
 
 import pytest
 import sqlalchemy as sa
@@ -16,52 +14,8 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import BaseStoreAsyncTests, BaseStoreSyncTests
 
 from langchain_rse import RSEIndexer, SQLDocStore
-from tests.integration_tests.processes import run_at_once
 from tests.unit_tests import fakes
 from tests.unit_tests.stores.changing_suite import count_up, number_in
-
-PROCESSES = 3
-WRITES = 30
-
-
-def write_many(url: str, table: str, process: int, start: Barrier) -> None:
-    """What each process does: keys of its own, and one that all of them write."""
-    store = SQLDocStore(url, table_name=table)
-    start.wait(60)
-    for number in range(WRITES):
-        document = Document(f"{process}/{number}")
-        store.mset([(f"{process}/{number}", document), ("shared", document)])
-        if store.mget([f"{process}/{number}"]) != [document]:
-            raise AssertionError(f"{process}/{number} is lost")
-    store.mdelete([f"{process}/0"])
-
-    async def more() -> None:
-        for number in range(WRITES, 2 * WRITES):
-            await store.amset([(f"{process}/{number}", Document(f"{process}/{number}"))])
-
-    asyncio.run(more())
-
-
-def write_from_processes(url: str, table: str) -> None:
-    """Let processes write at the same time, into a table that none of them finds."""
-    run_at_once([write_many] * PROCESSES, url, table)
-
-
-def assert_nothing_lost(store: SQLDocStore) -> None:
-    expected = [
-        f"{process}/{number}"
-        for process, number in itertools.product(range(PROCESSES), range(1, 2 * WRITES))
-    ]
-    assert list(store.yield_keys()) == [*sorted(expected), "shared"]
-    assert store.mget(expected) == [Document(key) for key in expected]
-
-
-def test_processes_share_a_postgres_table(postgres_url: str) -> None:
-    write_from_processes(postgres_url, "processes")
-    store = SQLDocStore(postgres_url, table_name="processes")
-    assert_nothing_lost(store)
-    store.close()
-
 
 _numbers = itertools.count()
 

@@ -10,7 +10,6 @@ import re
 import zlib
 from collections.abc import (
     AsyncIterable,
-    AsyncIterator,
     Awaitable,
     Callable,
     Iterable,
@@ -353,32 +352,16 @@ class WatchedDocStore(BaseStore[str, Document]):
         self.reads.append(list(keys))
         return self.store.mget(keys)
 
-    async def amget(self, keys: Sequence[str]) -> list[Document | None]:
-        self.reads.append(list(keys))
-        return await self.store.amget(keys)
-
     def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
         with self.writes.call("mset", key_value_pairs) as some:
             self.store.mset(some)
-
-    async def amset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
-        with self.writes.call("mset", key_value_pairs) as some:
-            await self.store.amset(some)
 
     def mdelete(self, keys: Sequence[str]) -> None:
         with self.writes.call("mdelete", keys) as some:
             self.store.mdelete(some)
 
-    async def amdelete(self, keys: Sequence[str]) -> None:
-        with self.writes.call("mdelete", keys) as some:
-            await self.store.amdelete(some)
-
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
         yield from self.store.yield_keys(prefix=prefix)
-
-    async def ayield_keys(self, *, prefix: str | None = None) -> AsyncIterator[str]:
-        async for key in self.store.ayield_keys(prefix=prefix):
-            yield key
 
 
 class WatchedRows(dict[str, dict[str, Any]]):

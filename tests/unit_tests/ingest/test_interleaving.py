@@ -281,9 +281,6 @@ def _die(
     assert bench.world.query() == (None if first == "delete" else TEXTS[first])
 
 
-# Protocols that are broken on purpose
-
-
 # Calls that stop for longer than an announcement lives
 
 
