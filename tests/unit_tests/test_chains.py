@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -46,46 +43,6 @@ def answering(retriever: Runnable[Any, Any]) -> Runnable[Any, str]:
 
 
 # Batches
-
-
-class Slow(InMemoryVectorStore):
-    """Notes how many searches there are at a time, at most."""
-
-    def __init__(self) -> None:
-        super().__init__(fakes.Angles())
-        self.lock = threading.Lock()
-        self.now = self.most = 0
-
-    def _count(self, change: int) -> None:
-        with self.lock:
-            self.now += change
-            self.most = max(self.most, self.now)
-
-    def similarity_search_with_score(self, *args: Any, **kwargs: Any) -> Any:
-        self._count(1)
-        time.sleep(0.02)
-        self._count(-1)
-        return super().similarity_search_with_score(*args, **kwargs)
-
-    async def asimilarity_search_with_score(self, *args: Any, **kwargs: Any) -> Any:
-        self._count(1)
-        await asyncio.sleep(0.02)
-        self._count(-1)
-        return super().similarity_search_with_score(*args, **kwargs)
-
-
-@pytest.mark.parametrize("at_once", [1, 3])
-@fakes.both_ways
-def test_a_batch_asks_no_more_at_a_time_than_it_may(way: Way, at_once: int) -> None:
-    store = Slow()
-    retriever = make_retriever(TEXTS, vectorstore=store)
-    queries = [f"query {angle}" for angle in range(0, 90, 10)]
-    expected = [retriever.invoke(query) for query in queries]
-    store.most = 0
-    limit: Any = {"max_concurrency": at_once}
-    assert way.call(retriever.batch, retriever.abatch, queries, limit) == expected
-    assert 1 <= store.most <= at_once
-    assert at_once == 1 or store.most > 1
 
 
 # What is chosen when a chain runs

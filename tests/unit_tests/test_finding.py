@@ -19,10 +19,8 @@ from langchain_text_splitters import TextSplitter
 
 from langchain_rse import ExistingIndex, RSERetriever, SQLDocStore, finding
 from langchain_rse._sync import in_thread
-from langchain_rse.access import DocumentAccess
 from langchain_rse.finding import MatchPage, find, read_section
 from langchain_rse.stores.conditions import matches
-from langchain_rse.stores.records import Manifest
 from langchain_rse.text.patterns import Pattern
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way, make_retriever
@@ -175,29 +173,6 @@ def test_a_version_that_is_not_current_is_not_found() -> None:
         if not has_failed:
             break
     assert call > 3
-
-
-@pytest.mark.parametrize(
-    ("change", "expected_ids"), [("replace", ["a", "b"]), ("delete", ["b"]), ("", ["a", "b"])]
-)
-def test_a_document_replaced_while_it_is_read_is_read_again(
-    change: str, expected_ids: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    retriever = make_retriever({"a": "word 0\n", "b": "word 1\n"}, docstore=InMemoryByteStore())
-    manifests = DocumentAccess.manifests
-
-    def change_after(self: DocumentAccess) -> list[Manifest]:
-        listed = manifests(self)
-        if change == "replace":
-            retriever.add_documents([Document("line 0\nnew word 0\n", id="a")])
-        elif change == "delete":
-            retriever.delete(["a"])
-        return listed
-
-    monkeypatch.setattr(DocumentAccess, "manifests", change_after)
-    page = find(retriever.document_access(), Pattern("word"))
-    assert ids(page) == expected_ids
-    assert page.matches[0].line == (2 if change == "replace" else 1)
 
 
 def test_unreadable_documents_are_excluded_with_a_warning() -> None:

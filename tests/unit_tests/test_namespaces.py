@@ -500,22 +500,3 @@ class TestAsync(_Inside, BaseStoreAsyncTests[Document]):
     @pytest.fixture
     async def kv_store(self, inside: BaseStore[str, Document]) -> BaseStore[str, Document]:
         return inside
-
-
-@fakes.both_ways
-def test_words_that_are_common_elsewhere_are_searched_for(
-    way: Way,
-    lexical: SQLDocStore,
-    vectorstore: InMemoryVectorStore,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The most common words of a query are left out; which these are, is counted within."""
-    monkeypatch.setattr("langchain_rse.stores.fulltext_sqlite.SQLiteIndex._most_ranked", 20)
-    a, b = (opened(vectorstore, lexical, name) for name in (A, B))
-    way.add(a, [document("d", *(f"zulu {n}" for n in range(100)))])
-    way.add(b, [document("d", "zulu", *(f"yankee {n}" for n in range(19)))])
-    search: Any = in_namespace(lexical, B)
-    found = search.lexical_search("yankee zulu", 50)
-    assert len(found) == 20
-    assert {chunk.metadata["rse_namespace"] for chunk, _ in found} == {namespace_digest(B)}
-    assert search.lexical_search("99", 50) == []

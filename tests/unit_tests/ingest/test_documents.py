@@ -13,7 +13,7 @@ from langchain_core.stores import BaseStore, InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import CharacterTextSplitter
 
-from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
 from tests.unit_tests import fakes
 
 way = fakes.way
@@ -103,23 +103,6 @@ def one_chunk() -> CharacterTextSplitter:
     return CharacterTextSplitter(separator="|", chunk_size=10_000, chunk_overlap=0)
 
 
-def test_only_a_rule_that_changes_something_makes_a_new_version(stores: Stores) -> None:
-    def version(**rules: Any) -> str:
-        pages = [
-            Document(slide.page_content, metadata={**slide.metadata, "page": page})
-            for page, slide in enumerate(SLIDES)
-        ]
-        stores.add(pages, metadata_rules=rules)
-        return str(stores.passage().metadata["rse"]["version"])
-
-    first = version()
-    assert version(page="range", unheard_of="all") == first
-    assert version(slide="all") != first
-    assert stores.passage().metadata["slide"] == [1, 2, 3, 4]
-    assert version() == first
-    assert stores.passage().metadata["slide_end"] == 4
-
-
 # Contradictions
 
 
@@ -193,32 +176,3 @@ def test_blank_documents_are_listed_and_read_with_one_warning(way: Way) -> None:
     access = retriever.document_access()
     with pytest.raises(LookupError, match="document '0' has no text, only 3 characters"):
         access.passage(access.manifest("0"), 0, 10)
-
-
-# Adopting
-
-
-def test_adopted_documents_follow_the_rules_as_well(way: Way) -> None:
-    vectorstore = InMemoryVectorStore(fakes.BagOfWords())
-    chunks = [
-        Document(f"text {n}", id=str(n), metadata={"source": "a", "page": n, "slide": n})
-        for n in range(3)
-    ]
-    vectorstore.add_documents(chunks)
-    settings: dict[str, Any] = {"config": fakes.EVERYTHING}
-    index = ExistingIndex(doc_id_key="source", page_key="page")
-    make, amake = RSERetriever.from_existing_index, RSERetriever.afrom_existing_index
-    by_default = way.call(make, amake, vectorstore, SQLDocStore("sqlite://"), index, **settings)
-    (passage,) = way.invoke(by_default, "text")
-    assert (passage.metadata["page_start"], passage.metadata["slide_end"]) == (0, 2)
-    ruled = way.call(
-        make,
-        amake,
-        vectorstore,
-        SQLDocStore("sqlite://"),
-        index,
-        metadata_rules={"slide": "all"},
-        **settings,
-    )
-    (passage,) = way.invoke(ruled, "text")
-    assert (passage.metadata["page_start"], passage.metadata["slide"]) == (0, [0, 1, 2])

@@ -145,34 +145,6 @@ def every(name: str, *numbers: int) -> list[Chunk]:
     return [(name, number) for number in numbers]
 
 
-def test_chunks_may_end_elsewhere() -> None:
-    words = "".join(PASSAGE).split()  # 160
-    own = line("blue", count=20).split()
-    # The second and third line of b are all of the passage; the first and the last have more.
-    shifted = [own + words[:25], words[25:70], words[70:120], words[120:] + own]
-    texts = {
-        "a": "".join(PASSAGE),
-        "b": "".join(f"{' '.join(of_line)}\n" for of_line in shifted),
-    }
-    order = [*every("a", 2, 0, 1, 3), *every("b", 0, 1, 2, 3)]
-    retriever = in_order(texts, order)
-    config = IN_ORDER.replace(passage_cost=0.0, irrelevant_chunk_penalty=0.2)
-    trace = retriever.explain(ASKED, rse_config=config)
-    [b] = [document for document in trace.documents if document.doc_id == "b"]
-    assert [chunk.outcome for chunk in b.chunks] == [
-        Reason.RETURNED,
-        Reason.DUPLICATE,
-        Reason.DUPLICATE,
-        Reason.RETURNED,
-    ]
-    # Between relevant chunks they may fill the gap.
-    found = returned(ask(retriever, ASKED, passage_cost=3.0))
-    assert found == {*every("a", 0, 1, 2, 3), *every("b", 0, 1, 2, 3)}
-    # If b is better, a has nothing of its own.
-    order = [*every("b", 2, 1, 0, 3), *every("a", 0, 1, 2, 3)]
-    assert returned(ask(in_order(texts, order), ASKED)) == set(every("b", 0, 1, 2, 3))
-
-
 @pytest.mark.parametrize(
     "change",
     [

@@ -82,15 +82,6 @@ def test_off_topic_questions_return_nothing(
     assert asyncio.run(retriever.afit_score_floor()) == found
 
 
-def test_a_floor_prints_what_it_rejects(retriever: RSERetriever) -> None:
-    found = retriever.fit_score_floor()
-    shares = f"rejects {found.rejected_questions:.0%} of 90 off-topic questions, "
-    shares += f"{found.rejected_sentences:.0%} of 121 sentences"
-    assert repr(found) == f"<FittedFloor {found.floor:.3g}: {shares}>"
-    assert f"Questions that score below {found.floor:.3g} return nothing" in str(found)
-    assert f"{shares} from the documents" in str(found)
-
-
 def small(text: str) -> RSERetriever:
     """A retriever over one document."""
     retriever = RSERetriever(

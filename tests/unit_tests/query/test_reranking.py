@@ -99,22 +99,6 @@ def test_order_and_scores_are_the_rerankers(way: Way) -> None:
     assert given == candidates()
 
 
-@pytest.mark.parametrize(
-    "lose",
-    [
-        lambda document: Document(document.page_content, metadata=document.metadata),
-        lambda document: Document("cut", metadata=document.metadata),
-        lambda document: Document(document.page_content, id=document.id),
-        lambda document: Document(document.page_content, metadata={"relevance_score": 0.5}),
-    ],
-    ids=["id", "id and text", "metadata", "all but the text"],
-)
-def test_what_is_lost_is_found_again(lose: Callable[[Document], Document]) -> None:
-    compressor = Compressor(compress=lambda found: [lose(found[1])])
-    (found,) = reranked(compressor, candidates())
-    assert found.document == chunk(1)
-
-
 @given(st.lists(st.integers(0, 5)), st.booleans())
 def test_anything_that_keeps_a_chunk_recognizable(
     picked: list[int],

@@ -238,32 +238,6 @@ def chunks_in(passages: list[Document]) -> set[tuple[str, int]]:
     return {(name, i) for name, start, end in fakes.ranges(passages) for i in range(start, end)}
 
 
-@given(
-    dense_documents(),
-    st.sampled_from(list(PRESETS)),
-    st.sampled_from([0.0, 0.5]),
-    st.lists(st.integers(1, 300), min_size=2, max_size=4).map(sorted),
-)
-def test_more_room_only_adds_chunks(
-    documents: list[Dense], preset: str, minimum_value: float, budgets: list[int]
-) -> None:
-    config = fakes.with_minimum(PRESETS[preset].replace(**PLAIN), minimum_value)
-    retriever = retriever_over(documents, config=config)
-    relevance = np.concatenate([document.relevance for document in documents])
-    lengths = np.concatenate([document.lengths for document in documents])
-    best_lengths = lengths[relevance == relevance.max()]
-    smaller: set[tuple[str, int]] = set()
-    for budget in [*budgets, None]:
-        passages = retriever.invoke("query", max_context_length=budget)
-        if budget is None or budget >= max(best_lengths):
-            # From here on, there is room for the best candidate, which comes first. With a
-            # published solver, it gives way to the best passage.
-            gives_way = config.solver != "exact" and len(smaller) == 1
-            assert smaller <= chunks_in(passages) or gives_way
-            smaller = chunks_in(passages)
-        assert budget is None or sum(len(s.page_content) for s in passages) <= budget
-
-
 def test_credit_ends_with_the_document_and_with_its_radius() -> None:
     config = RSEConfig(
         **PLAIN,

@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_core.tools import tool as make_tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langchain_rse.tools import RSEMiddleware, create_rse_tool, create_rse_tools, verify_quotes
+from langchain_rse.tools import RSEMiddleware, create_rse_tool, verify_quotes
 from langchain_rse.tools.catalog import ContentType
 from langchain_rse.tools.passages import format_passages, search_result_blocks, text_of_blocks
 from tests.unit_tests import fakes
@@ -230,17 +230,3 @@ def test_several_tools_share_the_budget_and_other_tools_are_left_alone() -> None
         clock.invoke({}),
         f"[2] {TEXT_90}",
     ]
-
-
-def test_the_tools_that_read_share_the_budget_too() -> None:
-    tools = create_rse_tools(SIX, k=1, max_context_length=LIMIT)
-    budget = RSEMiddleware(*tools, max_context_length=LIMIT)
-    messages: list[Any] = [HumanMessage("?")]
-    calls: dict[str, Calls] = {"read": [{"document": "30"}], "search": search(90)}
-    for name, arguments in calls.items():
-        model = ScriptedModel(script=[arguments, "answer"], tool=name)
-        app = create_agent(model, middleware=[budget])
-        messages = SYNC.invoke(app, {"messages": messages})["messages"]
-    removed_text, shown = contents(model.read[-1])
-    assert removed_text == removed(1)
-    assert shown.startswith("[2] 90, ")
