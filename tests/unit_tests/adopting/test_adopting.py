@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.stores import InMemoryByteStore, InMemoryStore
@@ -178,7 +178,6 @@ def test_from_existing_gives_a_retriever(way: Way) -> None:
 # Overlap
 
 
-@settings(deadline=None, max_examples=50)
 @given(
     text=st.text("ab \n.", min_size=1, max_size=120),
     size=st.integers(2, 40),
@@ -202,7 +201,6 @@ REPETITIVE = st.lists(
 ).map(lambda pieces: "start " + "".join(pieces))
 
 
-@settings(deadline=None, max_examples=40)
 @given(text=REPETITIVE, size=st.integers(20, 120))
 def test_without_overlap_nothing_is_removed(text: str, size: int) -> None:
     splitter = RecursiveCharacterTextSplitter(chunk_size=size, chunk_overlap=0)
@@ -211,7 +209,6 @@ def test_without_overlap_nothing_is_removed(text: str, size: int) -> None:
     assert ["".join(found.split()) for found in index.texts(Way(None))] == ["".join(text.split())]
 
 
-@settings(deadline=None, max_examples=100)
 @given(
     numbers=st.lists(st.integers(0, 9999), min_size=1, max_size=60),
     size=st.integers(30, 90),
@@ -299,7 +296,6 @@ def whole(**texts: str) -> InMemoryStore:
     return store
 
 
-@settings(deadline=None, max_examples=50)
 @given(
     text=st.text("ab \n", min_size=1, max_size=100),
     cuts=st.lists(st.tuples(st.integers(0, 99), st.integers(1, 30)), min_size=1, max_size=12),

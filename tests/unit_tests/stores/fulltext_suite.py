@@ -191,7 +191,6 @@ class LexicalSuite:
 
     @given(query=ANY_TEXT)
     @settings(
-        max_examples=60,
         deadline=None,
         suppress_health_check=[
             HealthCheck.function_scoped_fixture,
@@ -208,7 +207,6 @@ class LexicalSuite:
 
     @given(texts=st.lists(ANY_TEXT, min_size=1, max_size=4))
     @settings(
-        max_examples=30,
         deadline=None,
         suppress_health_check=[
             HealthCheck.function_scoped_fixture,

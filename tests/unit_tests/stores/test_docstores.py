@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langchain_classic.storage import LocalFileStore
 from langchain_core.documents import Document
@@ -131,7 +131,6 @@ def exactly(value: object) -> object:
     return type(value), repr(value)
 
 
-@settings(max_examples=60)
 @given(documents)
 def test_a_document_reads_back_as_it_was(document: Document) -> None:
     text = encode_document(document, "key")
@@ -254,7 +253,6 @@ def test_many_keys_with_duplicates_come_in_order(store: BaseStore[str, Document]
 LAST = "\U0010ffff"
 
 
-@settings(max_examples=50)
 @given(
     st.lists(st.text("ab%_\ud7ff\ue000" + LAST, max_size=4), max_size=12),
     st.text("ab%_\ud7ff\ue000" + LAST, max_size=3),
