@@ -10,7 +10,6 @@ import pytest
 from langchain_classic.retrievers import (
     ContextualCompressionRetriever,
     EnsembleRetriever,
-    ParentDocumentRetriever,
 )
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.retrievers import BaseRetriever
@@ -19,7 +18,6 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import CharacterTextSplitter
 
 from langchain_rse import RSEConfig, RSERetriever
-from langchain_rse.errors import CandidateError
 from langchain_rse.stores.records import CHUNK_ID
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way
@@ -126,15 +124,3 @@ def test_equal_texts_from_different_places_stay_apart(way: Way, source: RSERetri
     assert same <= places(id_key=CHUNK_ID)
     # Without it, the ensemble takes equal texts for one.
     assert len(same & places()) == 1
-
-
-def test_chunks_that_another_retriever_made_are_refused(way: Way, source: RSERetriever) -> None:
-    parents = ParentDocumentRetriever(
-        vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
-        docstore=InMemoryStore(),
-        child_splitter=CharacterTextSplitter("\n", chunk_size=20, chunk_overlap=0),
-    )
-    parents.add_documents([Document(text) for text in TEXTS.values()])
-    children = parents.vectorstore.as_retriever()
-    with pytest.raises(CandidateError, match="keeps chunks itself"):
-        way.invoke(wrapped(source, children), "what hunts at night")

@@ -42,9 +42,6 @@ def answering(retriever: Runnable[Any, Any]) -> Runnable[Any, str]:
     )
 
 
-# Batches
-
-
 # What is chosen when a chain runs
 
 

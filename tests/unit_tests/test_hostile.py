@@ -13,6 +13,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse._asking import quote
 from langchain_rse.cli.webpages import read_html
+from langchain_rse.ingest.alignment import align
 from langchain_rse.ingest.default_splitter import default_text_splitter
 from langchain_rse.ingest.splitting import find_spans
 from langchain_rse.text.words import MAX_QUERY_LENGTH
@@ -55,6 +56,22 @@ def check_quotations(text: str) -> object:
 )
 def test_a_long_text_is_read_to_its_end(read: Callable[[str], object], pattern: str) -> None:
     read((pattern * LENGTH)[:LENGTH])
+
+
+def test_the_last_place_of_a_long_chunk_in_text_that_nearly_repeats_it() -> None:
+    # str.rfind takes the product of both lengths: hours.
+    chunk = "ab" + "a" * 300_000
+    text = chunk + "a" * 600_000
+    placement = align(text, [chunk, "a" * 600_000])
+    assert not isinstance(placement, int)
+    assert placement.spans[0] == (0, len(chunk))
+
+
+def test_unknown_text_that_fits_in_many_ways_but_not_to_the_end() -> None:
+    text = "a\u2603" * 20_000
+    unknown = " [UNK] ".join("a" * 100)
+    placement = align(text, [f"{unknown} z"])
+    assert placement == 0  # the chunk is nowhere
 
 
 # Queries

@@ -127,6 +127,11 @@ def test_an_empty_query_finds_nothing(query: str) -> None:
     assert trace.reason
 
 
+def test_nothing_relevant_and_an_empty_index() -> None:
+    assert ask(make_retriever({"a": lines(80, 85)})) == []
+    assert ask(make_retriever({})) == []
+
+
 # Wrong arguments
 
 

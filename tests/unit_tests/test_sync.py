@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -67,6 +69,30 @@ class Workers:
             return number
 
         return (yield from call(work, awork))
+
+
+def two_idents() -> set[int]:
+    """Run two tasks at once; return the threads that ran them."""
+    barrier = threading.Barrier(2, timeout=10)
+
+    def work() -> int:
+        barrier.wait()
+        return threading.get_ident()
+
+    return set(run(concurrently([compute(work), compute(work)], 2)))
+
+
+def test_threads_are_kept_also_after_a_fork() -> None:
+    threads = {ident for _ in range(5) for ident in two_idents()}
+    assert threading.get_ident() in threads
+    kept = [thread for thread in threading.enumerate() if thread.ident in threads]
+    assert len(kept) == len(threads)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # forking a process with threads
+        child = os.fork()
+    if not child:
+        os._exit(0 if len(two_idents()) == 2 else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_tasks_that_run_tasks_do_not_wait_for_threads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,6 +126,17 @@ def test_pages_of_a_pdf(tmp_path: Path) -> None:
     assert {document.metadata["total_pages"] for document in documents} == {2}
 
 
+def test_lines_and_divided_words_of_a_pdf(tmp_path: Path) -> None:
+    writer = FPDF()
+    writer.set_font("Helvetica", size=12)
+    writer.add_page()
+    for line in ("Cats are found in all para-", "graphs of this text.", "Dogs are not."):
+        writer.cell(0, text=line, new_x="LMARGIN", new_y="NEXT")
+    writer.output(str(tmp_path / "a.pdf"))
+    (document,), _ = read(tmp_path / "a.pdf")
+    assert document.page_content.endswith("all paragraphs of this text.\nDogs are not.")
+
+
 def test_encrypted_pdfs(tmp_path: Path) -> None:
     # Without a user's password anybody may read it: the owner's is for changing it.
     open_to_all = pdf(tmp_path / "open.pdf", "Anybody.", password="")
@@ -177,6 +188,19 @@ def test_source_code_and_data_are_text(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("name,town\r\nAda,Oslo\r\n", encoding="utf-8", newline="")
     documents, _ = read(tmp_path / "a.csv")
     assert documents[0].page_content == "name,town\r\nAda,Oslo\r\n"
+
+
+def test_text_is_found_without_a_suffix(tmp_path: Path) -> None:
+    write(tmp_path, "LICENSE", "README", "sub/Makefile", ".env", ".gitignore")
+    (tmp_path / "program").write_bytes(b"\x7fELF\x02\x01\x00\x00")
+    (tmp_path / "lock").write_bytes(b"")
+    (tmp_path / "AUTHORS").write_bytes(f"{GERMAN}\n".encode("latin-1") * 1_000)
+    os.mkfifo(tmp_path / "pipe")
+    files = Files()
+    assert found(tmp_path, files) == {"LICENSE", "README", "sub/Makefile", "AUTHORS"}
+    assert files.skipped == {"without extension": 5}
+    text, _ = text_of(tmp_path / "LICENSE", b"Permission is granted")
+    assert text == "Permission is granted"
 
 
 def test_folders_that_programs_write_are_left_out(tmp_path: Path) -> None:

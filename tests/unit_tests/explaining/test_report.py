@@ -119,3 +119,26 @@ def test_the_texts_of_chunks_are_those_of_the_source(trace: RSETrace) -> None:
     rent = next(entry for entry in data["documents"] if entry["name"] == "rent.txt")
     late = next(chunk for chunk in rent["chunks"] if chunk["index"] == 2)
     assert late["text"] == ["", "Late", " ", "rent", " costs a fee."]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "note"),
+    [
+        ({"config": "dsrag-balanced"}, "exact solver"),
+        ({"length_function": lambda text: len(text.split())}, "measures the budget"),
+        ({"include_header": True}, "includes headers"),
+        ({"score_floor": 2.0}, "nothing was close enough"),
+        ({"queries": ["rent", "dogs"], "k": 1, "order": "relevance"}, ""),
+    ],
+)
+def test_where_answers_are_not_known_exactly_there_are_no_sliders(
+    arguments: dict[str, Any], note: str
+) -> None:
+    retriever = make_retriever(
+        TEXTS, vectorstore=InMemoryVectorStore(BagOfWords()), **{"config": "balanced", **arguments}
+    )
+    page = Page(retriever.explain("rent").to_html())
+    text = " ".join(page.inside["p"])
+    assert note in text
+    for has_sliders in ("form" in page.inside, "alternatives" in page.data):
+        assert has_sliders == ("No sliders:" not in text) == (not note)

@@ -5,9 +5,6 @@ from __future__ import annotations
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import DocumentHeaders, RSEConfig, RSERetriever, SQLDocStore
-from langchain_rse.config import PRESETS
-from langchain_rse.embeddings import WordLlamaEmbeddings
-from langchain_rse.ingest.default_splitter import default_text_splitter
 from tests.unit_tests.fakes import BagOfWords
 
 
@@ -31,9 +28,3 @@ def test_a_retriever_prints_its_stores_and_the_settings_that_differ() -> None:
         f"config=RSEConfig(decay_rate=7.5), {stores}, headers=DocumentHeaders())"
     )
     assert repr(retriever.indexer) == "RSEIndexer(InMemoryVectorStore, SQLDocStore('sqlite://'))"
-
-
-def test_objects_print_no_addresses() -> None:
-    assert repr(WordLlamaEmbeddings()) == "WordLlamaEmbeddings()"
-    assert repr(default_text_splitter(400)) == "DefaultTextSplitter(chunk_size=400)"
-    assert repr(PRESETS["precision"]) == "RSEConfig(irrelevant_chunk_penalty=0.45)"

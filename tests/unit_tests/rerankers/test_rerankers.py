@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -124,19 +123,3 @@ def test_a_cross_encoder_with_its_scores(model: Any) -> None:
     logits = [1.5, 0.5, -0.5]
     assert [score for _, score, _ in chunks] == near(logits)
     assert [relevance for _, _, relevance in chunks] == near([1, 2 / 3, 1 / 3])
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        lambda scores: scores[:-1],
-        lambda scores: [*scores, 1.0],
-        lambda scores: [math.nan, *scores[1:]],
-        lambda scores: [[score] for score in scores],
-    ],
-    ids=["fewer", "more", "nan", "nested"],
-)
-def test_scores_that_a_cross_encoder_should_not_give(kind: Any) -> None:
-    reranker = CrossEncoderReranker(model=CrossEncoder(kind=kind))
-    with pytest.raises(ValueError, match="CrossEncoder must return one finite number"):
-        by_rank(reranker)

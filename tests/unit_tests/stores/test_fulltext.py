@@ -13,6 +13,7 @@ from langchain_core.documents import Document
 
 from langchain_rse import SQLDocStore
 from langchain_rse.errors import FullTextError
+from langchain_rse.stores import databases
 from langchain_rse.stores.fulltext_sqlite import SQLiteIndex
 from tests.unit_tests import fakes
 from tests.unit_tests.stores.fulltext_suite import (
@@ -105,6 +106,17 @@ def test_a_search_that_learns_that_there_is_no_index(tmp_path: Path) -> None:
     assert not reader.lexical
 
 
+def test_a_sqlite_without_fts5(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    creation = [each.replace("USING fts5", "USING fts9") for each in SQLiteIndex._creation]
+    monkeypatch.setattr(SQLiteIndex, "_creation", tuple(creation))
+    monkeypatch.setattr(databases, "_NO_FTS5", "no such module: fts9")
+    store = SQLDocStore(f"sqlite:///{tmp_path}/chunks.db")
+    with pytest.warns(UserWarning, match="no such module"):
+        store.mset([("a", Document("text"))])
+    assert store.mget(["a"]) == [Document("text")]
+    assert not store.lexical
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -130,3 +142,13 @@ def test_a_damaged_index_is_named_and_repaired(tmp_path: Path, way: fakes.Way, d
     assert store.index_problems() != []
     assert way.call(index.check, index.acheck, repair=True).ok
     assert len(store.lexical_search("zulu", 5)) == 1
+
+
+def test_another_programs_writes_are_refused(tmp_path: Path) -> None:
+    """Else the index would no longer fit."""
+    path = tmp_path / "chunks.db"
+    SQLDocStore(f"sqlite:///{path}").mset([("a", Document("text"))])
+    with closing(sqlite3.connect(path)) as connection:
+        with pytest.raises(sqlite3.OperationalError, match="no such function"):
+            connection.execute("DELETE FROM langchain_rse")
+        assert connection.execute("SELECT count(*) FROM langchain_rse").fetchone() == (1,)

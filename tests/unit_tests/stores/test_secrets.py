@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import traceback
+from pathlib import Path
 
 import pytest
 from langchain_core.documents import Document
 from langchain_core.load import dumps
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
+from sqlalchemy.exc import OperationalError
 
 from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse.rerankers import CohereReranker
@@ -34,6 +36,16 @@ def test_a_docstore_does_not_show_its_password(url: str) -> None:
     assert SECRET not in repr(retriever._get_ls_params())
     with pytest.raises(ValueError, match="full-text") as caught:
         store.lexical_search("query", 3)
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_key_of_a_sqlite_url_is_not_shown(tmp_path: Path) -> None:
+    store = SQLDocStore(f"sqlite:///file:{tmp_path}/chunks.db?uri=true&key={SECRET}")
+    assert SECRET not in repr(store)
+    assert "chunks.db" in repr(store)
+    folder = SQLDocStore(f"sqlite:///file:{tmp_path}?mode=ro&uri=true&key={SECRET}")
+    with pytest.raises(OperationalError) as caught:
+        folder.mget(["a"])
     assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 

@@ -158,6 +158,28 @@ def test_wrong_arguments_are_answered(
     assert problem in str(message.content)
 
 
+def test_pages_have_printed_labels_or_numbers() -> None:
+    retriever = retriever_of({})
+    labels = ["i", "1", "2", "1"]
+    retriever.add_documents(
+        [
+            Document(f"text {n} 0\n", metadata={"source": "r.pdf", "page": n, "page_label": label})
+            for n, label in enumerate(labels)
+        ]
+        + [Document(f"page {n} 0\n", metadata={"source": "s.pdf", "page": n}) for n in range(1_200)]
+    )
+    read = tools_of(retriever)["read"]
+    for document, page, text in (
+        ("r.pdf", "i", "> text 0 0"),
+        ("r.pdf", 1, "> text 1 0"),  # the first of two
+        ("r.pdf", "page 2", "> text 2 0"),
+        ("s.pdf", 1_200, "> page 1199 0"),
+    ):
+        assert str(ask(SYNC, read, document=document, page=page).content).endswith(f"\n{text}")
+    missing = ask(SYNC, read, document="s.pdf", page="1201")
+    assert "has no page '1201'; it has page 1 to page 1200" in str(missing.content)
+
+
 # Limits
 
 

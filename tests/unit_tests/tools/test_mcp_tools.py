@@ -324,3 +324,18 @@ async def test_an_excluded_document_and_none_give_the_same_error(document: str) 
     ):
         with pytest.raises(ToolError, match=message):
             await server.call_tool("fetch", {"id": f"{document}{suffix}"})
+
+
+async def test_an_address_on_the_web_is_the_url_and_others_are_not() -> None:
+    web = "https://example.org/birds#herons"
+    for source, url in ((web, web), ("/srv/birds.txt", ""), ("javascript:alert(1)", "")):
+        retriever = RSERetriever(
+            vectorstore=InMemoryVectorStore(fakes.BagOfWords()), docstore=InMemoryStore()
+        )
+        retriever.add_documents([Document(fakes.lines(9, 3), metadata={"source": source})])
+        (result, *_) = await search(retriever)
+        assert result["url"] == url
+        name = source.removeprefix("/srv/")
+        assert result["title"].startswith(name)
+        fetched = await call_connector(retriever, "fetch", {"id": result["id"]})
+        assert (fetched["url"], fetched["metadata"]["source"]) == (url, name)

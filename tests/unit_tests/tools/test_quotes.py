@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from langchain_core.documents import Document
 
 from langchain_rse.tools import Quote, verify_quotes
+from tests.unit_tests.fakes import make_retriever
 
 TEXT = (
     "Revenue grew by 12% in 2023, driven by higher margins.\nCosts fell  because\n"
@@ -134,6 +135,14 @@ def test_passages_of_any_origin(passage: Any, number: int, doc_id: str, start: i
     assert (quote.start_index, quote.end_index) == (start, start + 13)
 
 
+def test_places_do_not_count_the_header_of_a_passage() -> None:
+    retriever = make_retriever({"a": "b 0\nherons fish at dawn 5\n"}, include_header=True)
+    (passage,) = retriever.invoke("query 0")
+    above = passage.model_copy(update={"page_content": "Title\n\n" + passage.page_content})
+    (quote,) = verify_quotes("“herons fish at dawn”", [above])
+    assert (quote.start_index, quote.end_index) == (4, 23)
+
+
 @given(st.lists(st.text("abcdefghij", min_size=1, max_size=6), min_size=12, max_size=60), st.data())
 def test_any_run_of_words_is_found_and_its_place_is_its_text(
     words: list[str], data: st.DataObject
@@ -151,3 +160,14 @@ def test_any_answer_is_read_to_its_end(answer: str) -> None:
     spans = [(quote.start, quote.end) for quote in check(answer)]
     assert all(0 <= start <= end <= len(answer) for start, end in spans)
     assert spans == sorted(spans)
+
+
+def test_an_ellipsis_is_no_exact_quotation() -> None:
+    text = "The vaccine does not cause autism. The patient must never take two pills."
+    for answer, omitted in (
+        ("“The vaccine does [...] cause autism”", [" not "]),
+        ("“The patient must ... take two pills”", [" never "]),
+        ("“The patient must never take…”", []),
+    ):
+        (quote,) = check(answer, passage(text))
+        assert (quote.verdict, list(quote.omitted)) == ("shortened", omitted)
