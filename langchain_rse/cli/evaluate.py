@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from langchain_rse.cli.knowledge_base import KnowledgeBase
-from langchain_rse.cli.options import AsJson, Config, Folder, Penalty, Settings, settings
-from langchain_rse.cli.output import print_error, print_json, print_text, visible_lines
+from langchain_rse.cli.options import Config, Folder, Penalty, Settings, settings
+from langchain_rse.cli.output import print_error, print_text, visible_lines
 
 if TYPE_CHECKING:
     from langchain_rse.evaluation import Question
@@ -23,21 +23,16 @@ def evaluate(
         Path,
         typer.Option(
             help='JSON Lines, {"question": ..., "evidence": [{"doc_id": ..., "text": ...}]}, or '
-            "CSV with these columns. The file name is enough as doc_id. In JSON, an empty evidence "
-            "list marks a question that no document answers.",
+            "CSV with these columns. The file name is enough as doc_id. Evidence that is empty "
+            "marks a question that no document answers.",
             exists=True,
             dir_okay=False,
         ),
     ],
     *,
     budgets: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--budget",
-            min=1,
-            help="Budget in characters; repeatable. Default: 4000, 8000 and 16000.",
-        ),
-    ] = None,
+        list[int], typer.Option("--budget", min=1, help="Budget in characters; repeatable.")
+    ] = [4_000, 8_000, 16_000],  # noqa: B006 - typer reads it only
     trials: Annotated[
         int,
         typer.Option(
@@ -56,7 +51,6 @@ def evaluate(
     irrelevant_chunk_penalty: Penalty = None,
     config: Config = None,
     assignments: Settings = None,
-    as_json: AsJson = False,
 ) -> None:
     """Measure retrieval on your questions, and tune it.
 
@@ -74,9 +68,7 @@ def evaluate(
     opened = KnowledgeBase.existing(kb, **fields)
     loaded = _load_questions(questions, opened)
     retriever = opened.retriever
-    options: dict[str, Any] = {"show_progress": sys.stderr.isatty()}
-    if budgets:
-        options["budgets"] = budgets
+    options: dict[str, Any] = {"budgets": budgets, "show_progress": sys.stderr.isatty()}
     tuning = tune(retriever, loaded, trials=trials, **options) if trials else None
     if tuning is not None and save_config:
         tuning.to_file(save_config)
@@ -90,15 +82,6 @@ def evaluate(
     plain = opened.vectorstore.as_retriever(search_kwargs={"k": retriever.fetch_k})
     chunks = measure(plain, located, name="chunks", **options)
     comparison = filled.compare(chunks)
-    if as_json:
-        print_json(
-            {
-                "reports": [report.to_dict() for report in (passages, filled, chunks)],
-                "comparison": comparison.to_dict(),
-                "tuning": tuning.to_dict() if tuning else None,
-            }
-        )
-        return
     for table in (passages, filled, chunks, comparison, tuning):
         if table is not None:
             print_text("")

@@ -8,13 +8,14 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import RetrieverLike
 
 from langchain_rse._progress import progress_bar
-from langchain_rse._sync import Steps, as_async, call, compute, concurrently, during, run
+from langchain_rse._sync import Steps, as_async, call, during, run
 from langchain_rse.evaluation.evidence import access_of, find_evidence
-from langchain_rse.evaluation.measuring import Locator, Meter, Metrics, check_budgets, is_empty
+from langchain_rse.evaluation.measuring import Locator, Meter, Metrics, check_budgets
 from langchain_rse.evaluation.questions import Question
 from langchain_rse.evaluation.reports import Report
+from langchain_rse.query.searching import check_documents
 from langchain_rse.retriever import RSERetriever
-from langchain_rse.stores.records import DOC_ID, START_INDEX
+from langchain_rse.stores.records import DOC_ID
 
 
 def evaluate(
@@ -25,8 +26,6 @@ def evaluate(
     sources: Mapping[str, str] | None = None,
     name: str | None = None,
     doc_id_key: str = DOC_ID,
-    start_index_key: str = START_INDEX,
-    max_concurrency: int = 1,
     show_progress: bool = False,
     **arguments: Any,  # noqa: ANN401 - arguments of the retriever
 ) -> Report:
@@ -50,52 +49,35 @@ def evaluate(
             default, for an RSERetriever, its index.
         name: The name of the retriever in tables. By default ``retriever.name``, or its class.
         doc_id_key: The metadata key of a document's id. Not used for an RSERetriever.
-        start_index_key: The metadata key of a text's first character in the document. Not used for
-            an RSERetriever.
-        max_concurrency: Number of questions to ask at once, at least 1.
         show_progress: Show a progress bar; needs tqdm.
         **arguments: Passed to each call, as in ``retriever.invoke(query, **arguments)``.
 
     Raises:
-        ValueError: If an argument is out of its range, a question has an answer but no evidence, no
-            question has evidence, evidence is not in its document, a quotation occurs twice, or a
-            Document cannot be located.
+        ValueError: If an argument is out of its range, no question has evidence, evidence is not in
+            its document, a quotation occurs twice, or a Document cannot be located.
         TypeError: If the retriever returns anything but Documents.
         Exception: Any error of the retriever, with the question's number as a note.
     """
     ascending = check_budgets(budgets)
-    if max_concurrency < 1:
-        raise ValueError(f"max_concurrency must be at least 1; got {max_concurrency!r}")
     located = find_evidence(questions, retriever, sources)
     if all(question.is_unanswerable for question in located):
         raise ValueError("at least one question must have evidence")
     if isinstance(retriever, RSERetriever):
-        doc_id_key, start_index_key = DOC_ID, START_INDEX  # its Documents always have these
-    locator = Locator(sources or {}, doc_id_key, start_index_key)
-    meter = Meter(locator, access_of(retriever))
+        doc_id_key = DOC_ID  # its Documents always have it
+    meter = Meter(Locator(sources or {}, doc_id_key), access_of(retriever))
+    figures: list[list[Metrics]] = []
+    refusals: list[list[bool]] = []
     with progress_bar(
         len(located), unit="questions", title="Evaluating", show=show_progress
     ) as advance:
-
-        def measure(number: int, question: Question) -> Steps[Any]:
+        for number, question in enumerate(located, 1):
             with during(f"evaluating question {number}"):
-                answers = yield from _ask(retriever, question.question, ascending, arguments)
+                answers = run(_ask(retriever, question.question, ascending, arguments))
                 if question.is_unanswerable:
-                    outcome: Any = [is_empty(answer) for answer in answers]
+                    refusals.append([_is_empty(answer) for answer in answers])
                 else:
-                    outcome = yield from compute(meter.measure, question, answers, ascending)
+                    figures.append(meter.measure(question, answers, ascending))
             advance(1)
-            return outcome
-
-        tasks = [measure(number, question) for number, question in enumerate(located, 1)]
-        outcomes = run(concurrently(tasks, max_concurrency))
-    figures: list[list[Metrics]] = []
-    refusals: list[list[bool]] = []
-    for question, outcome in zip(located, outcomes, strict=True):
-        if question.is_unanswerable:
-            refusals.append(outcome)
-        else:
-            figures.append(outcome)
     by_metric = np.moveaxis(np.array(figures), -1, 0)  # from (questions, budgets, metrics)
     return Report(
         name=name or getattr(retriever, "name", None) or type(retriever).__name__,
@@ -110,14 +92,18 @@ aevaluate = as_async(evaluate)
 """Like `evaluate`, async."""
 
 
+def _is_empty(answer: Sequence[Document]) -> bool:
+    return not any(document.page_content for document in answer)
+
+
 def _ask(
     retriever: RetrieverLike, query: str, budgets: Sequence[int], arguments: Mapping[str, Any]
 ) -> Steps[Sequence[list[Document]]]:
     """Return the answer for each budget; only an RSERetriever gets the budget as an argument."""
     invoke, ainvoke = retriever.invoke, retriever.ainvoke
     if not isinstance(retriever, RSERetriever):
-        answer = yield from call(invoke, ainvoke, query, **arguments)
-        return [answer] * len(budgets)
+        returned = yield from call(invoke, ainvoke, query, **arguments)
+        return [check_documents(returned, "a retriever")] * len(budgets)
     answers = []
     for budget in budgets:
         limits: dict[str, Any] = {"max_context_length": budget, "length_function": len}

@@ -2,9 +2,13 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
+from pydantic import TypeAdapter
+
 from langchain_rse.access import DocumentAccess
-from langchain_rse.evaluation.questions import Evidence, Question, check_questions, locate_evidence
+from langchain_rse.evaluation.questions import Evidence, Question, locate_evidence
 from langchain_rse.retriever import RSERetriever
+
+_QUESTIONS = TypeAdapter(tuple[Question, ...])
 
 
 def find_evidence(
@@ -16,21 +20,19 @@ def find_evidence(
     other retrievers without ``sources``, evidence is not checked, and cannot be quoted.
 
     Raises:
-        ValueError: If ``questions`` is empty, a question has an answer but no evidence, evidence is
-            not in its document, or a quotation does not occur there exactly once.
+        ValueError: If one is no `Question`, evidence is not in its document, or a quotation does
+            not occur there exactly once.
     """
-    checked = _checked(questions)
+    checked = _QUESTIONS.validate_python(questions)
     all_evidence: list[Evidence] = []
     for question in checked:
         all_evidence.extend(question.evidence)
     access = access_of(retriever)
     read_text: Callable[[str], str]
     if sources is not None:
-        name = "sources"
         lengths = {doc_id: len(text) for doc_id, text in sources.items()}
         read_text = sources.__getitem__
     elif access is not None:
-        name = "the index"
         manifests = access.manifests_of(evidence.doc_id for evidence in all_evidence)
         lengths = {doc_id: manifest.length for doc_id, manifest in manifests.items()}
         read_text = access.text
@@ -41,7 +43,7 @@ def find_evidence(
         )
     else:
         return checked
-    return locate_evidence(checked, lengths, read_text, name)
+    return locate_evidence(checked, lengths, read_text)
 
 
 def access_of(retriever: object) -> DocumentAccess | None:
@@ -49,17 +51,3 @@ def access_of(retriever: object) -> DocumentAccess | None:
     if isinstance(retriever, RSERetriever):
         return DocumentAccess(retriever.docstore)
     return None
-
-
-def _checked(questions: Iterable[Question]) -> tuple[Question, ...]:
-    """Return the questions; a ValueError if a question has an answer but no evidence."""
-    checked = tuple(check_questions(questions))
-    if not checked:
-        raise ValueError("questions is empty; pass at least one Question")
-    for number, question in enumerate(checked, 1):
-        if not question.evidence and not question.is_unanswerable:
-            raise ValueError(
-                f"question {number} has an answer but no evidence. If the documents do not answer "
-                "it, pass evidence=[] and no answer"
-            )
-    return checked

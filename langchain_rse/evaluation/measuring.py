@@ -34,17 +34,6 @@ class Metrics(NamedTuple):
     characters: float
 
 
-def is_empty(answer: Sequence[Document]) -> bool:
-    """Return True if an answer has no text; a TypeError if it has anything but Documents."""
-    return not any(_checked(document).page_content for document in answer)
-
-
-def _checked(document: object) -> Document:
-    if not isinstance(document, Document):
-        raise TypeError(f"a retriever must return Documents; got {document!r:.80}")
-    return document
-
-
 class Slice(NamedTuple):
     """A range of characters of a document's text."""
 
@@ -64,7 +53,6 @@ class Locator:
 
     sources: Mapping[str, str]  # texts by document id
     doc_id_key: str = DOC_ID
-    start_index_key: str = START_INDEX
 
     def locate(self, document: Document, length: int) -> Slice:
         """Locate the first ``length`` characters of a Document, by its metadata or by its text."""
@@ -75,10 +63,9 @@ class Locator:
             raise ValueError(
                 f"a Document cannot be located in its source: {document.page_content[:80]!r} has "
                 f"{self.doc_id_key}={document.metadata.get(self.doc_id_key)!r} and "
-                f"{self.start_index_key}={document.metadata.get(self.start_index_key)!r} in its "
-                f"metadata, and does not occur in the {len(self.sources)} given sources. Add both "
-                "fields to the metadata (add_start_index=True), name them with doc_id_key and "
-                "start_index_key, or pass sources, texts by document id"
+                f"{START_INDEX}={document.metadata.get(START_INDEX)!r} in its metadata, and does "
+                f"not occur in the {len(self.sources)} given sources. Add both fields to the "
+                "metadata (add_start_index=True, doc_id_key), or pass sources, texts by document id"
             )
         return position
 
@@ -114,7 +101,7 @@ class Locator:
     def _locate_by_metadata(self, document: Document, length: int) -> Slice | None:
         text = document.page_content
         doc_id = document.metadata.get(self.doc_id_key)
-        start = _read_position(document.metadata.get(self.start_index_key))
+        start = _read_position(document.metadata.get(START_INDEX))
         end = _read_position(document.metadata.get(END_INDEX))
         if not isinstance(doc_id, str) or start is None:
             return None
@@ -176,23 +163,10 @@ class Meter:
         self, question: Question, answers: Sequence[Sequence[Document]], budgets: Sequence[int]
     ) -> list[Metrics]:
         """Compute the metrics of the answer for each budget."""
-        if self.access is not None:
-            self._read_digests(self.access, question, answers)
         return [
             self._measure(question, answer, budget)
             for answer, budget in zip(answers, budgets, strict=True)
         ]
-
-    def _read_digests(
-        self, access: DocumentAccess, question: Question, answers: Iterable[Sequence[Document]]
-    ) -> None:
-        """Read the digests of documents with evidence and of returned documents."""
-        doc_ids: set[object] = {evidence.doc_id for evidence in question.evidence}
-        for answer in answers:
-            doc_ids.update(document.metadata.get(DOC_ID) for document in answer)
-        unknown_ids = [each for each in doc_ids - self.digests.keys() if isinstance(each, str)]
-        for doc_id, manifest in access.manifests_of(unknown_ids).items():
-            self.digests[doc_id] = manifest.text_digest or doc_id
 
     def _measure(self, question: Question, answer: Sequence[Document], budget: int) -> Metrics:
         parts = [Slice(part.doc_id, part.start, part.end) for part in question.evidence]
@@ -202,7 +176,7 @@ class Meter:
         for document in answer:
             if spent == budget:
                 break
-            length = min(len(_checked(document).page_content), budget - spent)
+            length = min(len(document.page_content), budget - spent)
             if length:
                 located.append(self.locator.locate(document, length))
                 spent += length
@@ -226,7 +200,11 @@ class Meter:
 
     def _by_digest(self, position: Slice) -> Slice:
         """Replace the document's id by the digest of its text."""
-        return position._replace(doc_id=self.digests.get(position.doc_id, position.doc_id))
+        doc_id = position.doc_id
+        if self.access is not None and doc_id not in self.digests:
+            manifest = self.access.manifests_of([doc_id]).get(doc_id)
+            self.digests[doc_id] = manifest.text_digest or doc_id if manifest else doc_id
+        return position._replace(doc_id=self.digests.get(doc_id, doc_id))
 
 
 def _read_position(value: object) -> int | None:
@@ -243,13 +221,4 @@ def _words_pattern(text: str) -> str:
 
 def _count_characters(slices: Iterable[Slice]) -> int:
     """Count the characters in the union of slices."""
-    count = 0
-    doc_id = ""
-    counted_to = 0
-    for position in sorted(slices):
-        if position.doc_id != doc_id:
-            doc_id = position.doc_id
-            counted_to = 0
-        count += max(position.end - max(position.start, counted_to), 0)
-        counted_to = max(position.end, counted_to)
-    return count
+    return sum(position.end - position.start for position in Locator({}).passages(slices))

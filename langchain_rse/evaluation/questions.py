@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
-from pydantic import NonNegativeInt, StringConstraints, WrapValidator, model_validator
+from pydantic import AfterValidator, NonNegativeInt, StringConstraints, model_validator
 from pydantic.dataclasses import dataclass
 
 from langchain_rse.errors import MissingRecordError
@@ -52,73 +52,30 @@ class Evidence:
         return not self.end and bool(self.text.strip())
 
 
-_UNKNOWN: Any = None
-
-# Missing evidence differs from an empty list; only the first needs an answer.
-_Parts = Annotated[
-    Sequence[Evidence],
-    WrapValidator(lambda parts, check: _UNKNOWN if parts is None else tuple(check(parts))),
-]
-
-
 @dataclass(frozen=True)
 class Question:
-    """A question with evidence, a reference answer, or both.
-
-    ``evidence=[]`` without a reference answer marks a question that the documents do not answer.
+    """A question with its evidence.
 
     Attributes:
         question: The question, not blank.
-        evidence: The parts of documents that answer the question, as a tuple. `evaluate` and `tune`
-            need them. Parts may overlap: each character counts once. Empty if the evidence is
-            unknown (then ``answer`` is needed) or if the documents do not answer the question.
-        answer: The reference answer, for evaluators that grade answers. `evaluate` ignores it.
+        evidence: The parts of documents that answer the question, as a tuple. Parts may overlap:
+            each character counts once. Empty if the documents do not answer the question.
 
     Raises:
-        ValueError: If neither ``evidence`` nor ``answer`` is given, or a value is out of range.
+        ValueError: If a value is missing or out of range.
     """
 
     question: NotBlank
-    evidence: _Parts = _UNKNOWN
-    answer: str = ""
-
-    @model_validator(mode="after")
-    def _check_use(self) -> Self:
-        if self.evidence is _UNKNOWN:
-            if not self.answer.strip():
-                raise ValueError(
-                    "pass evidence, answer, or both; or evidence=[] if the documents do not answer "
-                    "the question"
-                )
-            object.__setattr__(self, "evidence", ())
-        return self
+    evidence: Annotated[Sequence[Evidence], AfterValidator(tuple)]
 
     @property
     def is_unanswerable(self) -> bool:
-        """True if the question has neither evidence nor a reference answer."""
-        return not self.evidence and not self.answer.strip()
-
-
-def check_questions(questions: Iterable[Any]) -> list[Question]:
-    """List the questions; raise a TypeError if one is not a `Question`."""
-    if isinstance(questions, (str, Question)):
-        raise TypeError(f"questions must be a list of Question objects; got {questions!r:.80}")
-    listed = list(questions)
-    for question in listed:
-        if not isinstance(question, Question):
-            raise TypeError(
-                f"questions must be of type Question; got {question!r:.80}. Each needs evidence: "
-                "Question('How do herons fish?', [Evidence('birds.txt', text='a quotation')]). To "
-                "read questions from a file, use load_questions"
-            )
-    return listed
+        """True if the documents do not answer the question."""
+        return not self.evidence
 
 
 def locate_evidence(
-    questions: Iterable[Question],
-    lengths: Mapping[str, int],
-    read_text: Callable[[str], str],
-    name: str = "the index",
+    questions: Iterable[Question], lengths: Mapping[str, int], read_text: Callable[[str], str]
 ) -> tuple[Question, ...]:
     """Find the positions of quoted evidence, and check that all evidence is in its document.
 
@@ -126,7 +83,6 @@ def locate_evidence(
         questions: The questions.
         lengths: The length of each document in characters, by id.
         read_text: Returns the text of a document by id; called only for quotations.
-        name: Name of the set of documents, for messages.
 
     Raises:
         ValueError: If a range is outside its document, or a quotation does not occur exactly once.
@@ -145,8 +101,8 @@ def locate_evidence(
     if problems:
         raise ValueError(
             "evidence must be a range within its document, or a quotation that occurs there "
-            f"exactly once (ignoring white space); in {name}, {first_few(problems)}. Copy the "
-            "quotation from the document, quote more, or pass start and end"
+            f"exactly once (ignoring white space); {first_few(problems)}. Copy the quotation from "
+            "the document, quote more, or pass start and end"
         )
     return tuple(found)
 
@@ -165,12 +121,7 @@ def _locate(evidence: Evidence, length: int, read_text: Callable[[str], str]) ->
     characters = "".join(evidence.text.split())
     pattern = re.compile(r"\s*".join(map(re.escape, characters)))
     match = pattern.search(text)
-    if match is None:
-        raise ValueError(f"{evidence.text!r:.80} is nowhere in document {doc_id!r}")
-    second = pattern.search(text, match.start() + 1)
-    if second is not None:
-        raise ValueError(
-            f"{evidence.text!r:.80} is at {match.start()} and at {second.start()} in document "
-            f"{doc_id!r}"
-        )
+    if match is None or pattern.search(text, match.start() + 1):
+        count = "nowhere" if match is None else "more than once"
+        raise ValueError(f"{evidence.text!r:.80} is {count} in document {doc_id!r}")
     return replace(evidence, start=match.start(), end=match.end())

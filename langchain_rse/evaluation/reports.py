@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,15 +28,6 @@ def as_text(title: str, rows: Mapping[str, Iterable[str]]) -> str:
     return "\n".join(lines)
 
 
-def as_values(result: object) -> dict[str, Any]:
-    """Return all fields of a result as JSON values."""
-    values = dict(vars(result))
-    for name, value in values.items():
-        if isinstance(value, np.ndarray):
-            values[name] = value.tolist()
-    return values
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
     """The metrics of a retriever for each question and budget. Prints as a table of means.
@@ -58,10 +48,10 @@ class Report:
         name: The retriever's name.
         budgets: The budgets in characters, ascending.
         questions: All questions, with the positions of quotations.
-        figures: An array for each metric, of shape ``(questions, budgets)``, for the `answerable`
-            questions.
+        figures: An array for each metric, of shape ``(questions, budgets)``, for the questions with
+            evidence.
         refusals: True where nothing was returned; shape ``(questions, budgets)``, for the
-            `unanswerable` questions.
+            questions that the documents do not answer.
     """
 
     name: str
@@ -71,29 +61,14 @@ class Report:
     refusals: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))
 
     @property
-    def answerable(self) -> tuple[Question, ...]:
-        """The questions with evidence."""
-        return tuple(question for question in self.questions if not question.is_unanswerable)
-
-    @property
-    def unanswerable(self) -> tuple[Question, ...]:
-        """The questions that the documents do not answer. The metrics exclude them."""
-        return tuple(question for question in self.questions if question.is_unanswerable)
-
-    @property
     def refused(self) -> Floats:
-        """The share of `unanswerable` questions that returned nothing; shape ``(budgets,)``.
+        """The share of unanswerable questions that returned nothing; shape ``(budgets,)``.
 
         NaN without such questions.
         """
         if not len(self.refusals):
             return np.full(len(self.budgets), np.nan)
         return np.asarray(self.refusals.mean(axis=0))
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """The names of the metrics, most important first."""
-        return tuple(self.figures)
 
     def mean(self, metric: str) -> Floats:
         """Return the mean over the questions; shape ``(budgets,)``."""
@@ -104,11 +79,10 @@ class Report:
         return bootstrap(self.figures[metric])
 
     def compare(self, other: Report, metric: str = "recall") -> Comparison:
-        """Compare one of the ``metrics``, question by question.
+        """Compare a metric, question by question.
 
         Raises:
-            ValueError: If the reports have different questions or budgets, or a report does not
-                have this metric.
+            ValueError: If the reports have different questions or budgets.
         """
         for attribute in ("budgets", "questions"):
             if getattr(self, attribute) != getattr(other, attribute):
@@ -116,7 +90,7 @@ class Report:
                     f"{self.name} and {other.name} have different {attribute}, or a different "
                     "order of them"
                 )
-        differences = _figures_of(self, metric) - _figures_of(other, metric)
+        differences = self.figures[metric] - other.figures[metric]
         return Comparison(
             name=self.name,
             other=other.name,
@@ -130,38 +104,18 @@ class Report:
             same=(differences == 0).sum(axis=0),
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return means and intervals as JSON values.
-
-        With unanswerable questions, also their number and the refused share.
-        """
-        metrics = {}
-        for metric in self.metrics:
-            mean, interval = self.mean(metric), self.interval(metric)
-            metrics[metric] = {"mean": mean.tolist(), "interval": interval.tolist()}
-        values = {
-            "name": self.name,
-            "questions": len(self.answerable),
-            "budgets": list(self.budgets),
-            "metrics": metrics,
-        }
-        if self.unanswerable:
-            values["unanswerable"] = len(self.unanswerable)
-            values["refused"] = self.refused.tolist()
-        return values
-
     def __repr__(self) -> str:
-        questions = counted(len(self.answerable), "question")
+        questions = counted(len(self.questions) - len(self.refusals), "question")
         title = f"{self.name}: means over {questions} [95% interval]"
         rows = {"budget": _format(",", self.budgets)}
-        for metric in self.metrics:
+        for metric in self.figures:
             form = _FORMATS.get(metric, ".3f")
             if metric in _WITHOUT_INTERVAL:
                 rows[metric] = _format(form, self.mean(metric))
             else:
                 rows[metric] = _format(form, self.mean(metric), self.interval(metric))
-        if self.unanswerable:
-            title += f"; {counted(len(self.unanswerable), 'unanswerable question')}"
+        if len(self.refusals):
+            title += f"; {counted(len(self.refusals), 'unanswerable question')}"
             counts = self.refusals.sum(axis=0)
             rows["refused"] = [f"{count} of {len(self.refusals)}" for count in counts]
         return as_text(title, rows)
@@ -195,10 +149,6 @@ class Comparison:
     worse: NDArray[np.int64]
     same: NDArray[np.int64]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all fields as JSON values."""
-        return as_values(self)
-
     def __repr__(self) -> str:
         questions = counted(self.questions, "question")
         form = f"+{_FORMATS.get(self.metric, '.3f')}"
@@ -211,15 +161,6 @@ class Comparison:
         }
         title = f"{self.metric}: {self.name} minus {self.other}, {questions} [95% interval]"
         return as_text(title, rows)
-
-
-def _figures_of(report: Report, metric: str) -> Floats:
-    if metric not in report.figures:
-        raise ValueError(
-            f"metric must be one of {', '.join(report.metrics)} (metrics of {report.name}); "
-            f"got {metric!r}"
-        )
-    return report.figures[metric]
 
 
 def bootstrap(values: Floats) -> Floats:

@@ -14,7 +14,7 @@ from langchain_rse.engine import Floats
 from langchain_rse.evaluation.evidence import access_of, find_evidence
 from langchain_rse.evaluation.measuring import Locator, Meter, Metrics, check_budgets
 from langchain_rse.evaluation.questions import Question
-from langchain_rse.evaluation.reports import as_values, bootstrap
+from langchain_rse.evaluation.reports import bootstrap
 from langchain_rse.query.trying import try_settings
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.text.quoting import counted
@@ -90,10 +90,6 @@ class Tuning:
         """Write ``config`` and ``hybrid`` to a file, see `RSEConfig.to_file`."""
         self.config.to_file(path, hybrid=self.hybrid)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all fields as JSON values."""
-        return {**as_values(self), "config": self.config.model_dump()}
-
     def __repr__(self) -> str:
         low, high = self.interval
         if self.gain <= 0:
@@ -122,7 +118,6 @@ def tune(
     metric: str = "recall",
     space: Mapping[str, Sequence[Any]] = SPACE,
     trials: int = 100,
-    seed: int = 0,
     show_progress: bool = False,
     **arguments: Any,  # noqa: ANN401 - arguments of the retriever
 ) -> Tuning:
@@ -140,8 +135,7 @@ def tune(
         budgets: The budgets in characters, each at least 1.
         metric: The metric to maximize: ``"recall"``, ``"precision"`` or ``"iou"``; see `Report`.
         space: The values to try, by field of `RSEConfig`.
-        trials: Number of parameter sets to try, at least 2.
-        seed: Seed of trials and folds: the same seed gives the same result.
+        trials: Number of parameter sets to try.
         show_progress: Show a progress bar; needs tqdm.
         **arguments: Passed to each query, such as ``filter`` or ``k``.
 
@@ -153,9 +147,6 @@ def tune(
         raise TypeError(f"retriever must be an RSERetriever; got {retriever!r:.80}")
     if metric not in METRICS:
         raise ValueError(f"metric must be one of {', '.join(METRICS)}; got {metric!r}")
-    for name, value, least in (("trials", trials, 2), ("seed", seed, 0)):
-        if value < least:
-            raise ValueError(f"{name} must be at least {least}; got {value!r}")
     ascending = check_budgets(budgets)
     located = find_evidence(questions, retriever)
     numbered = [each for each in enumerate(located, 1) if not each[1].is_unanswerable]
@@ -163,7 +154,7 @@ def tune(
         raise ValueError(f"at least two questions must have evidence; got {len(numbered)}")
     current_settings = _settings_within(ascending, retriever, arguments)
     changing = _changing_values(space, current_settings[0].config)
-    changes_of_trials = _draw_trials(changing, trials, seed)
+    changes_of_trials = _draw_trials(changing, trials)
     settings = [_with_changes(current_settings, changes) for changes in changes_of_trials]
     scores = np.empty((len(settings), len(numbered)))
     meter = Meter(Locator({}), access_of(retriever))
@@ -176,7 +167,7 @@ def tune(
             by_budget = figures[..., Metrics._fields.index(metric)]
             scores[:, column] = by_budget.mean(axis=1)
             advance(1)
-    return _choose(changes_of_trials, settings, scores, metric, seed)
+    return _choose(changes_of_trials, settings, scores, metric)
 
 
 atune = as_async(tune)
@@ -188,10 +179,9 @@ def _choose(
     settings: Sequence[Sequence[QuerySettings]],
     scores: Floats,
     metric: str,
-    seed: int,
 ) -> Tuning:
     """Choose the best trial by scores of shape ``(trials, questions)``; estimate its gain."""
-    held_out = _cross_validate(scores, seed)
+    held_out = _cross_validate(scores)
     gains = held_out - scores[0]
     low, high = bootstrap(gains[:, None])[0].tolist()
     means = scores.mean(axis=1)
@@ -237,12 +227,10 @@ def _changing_values(
     space: Mapping[str, Sequence[Any]], current_config: RSEConfig
 ) -> dict[str, list[Any]]:
     """Return the values of the space that change a parameter, sorted by parameter."""
-    current_values = dict(current_config)
     changing = {}
     for name in sorted(space):
-        if name not in current_values:
-            raise ValueError(f"space contains {name!r}, but RSEConfig has no such field")
-        values = [value for value in space[name] if value != current_values[name]]
+        current_value = getattr(current_config, name)
+        values = [value for value in space[name] if value != current_value]
         if values:
             changing[name] = values
     if not changing:
@@ -250,9 +238,9 @@ def _changing_values(
     return changing
 
 
-def _draw_trials(space: Mapping[str, list[Any]], count: int, seed: int) -> list[Changes]:
+def _draw_trials(space: Mapping[str, list[Any]], count: int) -> list[Changes]:
     """Draw the changes of each trial at random; the first trial changes nothing."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     names = list(space)
     most_changes = min(_MAX_CHANGES, len(names))
     trials: list[Changes] = [{}]
@@ -283,11 +271,11 @@ def _measure(
     return figures.reshape(len(settings), len(budgets), -1)
 
 
-def _cross_validate(scores: Floats, seed: int) -> Floats:
+def _cross_validate(scores: Floats) -> Floats:
     """Score each question with the best trial on the other folds; shape ``(questions,)``."""
     count = scores.shape[1]
     held_out = np.empty(count)
-    fold_of = np.random.default_rng(seed).permutation(count) % min(_FOLDS, count)
+    fold_of = np.random.default_rng(0).permutation(count) % min(_FOLDS, count)
     for fold in range(min(_FOLDS, count)):
         is_held_out = fold_of == fold
         best = int(scores[:, ~is_held_out].mean(axis=1).argmax())  # the first of equals

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.runnables import RunnableLambda
 from langchain_core.stores import InMemoryStore
 from langchain_core.tracers.context import collect_runs
 from langchain_core.vectorstores import InMemoryVectorStore
@@ -41,37 +39,6 @@ def test_a_retriever_is_asked_once_for_all_budgets(way: Way) -> None:
     assert retriever.asked == [("Why?", {"k": 3})]
 
 
-@pytest.mark.parametrize("at_once", [1, 3, 50])
-def test_several_questions_are_asked_at_once_and_keep_their_order(at_once: int) -> None:
-    queries = [f"question {number}" for number in range(12)]
-    questions = [
-        ask_for((0, 100), question=query, doc_id=str(number))
-        for number, query in enumerate(queries)
-    ]
-    running = most = 0
-
-    async def answer(query: str) -> list[Document]:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        number = queries.index(query)
-        for _ in range(len(queries) - number):  # later questions are answered sooner
-            await asyncio.sleep(0)
-        running -= 1
-        return sync(query)
-
-    def sync(query: str) -> list[Document]:
-        number = queries.index(query)
-        return [text_at(0, number + 1, str(number))]
-
-    retriever = RunnableLambda(sync, answer)
-    report = asyncio.run(aevaluate(retriever, questions, max_concurrency=at_once))
-    assert most == min(at_once, len(queries))
-    in_threads = evaluate(retriever, questions, max_concurrency=at_once)
-    for each in (report, in_threads):
-        assert each.figures["characters"][:, 0].tolist() == list(range(1, 13))
-
-
 # Questions without an answer
 
 
@@ -82,8 +49,6 @@ def test_questions_without_an_answer_are_counted_apart(way: Way) -> None:
     retriever = Canned(documents=documents)
     report = ask(way, retriever, [NO_ANSWER, ask_for((0, 10)), *others], [5, 10])
     assert report.questions == (NO_ANSWER, ask_for((0, 10)), *others)
-    assert report.answerable == (ask_for((0, 10)),)
-    assert report.unanswerable == (NO_ANSWER, *others)
     assert report.refusals.tolist() == [[True, True], [False, False], [True, True]]
     assert report.refused.tolist() == [2 / 3, 2 / 3]
     expected = evaluate(retriever, [ask_for((0, 10))], [5, 10])
@@ -211,8 +176,8 @@ def test_an_rse_retriever_is_measured_by_what_it_returns() -> None:
 def test_evidence_must_be_in_the_index_or_the_sources(evidence: Evidence, message: str) -> None:
     questions = [ask_for((0, 1)), Question("Why?", [evidence])]
     retriever = indexed(Doubled)
-    with pytest.raises(ValueError, match=f"in the index, .*{message}"):
+    with pytest.raises(ValueError, match=message):
         evaluate(retriever, questions)
-    with pytest.raises(ValueError, match=f"in sources, .*{message}"):
+    with pytest.raises(ValueError, match=message):
         evaluate(retriever, questions, sources={"a": TEXT})
     assert retriever.asked == []

@@ -19,7 +19,7 @@ def figures(
 ) -> dict[str, float]:
     """The figures of one question for one budget."""
     report = evaluate(canned(*documents), [question], [budget], **kwargs)
-    return {metric: float(report.figures[metric][0, 0]) for metric in report.metrics}
+    return {metric: float(report.figures[metric][0, 0]) for metric in report.figures}
 
 
 def test_a_budget_cuts_the_last_text() -> None:
