@@ -71,7 +71,7 @@ def _index(folder: Path) -> KnowledgeBase:
         opened = KnowledgeBase.create(folder)
         opened.retriever.add_documents(documents, show_progress=sys.stderr.isatty())
         print_text(f"Python's language reference: {characters:,} characters, indexed in {folder}")
-        opened.update_floor(fit=True)
+        opened.fit_floor()
     return opened
 
 

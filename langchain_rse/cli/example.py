@@ -25,7 +25,6 @@ _LAST_WORDS = "the match statement is\n     completed."
 _PARAGRAPH = re.compile(r"(?:Note:\s+)?\S.*?(?=\n\s*\n|\s*\Z)", re.DOTALL)
 _RULE = re.compile(r"[-=*]{3,}")  # below a heading
 _MOST_NEIGHBORS = 2
-_FEWEST_CHARACTERS = 40
 
 
 class Paragraph(NamedTuple):
@@ -38,8 +37,7 @@ class Paragraph(NamedTuple):
 class Outline(NamedTuple):
     """The texts that a retriever returned, with one line per paragraph.
 
-    Where more than two paragraphs in a row are not part of the answer, the first one is kept. The
-    last piece is omitted if the common length cut it down to a few characters.
+    Where more than two paragraphs in a row are not part of the answer, the first one is kept.
     """
 
     pieces: list[list[Paragraph]]
@@ -66,8 +64,6 @@ def outline_of(pieces: Sequence[Piece]) -> Outline:
     found = []
     outlines = []
     for piece in pieces:
-        if len(piece.text) < _FEWEST_CHARACTERS:
-            continue
         paragraphs = []
         for text in _paragraphs_of(piece.text):
             is_answer = text in whole_answer

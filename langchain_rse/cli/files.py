@@ -3,10 +3,8 @@
 import contextlib
 import io
 import os
-import re
-import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,18 +25,9 @@ _CODE = (
 _TEXT = frozenset(f"{_PROSE} {_DATA} {_CODE}".split())
 _HTML = frozenset({".html", ".htm"})
 SUFFIXES = _TEXT | _HTML | {".docx", ".pdf"}
-# What makes a folder one that a program writes.
-_FOLDERS_OF_PROGRAMS = {
-    "pyvenv.cfg": "virtual environment",
-    "conda-meta": "virtual environment",
-    "chunks.db": "knowledge base",
-}
-_IGNORED = "ignored by .gitignore"
+# What virtual environments and knowledge bases contain.
+_IN_FOLDERS_OF_PROGRAMS = ("pyvenv.cfg", "conda-meta", "chunks.db")
 _KINDS = "text, source code, data such as .csv and .json, HTML, .docx, .pdf"
-# The number of bytes that decide whether a file without suffix, such as LICENSE, is text.
-_TEXT_WITHIN = 8_192
-_NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-
 # The encodings to guess. charset-normalizer knows more, and finds all of them likely for short
 # texts.
 _ENCODINGS = [
@@ -59,7 +48,7 @@ class Files:
     encoding: str | None = None  # of text files and HTML; None to detect it for each
     failures: dict[Path, str] = field(default_factory=dict)  # unreadable files, with the reason
     guessed: dict[Path, str] = field(default_factory=dict)  # guessed encodings
-    skipped: Counter[str] = field(default_factory=Counter)  # counts by suffix or reason
+    skipped: Counter[str] = field(default_factory=Counter)  # counts of other files by suffix
 
     def find(self, paths: Iterable[Path]) -> list[Path]:
         """List files, and the files in folders, each once."""
@@ -70,8 +59,8 @@ class Files:
                 continue
             files_in_folder = self._files_in(path.resolve())
             files += sorted(files_in_folder)
-            if not files_in_folder and path.resolve() not in self.failures:
-                self.failures[path] = f"no files of a known kind ({_KINDS})"
+            if not files_in_folder:
+                self.failures.setdefault(path.resolve(), f"no files of a known kind ({_KINDS})")
         real_paths = [Path(os.path.realpath(file)) for file in files]
         return list(dict.fromkeys(real_paths))
 
@@ -81,22 +70,20 @@ class Files:
         def note(error: OSError) -> None:
             self.failures[Path(str(error.filename))] = _reason(error)
 
-        git_ignore = _GitIgnore(folder)
+        is_ignored = _git_rules(folder)
         files = []
         for parent, folders, names in os.walk(folder, onerror=note):
             for name in list(folders):
-                reason = _reason_to_skip(Path(parent, name), git_ignore)
-                if reason:
-                    self.skipped[reason] += 1
+                path = Path(parent, name)
+                if _is_of_a_program(path) or is_ignored(path, "/"):
                     folders.remove(name)  # os.walk does not enter it
             for name in names:
                 path = Path(parent, name)
                 suffix = path.suffix.lower()
-                if not Path(os.path.realpath(path)).is_relative_to(folder):
-                    self.skipped["links out of the folder"] += 1
-                elif git_ignore.ignores(path):
-                    self.skipped[_IGNORED] += 1
-                elif suffix in SUFFIXES or _is_text_without_suffix(path):
+                is_inside = Path(os.path.realpath(path)).is_relative_to(folder)  # if it is a link
+                if not is_inside or is_ignored(path):
+                    continue
+                if suffix in SUFFIXES:
                     files.append(path)
                 else:
                     self.skipped[suffix or "without extension"] += 1
@@ -118,7 +105,9 @@ class Files:
         """Read a file's Documents: one for each page of a PDF, one for any other file."""
         source = str(path)
         source.encode()  # raises an error for file names that are not Unicode
-        content = _content(path)
+        if path.exists() and not path.is_file():
+            raise ValueError("not a regular file")  # a pipe or a device, which may never end
+        content = path.read_bytes()
         suffix = path.suffix.lower()
         if suffix == ".pdf":
             return _load_pdf(content, source)
@@ -149,11 +138,9 @@ class Files:
             raise ValueError("not a text file (if it is one, set --encoding)")
         encodings = ["utf-8"]
         if is_html:
-            declared = EncodingDetector.find_declared_encoding(
-                content[:_DECLARATION_WITHIN], is_html=True, search_entire_document=True
-            )
-            if declared:
-                encodings.insert(0, declared)
+            beginning = content[:_DECLARATION_WITHIN]
+            declared = EncodingDetector.find_declared_encoding(beginning, is_html=True)
+            encodings.insert(0, declared or "utf-8")
         for encoding in encodings:
             # The declared encoding may be wrong.
             with contextlib.suppress(LookupError, UnicodeDecodeError):
@@ -163,60 +150,38 @@ class Files:
         return content.decode(encoding, "replace")
 
 
-class _GitIgnore:
-    """The ``.gitignore`` file of a folder's repository, or of the folder outside of one.
+def _git_rules(folder: Path) -> Callable[..., bool]:
+    """Make a function that tells whether Git ignores a path; those of folders get a slash.
 
-    If it ignores the folder itself, it does not apply: the user has named the folder.
+    The rules are in the ``.gitignore`` file of the folder's repository, or of the folder outside of
+    one. If they ignore the folder itself, they do not apply: the user has named the folder.
     """
+    from pathspec import GitIgnoreSpec
 
-    def __init__(self, folder: Path) -> None:
-        from pathspec import GitIgnoreSpec
+    repositories = [each for each in (folder, *folder.parents) if (each / ".git").exists()]
+    root = repositories[0] if repositories else folder
+    file = root / ".gitignore"
+    text = ""
+    if os.access(file, os.R_OK):
+        text = file.read_text(encoding="utf-8", errors="replace")
+    rules = GitIgnoreSpec.from_lines(text.splitlines())
 
-        repositories = [each for each in (folder, *folder.parents) if (each / ".git").exists()]
-        self._root = repositories[0] if repositories else folder
-        self._spec = GitIgnoreSpec([])
-        file = self._root / ".gitignore"
-        if not os.access(file, os.R_OK):
-            return
-        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
-            with contextlib.suppress(ValueError):  # an invalid pattern; Git skips it, too
-                self._spec += GitIgnoreSpec.from_lines([line])
-        if folder != self._root and self.ignores(folder, "/"):
-            self._spec = GitIgnoreSpec([])
-
-    def ignores(self, path: Path, end: str = "") -> bool:
-        """Tell whether a path is ignored; the paths of folders end with a slash."""
-        relative = path.relative_to(self._root).as_posix() + end
+    def is_ignored(path: Path, end: str = "") -> bool:
+        relative = path.relative_to(root).as_posix() + end
         # google-re2, which pathspec uses if it is installed, only takes names that are Unicode.
-        return self._spec.match_file(relative.encode("utf-8", "replace").decode())
+        return rules.match_file(relative.encode("utf-8", "replace").decode())
+
+    if folder != root and is_ignored(folder, "/"):
+        rules = GitIgnoreSpec([])
+    return is_ignored
 
 
-def _reason_to_skip(folder: Path, git_ignore: _GitIgnore) -> str:
-    """Return the reason why a subfolder is not searched; empty if it is."""
-    if folder.name.startswith("."):
-        return "hidden folder"
-    if folder.name == "node_modules":
-        return "node_modules"
-    for name, reason in _FOLDERS_OF_PROGRAMS.items():
-        # Unlike Path.exists, this is False in folders without access rights.
-        if os.path.exists(folder / name):  # noqa: PTH110
-            return reason
-    return _IGNORED if git_ignore.ignores(folder, "/") else ""
-
-
-def _is_text_without_suffix(path: Path) -> bool:
-    """Return True for text files such as LICENSE and Makefile, and for unreadable files.
-
-    Hidden files, such as .env, are not read.
-    """
-    if path.suffix or path.name.startswith(".") or not path.is_file():
-        return False
-    try:
-        with path.open("rb") as file:
-            beginning = file.read(_TEXT_WITHIN)
-    except OSError:
+def _is_of_a_program(folder: Path) -> bool:
+    """Tell whether a folder is hidden, or one that a program writes."""
+    if folder.name.startswith(".") or folder.name == "node_modules":
         return True
-    return bool(beginning.strip()) and _NO_TEXT.search(beginning) is None
+    # Unlike Path.exists, this is False in folders without access rights.
+    return any(os.path.exists(folder / name) for name in _IN_FOLDERS_OF_PROGRAMS)  # noqa: PTH110
 
 
 def _guess_encoding(content: bytes) -> str:
@@ -228,9 +193,8 @@ def _guess_encoding(content: bytes) -> str:
 
     matches = charset_normalizer.from_bytes(content, cp_isolation=_ENCODINGS)
     best = min(matches, key=rank, default=None)
-    if best is None or "cp1252" in best.could_be_from_charset:
-        return "cp1252"
-    return best.could_be_from_charset[0]
+    encodings = ["cp1252"] if best is None else best.could_be_from_charset
+    return "cp1252" if "cp1252" in encodings else encodings[0]
 
 
 def _html_of_word(content: bytes) -> str:
@@ -254,15 +218,6 @@ def _load_pdf(content: bytes, source: str) -> list[Document]:
     return documents
 
 
-def _content(path: Path) -> bytes:
-    """Read the bytes of a file; a ValueError for pipes and devices, which may never end."""
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise ValueError("not a regular file")
-    return path.read_bytes()
-
-
 def _reason(error: Exception) -> str:
     """Return the reason why a file cannot be read."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(error) or type(error).__name__
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

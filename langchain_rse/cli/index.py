@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 import sys
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +14,7 @@ import typer
 from langchain_rse.cli.knowledge_base import KnowledgeBase, only_writer
 from langchain_rse.cli.options import Folder
 from langchain_rse.cli.output import print_error, print_text
-from langchain_rse.text.quoting import counted, first_few
+from langchain_rse.text.quoting import counted
 
 if TYPE_CHECKING:
     from langchain_rse.cli.files import Files
@@ -54,13 +53,6 @@ def index(
         bool,
         typer.Option(help="Remove documents of these paths whose files are gone."),
     ] = False,
-    fit_floor: Annotated[
-        bool,
-        typer.Option(
-            help="After indexing, learn the distance above which a question counts as "
-            "unanswerable. Learned again when the knowledge base has doubled or halved."
-        ),
-    ] = True,
 ) -> None:
     """Add files to a knowledge base, and update changed ones.
 
@@ -68,46 +60,33 @@ def index(
     """
     from langchain_rse.cli.files import Files
 
-    codecs.lookup(encoding or "utf-8")  # raises an error for an unknown encoding
     files = Files(encoding)
     paths_to_add = files.find(paths)
     if paths_to_add:
         with only_writer(kb):
-            opened = KnowledgeBase.create(kb, embeddings=embeddings)
+            opened = KnowledgeBase.create(kb, embeddings)
             ids = _add(paths_to_add, files, opened)
-            gone = _missing_of(opened, paths, files, set(ids))
             if prune:
-                opened.remove(gone)
-            elif gone:
-                names = first_few(opened.names[doc_id] for doc_id in gone)
-                print_text(f"Without a file, to remove with --prune: {names}")
-            opened.update_floor(fit=fit_floor)
+                opened.remove(_missing_of(opened, paths, files, ids))
+            opened.fit_floor()
     _report_on(files)
 
 
 def _add(paths: Sequence[Path], files: Files, opened: KnowledgeBase) -> list[str]:
-    """Read files, add them to a knowledge base, print a summary, and return their ids."""
+    """Read files, add them to a knowledge base, print their number, and return their ids."""
     from tqdm import tqdm
 
-    from langchain_rse.stores.layouts import read_manifests
-
-    before = {each.doc_id: each.version for each in read_manifests(opened.docstore)}
     bar = tqdm(paths, "Reading", unit=" files", leave=False, disable=None)  # in terminals only
     with warnings.catch_warnings():
         # The list of unreadable files names these documents.
         warnings.filterwarnings("ignore", r"\d+ document\(s\) have no text")
         ids = opened.retriever.add_documents(files.read(bar), show_progress=sys.stderr.isatty())
-    after = opened.manifests
-    changed = [
-        doc_id for doc_id in ids if doc_id in after and after[doc_id].version != before.get(doc_id)
-    ]
-    documents = counted(len(ids), "document")
-    print_text(f"Indexed {documents} into {opened.folder}, {len(changed):,} new or changed")
+    print_text(f"Indexed {counted(len(ids), 'document')} into {opened.folder}")
     return ids
 
 
 def _missing_of(
-    opened: KnowledgeBase, paths: Sequence[Path], files: Files, ids: Collection[str]
+    opened: KnowledgeBase, paths: Iterable[Path], files: Files, ids: Iterable[str]
 ) -> list[str]:
     """Return the documents of these paths whose files are gone.
 
@@ -117,11 +96,10 @@ def _missing_of(
     folders = [path.resolve() for path in paths]
     unread = [Path(os.path.realpath(path)) for path in files.failures]
     gone = []
-    for doc_id in opened.manifests:
-        is_kept = doc_id in ids or _is_in(doc_id, unread)
-        if _is_in(doc_id, folders) and not is_kept:
+    for doc_id in opened.manifests.keys() - set(ids):
+        if _is_in(doc_id, folders) and not _is_in(doc_id, unread):
             gone.append(doc_id)
-    return gone
+    return sorted(gone)
 
 
 def _is_in(path: str, folders: Iterable[Path]) -> bool:

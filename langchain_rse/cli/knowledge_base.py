@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,14 +12,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from langchain_rse.cli.output import command_line, errors, print_text
+from langchain_rse.cli.output import command_line, print_text
 from langchain_rse.stores.document_names import find_document, names_of
 from langchain_rse.text.quoting import first_few
 from langchain_rse.text.titles import short_names
 
 if TYPE_CHECKING:
     from langchain_chroma import Chroma
-    from langchain_core.embeddings import Embeddings
 
     from langchain_rse.retriever import RSERetriever
     from langchain_rse.stores.records import Manifest
@@ -46,29 +46,24 @@ class KnowledgeBase:
         return cls(folder, _read_model_name(folder), fields)
 
     @classmethod
-    def create(cls, folder: Path, *, embeddings: str | None = None) -> KnowledgeBase:
+    def create(cls, folder: Path, embeddings: str | None = None) -> KnowledgeBase:
         """Open the knowledge base in a folder, or create one; None for the model it has."""
         from langchain_rse.cli.models import DEFAULT, load_embeddings
 
-        is_new = not _is_made(folder)
-        name = embeddings or DEFAULT if is_new else _read_model_name(folder)
-        if embeddings not in {None, name}:
-            raise ValueError(
-                f"The knowledge base in {folder} uses --embeddings {name}, and vectors of two "
-                "models cannot be compared. Omit --embeddings, or choose another --kb"
-            )
-        opened = cls(folder, name)
-        opened.embeddings = load_embeddings(name, trusted=embeddings is not None)
-        if is_new:
+        if embeddings is not None:  # given by the user, so it may be a module of the user's
+            sys.path.append(os.getcwd())  # noqa: PTH109 - entries are strings
+        if not _is_made(folder):
+            name = embeddings or DEFAULT
+            load_embeddings(name)  # if this fails, the folder stays empty
             (folder / _SETTINGS).write_text(json.dumps({"embeddings": name}), encoding="utf-8")
+        opened = cls.existing(folder)
+        if embeddings not in {None, opened.model_name}:
+            raise ValueError(
+                f"The knowledge base in {folder} uses --embeddings {opened.model_name}, and "
+                "vectors of two models cannot be compared. Omit --embeddings, or choose another "
+                "--kb"
+            )
         return opened
-
-    @cached_property
-    def embeddings(self) -> Embeddings:
-        """The embedding model."""
-        from langchain_rse.cli.models import load_embeddings
-
-        return load_embeddings(self.model_name, trusted=False)
 
     @cached_property
     def docstore(self) -> SQLDocStore:
@@ -80,9 +75,10 @@ class KnowledgeBase:
     @cached_property
     def vectorstore(self) -> Chroma:
         """The vector store."""
+        from langchain_rse.cli.models import load_embeddings
         from langchain_rse.stores.embedded import open_chroma
 
-        return open_chroma(self.embeddings, self.folder)
+        return open_chroma(load_embeddings(self.model_name), self.folder)
 
     @cached_property
     def retriever(self) -> RSERetriever:
@@ -115,11 +111,7 @@ class KnowledgeBase:
         if path in self.manifests:
             return path
         hint = f"To list the documents: {command_line()} list --kb {self.folder}"
-        return find_document(name, self._all_names, hint)
-
-    @cached_property
-    def _all_names(self) -> dict[str, list[str]]:
-        return names_of(self.manifests.values())
+        return find_document(name, names_of(self.manifests.values()), hint)
 
     def remove(self, doc_ids: Sequence[str]) -> None:
         """Remove documents, and print their names."""
@@ -127,25 +119,23 @@ class KnowledgeBase:
             print_text(f"Removed {self.names[doc_id]}")
             del self.manifests[doc_id]
 
-    def update_floor(self, *, fit: bool) -> None:
-        """Fit the score floor again if the number of chunks has doubled or halved.
+    def fit_floor(self) -> None:
+        """Fit the score floor, again if the number of chunks has doubled or halved; print it.
 
-        ``fit`` fits one if there is none yet. After an error, none is stored.
+        After an error, none is stored.
         """
         from langchain_rse.errors import ScoreFloorError
         from langchain_rse.query.floor import read_floors, stored_floor
 
         floor = stored_floor(read_floors(self.docstore), type(self.vectorstore).__name__)
-        if floor is None and not fit:
-            return
         if floor is not None and floor.chunks / 2 <= self.chunks < 2 * floor.chunks:
             return
         try:
             fitted = self.retriever.fit_score_floor(show_progress=sys.stderr.isatty())
         except ScoreFloorError as error:
             print_text(f"No score floor, so off-topic questions return passages too: {error}")
-            return
-        print_text(f"Score floor fitted. {fitted}")
+        else:
+            print_text(f"Score floor fitted. {fitted}")
 
 
 def _is_made(folder: Path) -> bool:
@@ -183,9 +173,5 @@ def only_writer(folder: Path) -> Iterator[None]:
         if sys.platform != "win32":  # there is no lock on Windows
             import fcntl
 
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                errors.print(f"Another command is writing to {folder}; waiting for it to finish")
-                fcntl.flock(file, fcntl.LOCK_EX)
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield

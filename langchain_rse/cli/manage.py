@@ -6,37 +6,24 @@ from typing import Annotated
 import typer
 
 from langchain_rse.cli.knowledge_base import KnowledgeBase, only_writer
-from langchain_rse.cli.options import AsJson, Folder
-from langchain_rse.cli.output import print_json, print_text, visible_lines
+from langchain_rse.cli.options import Folder
+from langchain_rse.cli.output import print_text, visible_lines
 from langchain_rse.text.quoting import counted
 
 
-def list_documents(kb: Folder, *, as_json: AsJson = False) -> None:
+def list_documents(kb: Folder) -> None:
     """List the documents of a knowledge base, with their sizes.
 
     Example: langchain-rse list --kb library
     """
     opened = KnowledgeBase.existing(kb)
-    documents = []
-    for doc_id, manifest in opened.manifests.items():
-        documents.append(
-            {
-                "name": opened.names[doc_id],
-                "doc_id": doc_id,
-                "characters": manifest.length,
-                "chunks": manifest.chunk_count,
-                "unfinished": not manifest.is_finished,
-            }
-        )
-    if as_json:
-        print_json(documents)
-        return
     print_text("   characters     chunks  document")
-    for document in documents:
-        note = " (incomplete: index or remove it again)" if document["unfinished"] else ""
-        sizes = f"{document['characters']:13,}  {document['chunks']:9,}"
-        print_text(f"{sizes}  {document['name']}{note}")
-    print_text(f"{counted(len(documents), 'document')}, {counted(opened.chunks, 'chunk')}")
+    for doc_id, manifest in opened.manifests.items():
+        note = "" if manifest.is_finished else " (incomplete: index or remove it again)"
+        sizes = f"{manifest.length:13,}  {manifest.chunk_count:9,}"
+        print_text(f"{sizes}  {opened.names[doc_id]}{note}")
+    count = counted(len(opened.manifests), "document")
+    print_text(f"{count}, {counted(opened.chunks, 'chunk')}")
     print_text(f"Embedding model {opened.model_name}")
 
 
@@ -54,14 +41,13 @@ def remove(
     ids = [opened.find(document) for document in documents]
     with only_writer(kb):
         opened.remove(list(dict.fromkeys(ids)))
-        opened.update_floor(fit=False)
+        opened.fit_floor()
 
 
 def check(
     kb: Folder,
     *,
     repair: Annotated[bool, typer.Option(help="Repair what can be repaired.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Check a knowledge base for damage, and repair it.
 
@@ -72,8 +58,5 @@ def check(
     opened = KnowledgeBase.existing(kb)
     with only_writer(kb):
         report = opened.retriever.indexer.check(repair=repair, show_progress=sys.stderr.isatty())
-    if as_json:
-        print_json(report.to_dict())
-    else:
-        print_text(visible_lines(str(report)))
+    print_text(visible_lines(str(report)))
     raise typer.Exit(0 if report.ok else 1)

@@ -24,7 +24,7 @@ errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
 # This logger reports why an answer is empty. The commands print that themselves.
 _EMPTY_ANSWERS = "langchain_rse.query.pipeline"
-_MAX_WIDTH = 80  # of strips and bars; also the width outside terminals
+_MAX_WIDTH = 80  # of strips and bars
 # Errors whose message says all.
 _EXPECTED = (ImportError, LookupError, OSError, ValueError)
 
@@ -95,16 +95,14 @@ def print_json(value: object) -> None:
 
 
 def visible_lines(text: str) -> Text:
-    """Escape a text's terminal control characters, keep its lines, and strip blank outer lines."""
-    lines = text.rstrip().splitlines()
-    while lines and not lines[0].strip():
-        lines.pop(0)
+    """Escape a text's terminal control characters, keep its lines, and strip empty outer lines."""
+    lines = text.strip("\r\n").splitlines()
     return Text("\n".join(visible(line, "\t") for line in lines))
 
 
 def width_of_lines() -> int:
     """Return the number of columns for strips and bars: 80, or fewer in a narrower terminal."""
-    return min(console.width, _MAX_WIDTH) if console.is_terminal else _MAX_WIDTH
+    return min(console.width, _MAX_WIDTH)
 
 
 def command_line() -> str:

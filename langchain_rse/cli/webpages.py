@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from bs4 import BeautifulSoup, Tag
 from markdownify import ATX, MarkdownConverter
 
-_HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
+_HEADINGS = "h1, h2, h3, h4, h5, h6"
 # Elements without visible text. What a click reveals, such as tabs and folded answers, is read.
 # Ruby tags (rp, rt) give the pronunciation of the text before them.
 _TITLE = "title:not(svg title)"
@@ -38,23 +38,22 @@ _MAIN_PARTS = (
     "article:not(:is(main, [role=main], article) *)",
 )
 _LEAST_MAIN_SHARE = 0.2
-# Code that is a larger share of the page is a plain text file, and not fenced.
-_MOST_FENCED_SHARE = 0.5
 # A table that contains one of these tags, or a longer cell, is used for page layout.
-_NOT_IN_TABLES = ["table", "pre", *_HEADINGS]
-_TABLE_PARTS = ["thead", "tbody", "tfoot", "tr", "td", "th"]
-_CELLS = ["td", "th"]
+_NOT_IN_TABLES = f"table, pre, {_HEADINGS}"
+_TABLE_PARTS = "thead, tbody, tfoot, tr, td, th"
+_CELLS = "td, th"
 _LONGEST_CELL = 1_000
 _MOST_COLUMNS = 50  # of one cell
 _LAST_HEADER = "last-header"
 # Tags that begin a line and are written as <div>.
-_BLOCKS = ["address", "aside", "blockquote", "center", "details", "dl", "fieldset", "figcaption"]
-_BLOCKS += ["figure", "footer", "form", "header", "legend", "main", "nav", "summary", "textarea"]
+_BLOCKS = """
+    address, aside, blockquote, center, details, dl, fieldset, figcaption, figure, footer, form,
+    header, legend, main, nav, summary, textarea
+"""
 _CONVERTED = ["article", "br", "caption", "dd", "div", "dt", "hr", "li", "ol", "p", "pre", "q"]
-_CONVERTED += ["section", "table", "td", "th", "tr", "ul", *_HEADINGS]
+_CONVERTED += ["section", "table", "td", "th", "tr", "ul", *_HEADINGS.split(", ")]
 # Items of nested lists are indented by two spaces per level, up to this level.
 _DEEPEST_INDENTATION = 4
-_BACKTICKS = re.compile("`{3,}")
 
 
 class WebPage(NamedTuple):
@@ -79,9 +78,8 @@ def read_html(source: str) -> WebPage:
         whole = _parse(source)
         _remove(whole, _INVISIBLE)
         parts = [whole]
-    length = sum(_length(part) for part in parts)
     try:
-        texts = [_as_markdown(part, most_fenced=_MOST_FENCED_SHARE * length) for part in parts]
+        texts = [_as_markdown(part) for part in parts]
     except RecursionError:  # markdownify calls itself for each element within another
         texts = [part.get_text("\n", strip=True) for part in parts]
     return WebPage("\n\n".join(texts), title)
@@ -115,26 +113,34 @@ def _length(element: Tag) -> int:
 
 def _has_text(element: Tag) -> bool:
     """Tell whether an element has text outside headings."""
-    headings = element.find_all(_HEADINGS)
+    headings = element.select(_HEADINGS)
     return _length(element) > sum(_length(heading) for heading in headings)
 
 
-def _as_markdown(element: Tag, most_fenced: float) -> str:
-    """Write an element as Markdown; code of more characters than ``most_fenced`` is plain text."""
+def _as_markdown(element: Tag) -> str:
     for link in element.select('a[href^="#"]'):
         if not any(map(str.isalnum, link.get_text())):  # a link to a heading, such as # or ¶
             link.decompose()
-    for block in element.find_all(_BLOCKS):
+    for block in element.select(_BLOCKS):
         block.name = "div"
     for table in element.find_all("table"):
         _prepare_table(table)
-    return _Converter(most_fenced).convert_soup(element).strip()
+    # Without a width, wrapping turns white space into single spaces.
+    converter = _Converter(
+        convert=_CONVERTED,
+        heading_style=ATX,
+        wrap=True,
+        wrap_width=None,
+        escape_asterisks=False,
+        escape_underscores=False,
+    )
+    return converter.convert_soup(element).strip()
 
 
 def _prepare_table(table: Tag) -> None:
     """Mark the last header row of a table; turn a table for page layout into blocks."""
-    parts = [part for part in table.find_all(_TABLE_PARTS) if part.find_parent("table") is table]
-    rows = [part for part in parts if part.name == "tr" and part.find(_CELLS)]
+    parts = [part for part in table.select(_TABLE_PARTS) if part.find_parent("table") is table]
+    rows = [part for part in parts if part.name == "tr" and part.select_one(_CELLS)]
     if _is_layout(table, rows):
         for part in (table, *parts):
             part.name = "div"
@@ -150,11 +156,11 @@ def _prepare_table(table: Tag) -> None:
 
 def _is_layout(table: Tag, rows: list[Any]) -> bool:
     """Tell whether a table has content that data tables lack, or less than two rows of cells."""
-    if table.find(_NOT_IN_TABLES):
+    if table.select_one(_NOT_IN_TABLES):
         return True
     full_rows = 0
     for row in rows:
-        lengths = [_length(cell) for cell in row.find_all(_CELLS)]
+        lengths = [_length(cell) for cell in row.select(_CELLS)]
         if max(lengths) > _LONGEST_CELL:
             return True
         full_rows += sum(length > 0 for length in lengths) > 1
@@ -166,22 +172,6 @@ class _Converter(MarkdownConverter):
 
     Code and headings are not indented, and links and emphasis are their text.
     """
-
-    def __init__(self, most_fenced: float) -> None:
-        # Without a width, wrapping turns white space into single spaces.
-        super().__init__(
-            convert=_CONVERTED,
-            heading_style=ATX,
-            wrap=True,
-            wrap_width=None,
-            escape_asterisks=False,
-            escape_underscores=False,
-        )
-        self._most_fenced = most_fenced
-
-    def convert_br(self, _: Tag, text: str, parent_tags: set[str]) -> str:  # noqa: ARG002
-        is_in_line = "_inline" in parent_tags and "pre" not in parent_tags
-        return " " if is_in_line else "\n"
 
     def convert_div(self, _: Tag, text: str, parent_tags: set[str]) -> str:
         if "pre" in parent_tags:
@@ -199,14 +189,6 @@ class _Converter(MarkdownConverter):
         mark = f"{number}." if item.parent and item.parent.name == "ol" else "-"
         return f"{'  ' * depth}{mark} {text.strip()}\n"
 
-    def convert_pre(self, _: Tag, text: str, parent_tags: set[str]) -> str:  # noqa: ARG002
-        code = text.strip("\r\n").rstrip()
-        if len(code) > self._most_fenced:
-            return f"\n\n{code}\n\n"
-        longest = max((len(match[0]) for match in _BACKTICKS.finditer(code)), default=2)
-        fence = "`" * (longest + 1)
-        return f"\n\n{fence}\n{code}\n{fence}\n\n"
-
     def convert_td(self, cell: Tag, text: str, parent_tags: set[str]) -> str:  # noqa: ARG002
         return f" {' '.join(text.split())} |" + " |" * (_columns_of(cell) - 1)
 
@@ -217,7 +199,7 @@ class _Converter(MarkdownConverter):
             return ""
         rule = ""
         if _LAST_HEADER in row.get_attribute_list("class"):
-            columns = sum(map(_columns_of, row.find_all(_CELLS)))
+            columns = sum(map(_columns_of, row.select(_CELLS)))
             rule = f"|{'---|' * columns}\n"
         return f"|{text}\n{rule}"
 

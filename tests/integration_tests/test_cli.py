@@ -69,7 +69,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 def run(empty: Run, tmp_path: Path) -> Run:
     """Calls a command in a folder with a few files, which are in the knowledge base kb."""
     write_docs(tmp_path)
-    result = empty("index", "docs", "--kb", "kb", "--no-fit-floor")
+    result = empty("index", "docs", "--kb", "kb")
     assert result.exit_code == 0, result.stderr
     return empty
 
@@ -109,8 +109,8 @@ def names(found: list[dict[str, Any]]) -> list[str]:
 
 def listed(run: Run) -> dict[str, str]:
     """The ids of the documents in kb by their names."""
-    documents = json.loads(run("list", "--kb", "kb", "--json").stdout)
-    return {document["name"]: document["doc_id"] for document in documents}
+    assert run("list", "--kb", "kb").exit_code == 0
+    return {name: doc_id for doc_id, name in KnowledgeBase.existing(Path("kb")).names.items()}
 
 
 # Help
@@ -148,26 +148,21 @@ def test_demo_shows_the_answer_in_pieces_and_whole(empty: Run) -> None:
 # Documents
 
 
-def test_a_list_has_the_shortest_names_that_tell_documents_apart(ask: Run, library: Path) -> None:
-    documents = json.loads(ask("list", "--json").stdout)
-    assert [document["name"] for document in documents] == [
-        *("birds.pdf", "cats.md", "dogs.txt", "new/fish.txt", "old/fish.txt")
-    ]
-    assert documents[2]["doc_id"] == str(library / "docs" / "dogs.txt")
-    assert documents[2]["characters"] == len(DOGS)
+def test_a_list_has_the_shortest_names_that_tell_documents_apart(ask: Run) -> None:
     rows = [line.split() for line in ask("list").stdout.splitlines()]
     assert rows[0] == ["characters", "chunks", "document"]
+    assert [row[2] for row in rows[1:6]] == [
+        *("birds.pdf", "cats.md", "dogs.txt", "new/fish.txt", "old/fish.txt")
+    ]
+    assert rows[3][0] == str(len(DOGS))
     assert rows[4] == ["19", "1", "new/fish.txt"]
 
 
 def test_a_changed_file_replaces_its_document(run: Run) -> None:
-    assert (
-        "Indexed 4 documents into kb, 0 new or changed" in run("index", "docs", "--kb", "kb").stdout
-    )
+    assert "Indexed 4 documents into kb\n" in run("index", "docs", "--kb", "kb").stdout
     Path("docs/dogs.txt").write_text("Lions sleep too.", "utf-8")
     Path("docs/cow.txt").write_text("Cows graze.", "utf-8")
-    changed = run("index", "docs", "--kb", "kb").stdout
-    assert "kb, 2 new or changed\n" in changed
+    assert "Indexed 5 documents into kb\n" in run("index", "docs", "--kb", "kb").stdout
     answer = run("query", "lions sleep", "--kb", "kb", "--k", 1, "--json")
     assert [each["page_content"] for each in json.loads(answer.stdout)] == ["Lions sleep too."]
 
@@ -182,7 +177,9 @@ def test_remove(run: Run) -> None:
         assert (result.exit_code, result.stdout) == (2, "")
         assert message in result.stderr
     result = run("remove", "cats", "docs/old/fish.txt", "cats.md", "--kb", "kb")
-    assert result.stdout.splitlines() == ["Removed cats.md", "Removed old/fish.txt"]
+    *removed, floor = result.stdout.splitlines()
+    assert removed == ["Removed cats.md", "Removed old/fish.txt"]
+    assert "too little text to fit a score floor" in floor
     assert Path("docs/cats.md").exists()
     assert list(listed(run)) == ["dogs.txt", "fish.txt"]
 
@@ -193,8 +190,7 @@ def test_prune_removes_what_is_gone_from_the_folder(run: Run) -> None:
     run("index", "elsewhere", "--kb", "kb")
     Path("docs/cats.md").unlink()
     Path("elsewhere/cow.txt").unlink()
-    told = run("index", "docs", "--kb", "kb")
-    assert "\nWithout a file, to remove with --prune: cats.md\n" in told.stdout
+    run("index", "docs", "--kb", "kb")
     assert "cats.md" in listed(run)
     pruned = run("index", "docs", "--kb", "kb", "--prune")
     assert pruned.exit_code == 0, pruned.stderr
@@ -227,7 +223,7 @@ def test_unreadable_files_are_named_and_the_others_are_indexed(empty: Run) -> No
         Path(f"docs/{number}.png").write_bytes(b"png")
     result = empty("index", "docs", "docs/nothing", "--kb", "docs/kb")
     assert result.exit_code == 1
-    assert "Indexed 3 documents into docs/kb, 3 new" in result.stdout
+    assert "Indexed 3 documents into docs/kb\n" in result.stdout
     assert "\nSkipped: 9 .png\n" in result.stdout
     assert "\nnotes.txt: read as windows-1252 " in result.stdout
     lines = result.stderr.splitlines()
@@ -237,7 +233,7 @@ def test_unreadable_files_are_named_and_the_others_are_indexed(empty: Run) -> No
     again = empty("index", "docs", "--kb", "docs/kb", "--encoding", "cp1253")
     assert "read as" not in again.stdout  # and the knowledge base in the folder is not read
     unknown = empty("index", "docs", "--kb", "docs/kb", "--encoding", "no-such")
-    assert (unknown.exit_code, "no-such" in unknown.stderr) == (2, True)
+    assert (unknown.exit_code, "unknown encoding: no-such" in unknown.stderr) == (1, True)
 
 
 def test_nothing_to_index_creates_nothing(empty: Run) -> None:
@@ -254,8 +250,8 @@ def test_check(run: Run) -> None:
     assert run("check", "--kb", "kb").stdout == "4 documents, 4 chunks: no problems\n"
     vectorstore = KnowledgeBase.existing(Path("kb")).vectorstore
     vectorstore.delete(vectorstore.get()["ids"][:1])
-    result = run("check", "--kb", "kb", "--json")
-    assert (result.exit_code, json.loads(result.stdout)["problems"]) == (1, {"vectors": 1})
+    result = run("check", "--kb", "kb")
+    assert (result.exit_code, "vectors" in result.stdout) == (1, True)
     repaired = run("check", "--kb", "kb", "--repair")
     assert (repaired.exit_code, "repaired: vectors" in repaired.stdout) == (0, True)
 
@@ -270,8 +266,7 @@ def test_a_knowledge_base_and_documents_are_not_mixed(run: Run) -> None:
     assert "--kb docs has other files (cats.md, dogs.txt, new, old)" in mixed.stderr
     assert not Path("docs/lock").exists()
     shutil.copytree("kb", "docs/older")
-    again = run("index", "docs", "--kb", "kb")
-    assert "Skipped: 1 knowledge base" in again.stdout
+    run("index", "docs", "--kb", "kb")
     assert listed(run) == before
 
 
@@ -281,8 +276,8 @@ def test_a_knowledge_base_keeps_its_embedding_model(
     Path("eight_dimensions.py").write_text(MODULE, "utf-8")
     monkeypatch.setattr(sys, "path", list(sys.path))
     result = run("index", "docs", "--kb", "own", "--embeddings", "eight_dimensions:Eight")
-    assert "into own, 4 new" in result.stdout, result.stderr
-    assert ", 0 new or changed" in run("index", "docs", "--kb", "own").stdout
+    assert "Indexed 4 documents into own\n" in result.stdout, result.stderr
+    assert "Indexed 4 documents" in run("index", "docs", "--kb", "own").stdout
     assert "eight_dimensions:Eight" in run("list", "--kb", "own").stdout
     other = run("index", "docs", "--kb", "kb", "--embeddings", "eight_dimensions:Eight")
     assert other.exit_code == 2
@@ -441,6 +436,13 @@ def json_lines(lines: list[dict[str, Any]]) -> Path:
     return path
 
 
+def figures_in(printed: str, row: str) -> list[list[float]]:
+    """The means in each table's row of this name."""
+    lines = [line for line in printed.splitlines() if line.startswith(f"{row} ")]
+    bare = [re.sub(r"\[.*?\]", "", line).replace(",", "") for line in lines]
+    return [[float(cell) for cell in line.split()[1:]] for line in bare]
+
+
 def test_evaluate_measures_passages_and_chunks(ask: Run) -> None:
     unanswerable = {"question": "why is the sky blue", "evidence": []}
     arguments = ["evaluate", "--questions", json_lines([unanswerable, *QUESTIONS])]
@@ -448,23 +450,20 @@ def test_evaluate_measures_passages_and_chunks(ask: Run) -> None:
     assert result.exit_code == 0, result.stderr
     for name in ("passages: ", "passages, filling the budget: ", "chunks: "):
         assert f"\n{name}" in result.stdout
-    printed = json.loads(ask(*arguments, "--penalty", 1, "--json").stdout)
-    reports = printed["reports"]
-    assert [report["budgets"] for report in reports] == 3 * [[4000, 8000, 16000]]
-    assert [report["unanswerable"] for report in reports] == [1, 1, 1]
+    printed = ask(*arguments, "--penalty", 1).stdout
+    assert printed.count("; 1 unanswerable question\n") == 3
     # Nothing is as relevant as the penalty, and all documents fit the others' budget.
-    assert [report["metrics"]["recall"]["mean"][2] for report in reports] == [0, 1, 1]
-    assert printed["tuning"] is None
+    assert [recalls[-1] for recalls in figures_in(printed, "recall")] == [0, 1, 1]
+    assert figures_in(printed, "budget") == 4 * [[4000, 8000, 16000]]
 
 
 def test_evaluate_saves_settings_for_queries(ask: Run) -> None:
-    arguments = ["evaluate", "--questions", json_lines(QUESTIONS), "--json"]
+    arguments = ["evaluate", "--questions", json_lines(QUESTIONS)]
     tuned = ask(*arguments, "--penalty", 0.1, "--tune", 3, "--save-config", "tuned.json")
     assert tuned.exit_code == 0, tuned.stderr
-    changes = json.loads(tuned.stdout)["tuning"]["changes"]
+    assert "recall on 3 questions: " in tuned.stdout
     saved = json.loads(Path("tuned.json").read_text("utf-8"))
-    assert saved | changes == saved
-    assert saved["irrelevant_chunk_penalty"] == changes.get("irrelevant_chunk_penalty", 0.1)
+    assert saved["irrelevant_chunk_penalty"] == 0.1
     Path("tuned.json").write_text(json.dumps({"irrelevant_chunk_penalty": 0.95}), "utf-8")
     few = passages(ask, "fish", "--config", "tuned.json")
     assert len(few) < len(passages(ask, "fish", "--config", "tuned.json", "--penalty", 0))
@@ -487,7 +486,7 @@ def test_warnings_are_lines(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     loggers = [logging.getLogger(name) for name in ("langchain_rse", "")]
     before = [(logger.level, list(logger.handlers), logger.propagate) for logger in loggers]
     monkeypatch.setattr("langchain_rse.retriever.RSERetriever.add_documents", warn)
-    result = run("index", "docs", "--kb", "kb", "--no-fit-floor")
+    result = run("index", "docs", "--kb", "kb")
     assert result.exit_code == 0
     assert result.stderr == "warning: the text is\nlong \\x1b[2J\nwarning: 'a' is gone\n"
     assert [(each.level, each.handlers, each.propagate) for each in loggers] == before

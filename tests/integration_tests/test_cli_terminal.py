@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
     """A folder with a file that is in the knowledge base kb."""
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "cats.txt").write_text(LONG_LINE, encoding="utf-8")
-    arguments = ["index", str(tmp_path / "docs"), "--kb", str(tmp_path / "kb"), "--no-fit-floor"]
+    arguments = ["index", str(tmp_path / "docs"), "--kb", str(tmp_path / "kb")]
     assert CliRunner().invoke(app, arguments).exit_code == 0
     return tmp_path
 

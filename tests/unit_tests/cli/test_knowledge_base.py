@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import sys
 import threading
 from pathlib import Path
 
@@ -18,9 +19,7 @@ def test_unreadable_settings(tmp_path: Path, content: str) -> None:
         KnowledgeBase.existing(tmp_path)
 
 
-def test_a_command_that_writes_waits_for_another_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_that_writes_waits_for_another_one(tmp_path: Path) -> None:
     entered = threading.Event()
 
     def write() -> None:
@@ -35,4 +34,23 @@ def test_a_command_that_writes_waits_for_another_one(
     # A file that is closed, also by SIGKILL, is not locked any more.
     assert entered.wait(5)
     writer.join()
-    assert "Another command is writing" in capsys.readouterr().err
+
+
+def test_a_name_in_a_knowledge_base_imports_nothing_from_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A knowledge base from somebody else may have a module beside it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    (tmp_path / "foreign_models.py").write_text(
+        "import pathlib\npathlib.Path('it_ran').touch()\n", encoding="utf-8"
+    )
+    settings = '{"embeddings": "foreign_models:Model"}'
+    (tmp_path / "settings.json").write_text(settings, encoding="utf-8")
+    for opened in (KnowledgeBase.existing(tmp_path), KnowledgeBase.create(tmp_path)):
+        with pytest.raises((ImportError, ValueError), match="no module:Class of LangChain"):
+            _ = opened.vectorstore
+    assert not (tmp_path / "it_ran").exists()
+    with pytest.raises((ImportError, ValueError), match="no module:Class of LangChain"):
+        _ = KnowledgeBase.create(tmp_path, "foreign_models:Model").vectorstore
+    assert (tmp_path / "it_ran").exists()

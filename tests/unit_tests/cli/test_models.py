@@ -29,14 +29,15 @@ class Sized(Eight):
 
 @pytest.fixture(autouse=True)
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module in the working directory, which is not where Python looks."""
+    """A module of the user."""
     (tmp_path / "own_models.py").write_text(MODULE, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    load_embeddings.cache_clear()
     monkeypatch.delitem(sys.modules, "own_models", raising=False)
 
 
-def test_a_class_in_the_working_directory() -> None:
+def test_a_class_of_the_user() -> None:
     embeddings = load_embeddings("own_models:Eight")
     assert len(embeddings.embed_documents(["one", "two"])) == 2
     assert len(embeddings.embed_query("three")) == 8
@@ -64,20 +65,6 @@ def test_a_model_of_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_names_of_no_model(name: str, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         load_embeddings(name)
-
-
-def test_a_name_in_a_knowledge_base_imports_nothing_from_the_working_directory(
-    tmp_path: Path,
-) -> None:
-    """A knowledge base from somebody else may have a module beside it."""
-    (tmp_path / "own_models.py").write_text(
-        "import pathlib\npathlib.Path('it_ran').touch()\n" + MODULE, encoding="utf-8"
-    )
-    with pytest.raises(ValueError, match="no module:Class of LangChain Embeddings"):
-        load_embeddings("own_models:Eight", trusted=False)
-    assert not (tmp_path / "it_ran").exists()
-    load_embeddings("own_models:Eight")
-    assert (tmp_path / "it_ran").exists()
 
 
 @pytest.mark.filterwarnings("ignore:.*init_embeddings:DeprecationWarning")

@@ -28,7 +28,7 @@ def test_the_page_has_all_commands_and_only_options_that_there_are() -> None:
     for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE):
         in_table.update(re.findall(r"`([\w-]+)", row))
     assert in_table == set(COMMANDS)
-    known = {"--version", "--help", "--no-fit-floor"}
+    known = {"--version", "--help"}
     known |= {"--install-completion", "--show-completion"}
     for command in COMMANDS:
         known |= options_of(command)

