@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from langchain_rse.config import QuerySettings
-from langchain_rse.explaining.text import name_of_function
 from langchain_rse.query.reading import CHARACTERS, Passage, passage_of, steps_within
 from langchain_rse.query.rendering import choose
 from langchain_rse.query.scoring import ScoredChunks
@@ -39,18 +38,16 @@ def find_obstacle(trace: Trace) -> str:
     settings = trace.settings
     if trace.scored is None or not trace.scored.candidates:
         return "nothing was close enough to consider, so they would have no effect"
-    if settings.config.solver != "exact":
-        return "sliders need the exact solver"
-    if settings.length_function is not CHARACTERS:
-        name = name_of_function(settings.length_function)
-        return f"{name} measures the budget, and the query did not read all texts"
-    if settings.include_header:
-        return "the budget includes headers, and the query did not read all of them"
-    budget = settings.max_context_length
-    expected, _ = _answer(trace.scored, settings, math.inf if budget is None else budget)
-    if [_place_of(each) for each in expected] != [_place_of(each) for each in trace.returned]:
-        return "text of the answer is missing or has changed"
-    return ""
+    in_characters = settings.length_function is CHARACTERS and not settings.include_header
+    if settings.config.solver == "exact" and in_characters:
+        budget = settings.max_context_length
+        expected, _ = _answer(trace.scored, settings, math.inf if budget is None else budget)
+        if [_place_of(each) for each in expected] == [_place_of(each) for each in trace.returned]:
+            return ""
+    return (
+        "they need the exact solver, a budget in characters without headers, and documents whose "
+        "text is there and has not changed"
+    )
 
 
 def find_alternatives(trace: Trace, scored: ScoredChunks) -> Alternatives:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import textwrap
 from typing import Any
@@ -38,15 +37,13 @@ class Picture(Figure):
         super().__init__(figsize=(_WIDTH, _HEIGHT), dpi=150, layout="constrained")
         self.alt = ""
 
-    def _repr_mimebundle_(
-        self, include: object = None, exclude: object = None
-    ) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-        del include, exclude
+    def __repr__(self) -> str:
+        return self.alt
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, str]]:
         file = io.BytesIO()
         self.savefig(file, format="png", metadata={"Description": self.alt})
-        image = base64.b64encode(file.getvalue()).decode()
-        data = {"image/png": image, "text/plain": self.alt}
-        return data, {"image/png": {"alt": self.alt}}
+        return file.getvalue(), {"alt": self.alt}
 
 
 def plot_trace(

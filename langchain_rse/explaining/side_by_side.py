@@ -76,22 +76,13 @@ class Piece(NamedTuple):
     text: str
     is_cut: bool = False  # True for the last piece of the other side if it is not whole
 
-    @property
-    def end(self) -> int | None:
-        """The character after the last one in the document."""
-        return None if self.start is None else self.start + len(self.text)
-
-    @property
-    def place(self) -> str:
-        """The document and characters, as people read them."""
-        return self.place_in(self.name)
-
     def place_in(self, name: str) -> str:
         """The characters of a document with this name, and whether they are cut."""
         cut = _CUT if self.is_cut else ""
-        if self.start is None or self.end is None:
+        if self.start is None:
             return f"{name}{cut}"
-        return f"{name}, characters {format_range(self.start, self.end)}{cut}"
+        end = self.start + len(self.text)
+        return f"{name}, characters {format_range(self.start, end)}{cut}"
 
 
 class Part(NamedTuple):
@@ -160,16 +151,6 @@ class SideBySide:
             Side(self.other_name, "Rank", self.other, self.passages),
             Side(_PASSAGES, "Passage", self.passages, self.other),
         )
-
-    @property
-    def only_in_passages(self) -> int:
-        """The number of characters that only the passages have."""
-        return self.sides[1].only_here
-
-    @property
-    def only_in_other(self) -> int:
-        """The number of characters that only the other retriever returned."""
-        return self.sides[0].only_here
 
     @property
     def summary(self) -> str:
@@ -285,8 +266,8 @@ class SideBySide:
 def parts_of(piece: Piece, others: Sequence[Piece]) -> list[Part]:
     """Cut a piece into parts that other pieces have, and parts that they do not have.
 
-    Text is the same if it has the same place, or if another piece has a copy of it, for example in
-    another document. Pieces without a place are compared by their text.
+    Text is the same if it has the same place, or if another piece has a longer copy of it, for
+    example in another document.
     """
     text = piece.text
     is_shared = [False] * len(text)
@@ -304,20 +285,13 @@ def parts_of(piece: Piece, others: Sequence[Piece]) -> list[Part]:
 
 def _overlap(piece: Piece, other: Piece) -> tuple[int, int]:
     """The range of a piece's text that another piece has; empty if none."""
-    both_known = piece.start is not None and other.start is not None
-    if both_known and piece.doc_id is not None:
-        if piece.doc_id != other.doc_id:
-            return 0, 0
-        start = max((other.start or 0) - (piece.start or 0), 0)
-        end = min((other.end or 0) - (piece.start or 0), len(piece.text))
-        return start, max(start, end)
-    text, other_text = piece.text.strip(), other.text.strip()
-    if other_text and other_text in piece.text:
-        start = piece.text.index(other_text)
-        return start, start + len(other_text)
-    if text and text in other.text:
-        return 0, len(piece.text)
-    return 0, 0
+    is_same_document = piece.doc_id is not None and piece.doc_id == other.doc_id
+    if not is_same_document or piece.start is None or other.start is None:
+        return 0, 0
+    offset = other.start - piece.start
+    start = max(offset, 0)
+    end = min(offset + len(other.text), len(piece.text))
+    return start, max(start, end)
 
 
 def _copied(text: str, others: Iterable[Piece]) -> Iterator[tuple[int, int]]:
@@ -356,8 +330,8 @@ def _ranges_in(pieces: Iterable[Piece], doc_id: str) -> list[tuple[int, int]]:
     """The characters of a document that pieces have, as ranges."""
     ranges = []
     for piece in pieces:
-        if piece.doc_id == doc_id and piece.start is not None and piece.end is not None:
-            ranges.append((piece.start, piece.end))
+        if piece.doc_id == doc_id and piece.start is not None:
+            ranges.append((piece.start, piece.start + len(piece.text)))
     return ranges
 
 

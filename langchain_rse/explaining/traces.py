@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import fields
 from pathlib import Path
@@ -51,10 +50,6 @@ class RSETrace(TraceByDocument):
     def to_dict(self) -> dict[str, Any]:
         """Return the trace as a dict of JSON values."""
         return as_values(self)
-
-    def to_json(self) -> str:
-        """Return the trace as JSON."""
-        return json.dumps(self.to_dict())
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the report as an HTML page, and write it to ``path`` if given.

@@ -105,10 +105,6 @@ def _candidate_as_values(candidate: Candidate | None) -> Mapping[str, Any] | Non
 
 
 def _check_as_values(check: FloorCheck) -> dict[str, Any]:
-    return {
-        "query": check.query,
-        "word_share": check.word_share,
-        "reach": check.reach,
-        "floor": check.floor,
-        "is_rejected": check.is_rejected,
-    }
+    values = check._asdict()
+    del values["best"]
+    return values

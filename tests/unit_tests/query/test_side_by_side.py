@@ -31,13 +31,12 @@ def test_the_best_chunks_have_the_same_length(way: Way, retriever: RSERetriever)
     [passage] = retriever.invoke(QUERY)
     assert [piece.text for piece in found.passages] == [passage.page_content]
     assert sum(len(piece.text) for piece in found.other) == len(passage.page_content)
-    assert [piece.place for piece in found.other] == [
+    assert [piece.place_in(piece.name) for piece in found.other] == [
         "a, characters 6–12",
         "a, characters 18–24",
         "b, characters 6–12",
     ]
-    assert found.only_in_passages == 6
-    assert found.only_in_other == 6
+    assert [side.only_here for side in found.sides] == [6, 6]
 
 
 def test_printed(retriever: RSERetriever) -> None:
@@ -65,15 +64,15 @@ def test_printed(retriever: RSERetriever) -> None:
 def test_another_retriever(retriever: RSERetriever) -> None:
     documents = [
         Document("b1 15\nb2 85\n", metadata={"doc_id": "b", "start_index": 6}),
-        Document("a2 50"),  # without a place: known by its text
+        Document("a2 50"),  # without a place, and too short to be known by its text
         Document("too little of it would be shown", metadata={"source": "c"}),
     ]
     found = retriever.compare(QUERY, FixedRetriever(documents=documents, name="mine"))
     assert found.other_name == "mine"
     assert [piece.text for piece in found.other] == ["b1 15\nb2 85\n", "a2 50"]
-    assert "+ a1 10\n  a2 50\n+ a3 12\n" in str(found)
+    assert "+ a1 10\n+ a2 50\n+ a3 12\n" in str(found)
     assert found.summary == (
-        "passages: 1 text, 18 characters, 13 only here; mine: 2 texts, 17 characters, 12 only here"
+        "passages: 1 text, 18 characters, 18 only here; mine: 2 texts, 17 characters, 17 only here"
     )
 
 
@@ -118,7 +117,8 @@ def test_text_of_another_document_that_is_the_same_is_no_difference() -> None:
         Piece("b", "b", 900, f"{shared[middle:]} and on".replace(" ", "\n")),
     ]
     found = SideBySide("q", [passage], chunks, "chunks", {})
-    assert found.only_in_passages == len("First!\n")
-    assert found.only_in_other == len("Second? ") + len("and\non")
+    other, passages = found.sides
+    assert passages.only_here == len("First!\n")
+    assert other.only_here == len("Second? ") + len("and\non")
     assert "+ First!\n  word0 word1" in str(found)
     assert "<mark>First!\n</mark>word0" in found.to_html()

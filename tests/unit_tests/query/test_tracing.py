@@ -164,7 +164,7 @@ def test_explain_takes_what_invoke_takes(way: Way) -> None:
 
 def agree(trace: RSETrace, answer: Sequence[Document]) -> None:
     values = trace.to_dict()
-    assert json.loads(trace.to_json()) == values
+    assert json.loads(json.dumps(values)) == values
     assert str(trace)
     returned = [passage for passage in values["passages"] if passage["number"] is not None]
     returned.sort(key=lambda passage: passage["number"])
