@@ -28,13 +28,9 @@ class NeighborRetriever(BaseRetriever):
     """
 
     retriever: BaseRetriever
-    """Finds the hits."""
-    store: MatrixStore
-    """Has the spans of the chunks."""
-    sources: Mapping[str, str]
-    """The documents' texts by id."""
-    around: int
-    """Chunks before *and* after each hit."""
+    store: MatrixStore  # with the spans of the chunks
+    sources: Mapping[str, str]  # texts by document id
+    around: int  # chunks before *and* after each hit
 
     @override
     def _get_relevant_documents(
@@ -62,7 +58,6 @@ class RememberingRetriever(BaseRetriever):
 
     retriever: BaseRetriever
     count: int = CANDIDATES
-    """The maximum number of hits."""
     _found: dict[str, list[Document]] = PrivateAttr(default_factory=dict)
 
     @override
@@ -110,7 +105,6 @@ class RerankedRetriever(BaseRetriever):
     retriever: BaseRetriever
     reranker: BaseDocumentCompressor
     count: int
-    """The number of hits to rerank."""
 
     @override
     def _get_relevant_documents(
@@ -123,24 +117,15 @@ class RerankedRetriever(BaseRetriever):
 class FilledRetriever(BaseRetriever):
     """The published greedy search, made to return enough text for a budget.
 
-    The search limits the number of chunks, not of characters, and stops early. For each query:
-
-    1. ``minimum_value`` is so low that no passage is below it.
-    2. The limit of chunks (``overall_max_length``) starts at the number of full chunks that fit
-       the budget. It rises until the passages are as long as the budget. Without that limit, the
-       first long passage would spend small budgets, with worse results.
-    3. If no limit is high enough because no further chunks have a positive value, the penalty is
-       halved, up to five times. If the budget is still not filled, the longest answer counts.
-
-    Passages come best first. All else, including the number of documents, is as published.
+    The search limits the number of chunks, not of characters. The limit rises from the chunks that
+    fit the budget until the passages fill it: without one, the first long passage would spend small
+    budgets. If no limit is high enough, the penalty is halved, up to five times, and then the
+    longest answer counts. No passage is below ``minimum_value``; all else is as published.
     """
 
-    retriever: RSERetriever
-    """The retriever with the published config; it is asked repeatedly."""
-    budget: int
-    """Characters to fill."""
+    retriever: RSERetriever  # with the published config
+    budget: int  # characters to fill
     chunk_size: int
-    """Characters of a full chunk."""
 
     @override
     def _get_relevant_documents(

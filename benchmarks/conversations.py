@@ -13,6 +13,7 @@ model can still read, and the searches.
 from __future__ import annotations
 
 import argparse
+import os
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -188,7 +189,7 @@ def figures(models: Sequence[ScriptedModel]) -> list[str]:
     requests = [list(map(len, model.requests)) for model in models]
     characters = sum(map(sum, requests))
     pairs = [pair for model in models for pair in pairwise(model.requests)]
-    repeated = sum(length_of_common_beginning(*pair) for pair in pairs)
+    repeated = sum(len(os.path.commonprefix(pair)) for pair in pairs)  # noqa: RUF071 - characters
     readable = np.mean([share for model in models for share in model.readable])
     searches = sum(model.searches for model in models)
     return [
@@ -198,12 +199,6 @@ def figures(models: Sequence[ScriptedModel]) -> list[str]:
         f"{readable:.3f}",
         str(searches),
     ]
-
-
-def length_of_common_beginning(one: str, other: str) -> int:
-    """The number of equal characters at the beginning of two texts."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 if __name__ == "__main__":

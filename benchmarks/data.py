@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import gzip
 import random
 import sys
 import sysconfig
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,17 +32,11 @@ CHUNK_SIZE = 800  # of the texts that every Python includes
 
 
 class Layout(NamedTuple):
-    """How a dataset is measured.
-
-    Attributes:
-        chunk_size: Characters of a full chunk.
-        budgets: Numbers of characters that may be returned, ascending.
-        names: True to embed chunks with their document's name in front.
-    """
+    """How a dataset is measured."""
 
     chunk_size: int
-    budgets: tuple[int, ...]
-    names: bool
+    budgets: tuple[int, ...]  # characters, ascending
+    names: bool  # True to embed chunks with their document's name in front
 
 
 LANGUAGE = "languages-"  # prefix of datasets that are not in English
@@ -71,18 +63,11 @@ OTHER_LAYOUT = Layout(800, (4000, 8000, 16000), names=False)
 
 @dataclass(frozen=True)
 class Folder:
-    """A dataset: documents and questions about them.
-
-    Attributes:
-        name: The sub-folder's name.
-        layout: How it is measured.
-        sources: Texts of the documents by id.
-        questions: The questions with their evidence.
-    """
+    """A dataset: documents and questions about them."""
 
     name: str
     layout: Layout
-    sources: dict[str, str]
+    sources: dict[str, str]  # texts by document id
     questions: list[Question]
 
     @property
@@ -117,9 +102,6 @@ def parse_arguments(description: str | None, **options: Mapping[str, Any]) -> ar
     if not arguments.folders:
         sets = arguments.data.glob("*/questions.jsonl")
         arguments.folders = sorted(path.parent.name for path in sets)
-    for name in arguments.folders or ["*"]:
-        if not (arguments.data / name / "questions.jsonl").exists():
-            parser.error(f"{arguments.data} has no {name}/questions.jsonl")
     arguments.out.mkdir(parents=True, exist_ok=True)
     return arguments
 
@@ -168,12 +150,8 @@ def index(
 class MatrixStore(VectorStore):
     """Vectors in memory, searched exhaustively; scores are cosine similarities.
 
-    The first search embeds all texts.
-
-    Args:
-        embeddings: The model.
-        title: A name for the texts, shown while they are embedded.
-        named: True to embed each text with its document's name in front.
+    The first search embeds all texts; ``title`` is shown meanwhile. ``named`` texts are embedded
+    with their document's name in front.
     """
 
     def __init__(self, embeddings: CachedEmbeddings, title: str, *, named: bool) -> None:
@@ -266,34 +244,26 @@ class MatrixStore(VectorStore):
 
 
 class Corpus(NamedTuple):
-    """Documents and queries.
-
-    Attributes:
-        documents: One per text.
-        chunks: The number of chunks of `CHUNK_SIZE` characters.
-        queries: First sentences of topics and docstrings.
-    """
+    """Documents and queries."""
 
     documents: list[Document]
-    chunks: int
-    queries: list[str]
+    chunks: int  # of `CHUNK_SIZE` characters
+    queries: list[str]  # sentences of topics
 
 
 def read_corpus(chunks: int, queries: int, rng: random.Random) -> Corpus:
     """Topics of the reference, then source files in random order, about ``chunks`` chunks."""
     splitter = RecursiveCharacterTextSplitter(chunk_size=CHUNK_SIZE, chunk_overlap=0)
     documents: list[Document] = []
-    asked = [" ".join(text.split(".")[0].split()) for text in topics.values()]
+    asked = {" ".join(each.split()) for text in topics.values() for each in text.split(". ")}
+    sentences = sorted(text for text in asked if 4 <= len(text.split()) <= 30)
     count = 0
     for source, text in read_texts(rng):
         if count >= chunks:
             break
         count += len(splitter.split_text(text))
         documents.append(Document(page_content=text, metadata={"source": source}))
-        if len(asked) < 10 * queries and source.endswith(".py"):
-            asked += first_sentences(text)
-    asked = sorted({text for text in asked if 4 <= len(text.split()) <= 30})
-    return Corpus(documents, count, rng.sample(asked, min(queries, len(asked))))
+    return Corpus(documents, count, rng.sample(sentences, queries))
 
 
 def read_texts(rng: random.Random) -> Iterator[tuple[str, str]]:
@@ -313,16 +283,3 @@ def read_texts(rng: random.Random) -> Iterator[tuple[str, str]]:
             text = file.read_text(encoding="utf-8", errors="replace")
             if text.strip():
                 yield str(file.relative_to(folder)), text
-
-
-def first_sentences(source: str) -> list[str]:
-    """The first sentences of all docstrings of a file."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the parser warns about the file's code
-        try:
-            tree = ast.parse(source)
-        except (SyntaxError, ValueError):
-            return []
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    docstrings = (ast.get_docstring(node) for node in ast.walk(tree) if isinstance(node, kinds))
-    return [" ".join(text.split("\n\n")[0].split(". ")[0].split()) for text in docstrings if text]

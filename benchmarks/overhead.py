@@ -24,6 +24,7 @@ import time
 import warnings
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,6 +45,8 @@ FETCH_K = 200
 ROOT = Path(__file__).resolve().parents[1]
 THIS, OTHER = "this", "other"
 MOST_TIMES = 1.2
+
+say = partial(print, flush=True)
 
 
 class Clock:
@@ -107,11 +110,6 @@ class TimedChroma(Chroma):
     def _collection(self) -> Any:  # noqa: ANN401 - of chromadb
         return TimedCollection(super()._collection)
 
-    def add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:  # noqa: ANN401
-        """Add documents."""
-        with CLOCK.part("store"):
-            return super().add_documents(documents, **kwargs)
-
     def similarity_search_with_score(
         self,
         query: str,
@@ -123,15 +121,6 @@ class TimedChroma(Chroma):
         """Search."""
         with CLOCK.part("store"):
             return super().similarity_search_with_score(query, k, filter, where_document, **kwargs)
-
-
-class TimedSplitter(RecursiveCharacterTextSplitter):
-    """The default splitter."""
-
-    def split_text(self, text: str) -> list[str]:
-        """Split a text."""
-        with CLOCK.part("splitting"):
-            return super().split_text(text)
 
 
 class TimedDocStore(SQLDocStore):
@@ -154,9 +143,7 @@ class TimedDocStore(SQLDocStore):
         return f"docstore read {self.reads}"
 
 
-def make_retriever(
-    folder: Path, splitter: type[RecursiveCharacterTextSplitter] = TimedSplitter
-) -> RSERetriever:
+def make_retriever(folder: Path) -> RSERetriever:
     """A retriever with default settings over timed stores."""
     store = TimedChroma(
         collection_name="benchmark",
@@ -168,7 +155,7 @@ def make_retriever(
     return RSERetriever(
         vectorstore=store,
         docstore=TimedDocStore(f"sqlite:///{folder / 'chunks.db'}"),
-        text_splitter=splitter(chunk_size=CHUNK_SIZE, chunk_overlap=0),
+        text_splitter=RecursiveCharacterTextSplitter(chunk_size=CHUNK_SIZE, chunk_overlap=0),
     )
 
 
@@ -185,12 +172,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chunks", type=int, default=50_000, help="default 50,000")
     parser.add_argument("--queries", type=int, default=200, help="default 200")
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--against", type=Path, metavar="PATH", help="another checkout")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
 
-    corpus = read_corpus(arguments.chunks, arguments.queries, random.Random(arguments.seed))
+    corpus = read_corpus(arguments.chunks, arguments.queries, random.Random(0))
     # Chroma keeps files open, and some systems cannot remove open files.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         if arguments.serve:
@@ -212,12 +198,10 @@ def index(retriever: RSERetriever, corpus: Corpus) -> None:
     CLOCK.take()
     total = seconds_of(lambda: retriever.add_documents(corpus.documents))
     parts = CLOCK.take()
-    store = seconds_of_store(parts) - parts["embedding"]
     lookups = sum(seconds for name, seconds in parts.items() if "read" in name)
     rows = {
         "embedding": parts["embedding"],
-        "vector store": store,
-        "splitter": parts["splitting"],
+        "vector store": parts["upsert"],
         "docstore": parts["docstore"] + lookups,
     }
     rows["the rest"] = total - sum(rows.values())
@@ -227,7 +211,7 @@ def index(retriever: RSERetriever, corpus: Corpus) -> None:
         say(
             f"{name:20} {seconds:8.1f} {seconds / total:7.1%} {1e6 * seconds / corpus.chunks:12.0f}"
         )
-    added = total - parts["embedding"] - store
+    added = total - parts["embedding"] - parts["upsert"]
     say(f"RSE adds {added / (total - added):.1%} to the embedding and the vector store.")
 
 
@@ -346,19 +330,11 @@ def store_of(retriever: RSERetriever) -> Chroma:
     return retriever.vectorstore
 
 
-def say(message: str) -> None:
-    """Print at once."""
-    print(message, flush=True)
-
-
-# Another checkout
-
-
 class Server:
     """Answers `compare_checkouts` with the package of one checkout."""
 
     def __init__(self, folder: Path, corpus: Corpus) -> None:
-        self._retriever = make_retriever(folder, RecursiveCharacterTextSplitter)
+        self._retriever = make_retriever(folder)
         self._corpus = corpus
         self._ways = ways_to_ask(self._retriever)
         store_of(self._retriever).similarity_search("loads the model", k=1)
@@ -369,27 +345,21 @@ class Server:
         CLOCK.take()
         if request is None:
             seconds = seconds_of(lambda: self._retriever.add_documents(self._corpus.documents))
-            return {"seconds": seconds, "store": seconds_of_store(CLOCK.take())}
+            parts = CLOCK.take()
+            return {"seconds": seconds, "store": parts["upsert"] + parts["embedding"]}
         name, text = request
         timing = asyncio.run(timed(self._retriever, self._ways[name][1], text))
         return {"seconds": timing.seconds, "store": timing.parts.get("store", 0.0)}
 
 
-def seconds_of_store(parts: Mapping[str, float]) -> float:
-    """The seconds of the vector store and the embedding when adding documents."""
-    if "upsert" in parts:
-        return parts["upsert"] + parts["embedding"]
-    return parts["store"]  # includes the embedding: the store embedded the chunks
-
-
 def compare_checkouts(other: Path, arguments: argparse.Namespace, corpus: Corpus) -> None:
     """Print the times of both checkouts side by side."""
     say(f"This checkout and {other}, in turns; {corpus.chunks:,} chunks")
-    options = [f"--{name}={getattr(arguments, name)}" for name in ("chunks", "queries", "seed")]
+    options = [f"--{name}={getattr(arguments, name)}" for name in ("chunks", "queries")]
     with checkouts(__file__, other, options) as ask:
         indexed = in_turns(ask, [None])
         say(f"medians of {len(corpus.queries)}; RSE only: without vector store and embedding")
-        say(f"{'':32} {COMPARED_HEADER}")
+        say(f"{'':32} {'this: ms':>10} {'other: ms':>10} {'ratio':>7}")
         report_compared("add_documents", indexed)
         for name, title in {"B": "invoke", "D": "ainvoke"}.items():
             requests = [[name, text] for text in [*corpus.queries[:WARM_UP], *corpus.queries]]
@@ -410,13 +380,7 @@ def report_compared(title: str, answers: Sequence[Mapping[str, Mapping[str, floa
 def checkouts(
     script: str, other: Path, options: Sequence[str]
 ) -> Iterator[dict[str, Callable[[Any], Any]]]:
-    """Run both checkouts; yield a function for each that sends a request and returns the answer.
-
-    Args:
-        script: The script, which imports langchain_rse from this source tree and the other one.
-        other: The root of the other source tree.
-        options: Options of the script, in addition to ``--serve``.
-    """
+    """Run both checkouts; yield a function for each that sends a request and returns the answer."""
     if not (other / "langchain_rse").is_dir():
         sys.exit(f"--against: {other} has no folder langchain_rse")
     with ExitStack() as stack:
@@ -478,9 +442,6 @@ def compared(seconds: Mapping[str, Sequence[float]]) -> str:
         f"{1e3 * statistics.median(this):10,.3f} {1e3 * statistics.median(other):10,.3f} "
         f"{ratio:7.2f}{verdict}"
     )
-
-
-COMPARED_HEADER = f"{'this: ms':>10} {'other: ms':>10} {'ratio':>7}"
 
 
 if __name__ == "__main__":

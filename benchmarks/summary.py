@@ -35,7 +35,7 @@ from langchain_core.stores import InMemoryStore
 from models import CachedCrossEncoder, progress
 from pages import OURS, OURS_ALONE, TOP_K, difference, table, write_page
 
-from langchain_rse import PRESETS, RSEConfig, RSERetriever, SQLDocStore
+from langchain_rse import PRESETS, RSERetriever, SQLDocStore
 from langchain_rse.evaluation import Report, evaluate
 from langchain_rse.rerankers import CrossEncoderReranker
 
@@ -50,18 +50,6 @@ ENSEMBLE = "ensemble"
 ENSEMBLE_RERANKED = "ensemble, cross-encoder top-k"
 AROUND_RERANKED = (1, 2)  # chunks on each side of a reranked hit
 WEIGHT = 0.5  # of vectors and of words in the ensemble
-# One setting is changed at a time: switched off, or set to values around the default.
-CHANGES: Mapping[str, Sequence[Any]] = {
-    "neighbor_weight": (0.0, 0.25, 0.4, 0.6),
-    "lexical_weight": (0.0, 0.3, 0.5, 0.9),
-    "passage_cost": (0.0, 0.1, 0.25, 0.5),
-    "decay_rate": (10.0, 30.0, 60.0, 1e9),
-    "calibration": ("identity", "rank"),
-    "top_k_for_document_selection": (5, 10, None),
-    "fetch_k": (100, 400),
-    "hybrid": (0.0,),
-}
-
 At = Callable[[int], BaseRetriever]
 
 
@@ -87,29 +75,15 @@ class Row(NamedTuple):
 
 
 class Indexed(NamedTuple):
-    """An indexed dataset.
-
-    Attributes:
-        store: The vectors of the chunks.
-        docstore: The chunks, with their full-text index.
-        published: A retriever for the published methods, without full text.
-    """
+    """An indexed dataset."""
 
     store: MatrixStore
-    docstore: SQLDocStore
-    published: RSERetriever
+    docstore: SQLDocStore  # with a full-text index
+    published: RSERetriever  # for the published methods, without full text
 
 
-class Measured(NamedTuple):
-    """The measurements of a row.
-
-    Attributes:
-        filled: Reports at filled budgets, by method.
-        ablations: Reports with one setting changed, by setting; empty without ``--ablations``.
-    """
-
-    filled: dict[str, Report]
-    ablations: dict[str, Report]
+Results = dict[Row, dict[str, Report]]
+"""The report of each method at filled budgets."""
 
 
 def main() -> None:
@@ -118,12 +92,11 @@ def main() -> None:
         __doc__,
         questions={"type": int, "default": 40, "help": "to rerank per dataset; default 40"},
         reranked={"nargs": "*", "metavar": "NAME", "help": "to rerank; default: all English"},
-        ablations={"action": "store_true", "help": "also change one setting at a time"},
         workers={"type": int, "default": 2, "help": "processes; default 2"},
     )
     by_folder = itertools.groupby(rows_of(arguments), key=lambda row: row.folder)
     sets = [list(rows) for _, rows in by_folder]
-    found: dict[Row, Measured] = {}
+    found: Results = {}
     with ProcessPoolExecutor(arguments.workers) as processes:
         for measured in processes.map(measure_set, sets, [arguments] * len(sets)):
             found |= measured
@@ -143,10 +116,10 @@ def rows_of(arguments: argparse.Namespace) -> Iterator[Row]:
                 yield Row(name, model, reranked=True)
 
 
-def measure_set(rows: Sequence[Row], arguments: argparse.Namespace) -> dict[Row, Measured]:
+def measure_set(rows: Sequence[Row], arguments: argparse.Namespace) -> Results:
     """Measure all methods on a dataset; it is indexed once for each model."""
     logging.disable(logging.WARNING)
-    measured: dict[Row, Measured] = {}
+    measured: Results = {}
     for model, of_model in itertools.groupby(rows, key=lambda row: row.model):
         folder = read_folder(arguments.data, rows[0].folder)
         docstore = SQLDocStore("sqlite://")
@@ -160,7 +133,7 @@ def measure_set(rows: Sequence[Row], arguments: argparse.Namespace) -> dict[Row,
     return measured
 
 
-def measure(folder: Folder, indexed: Indexed, arguments: argparse.Namespace) -> Measured:
+def measure(folder: Folder, indexed: Indexed, arguments: argparse.Namespace) -> dict[str, Report]:
     """Measure all methods without a reranker."""
     store = indexed.store
     folder = dataclasses.replace(folder, questions=folder.questions[:: arguments.every])
@@ -183,10 +156,12 @@ def measure(folder: Folder, indexed: Indexed, arguments: argparse.Namespace) -> 
     for calibration in ("identity", "minmax"):
         filled |= ask_greedy(folder, indexed.published, calibration)
     filled[OURS] = ask(folder, OURS, ours, **FILL)
-    return Measured(filled, ask_changed(folder, ours) if arguments.ablations else {})
+    return filled
 
 
-def measure_reranked(folder: Folder, indexed: Indexed, arguments: argparse.Namespace) -> Measured:
+def measure_reranked(
+    folder: Folder, indexed: Indexed, arguments: argparse.Namespace
+) -> dict[str, Report]:
     """Measure the methods with a reranker on a sample of the questions."""
     store, docstore = indexed.store, indexed.docstore
     count = min(arguments.questions, len(folder.questions))
@@ -216,7 +191,7 @@ def measure_reranked(folder: Folder, indexed: Indexed, arguments: argparse.Names
     filled[OURS_ALONE] = ask(folder, OURS_ALONE, without, **FILL)
     filled |= ask_greedy(folder, indexed.published, "minmax", **settings)
     filled[OURS] = ask(folder, OURS, ours, **FILL)
-    return Measured(filled, {})
+    return filled
 
 
 def fused(by_vectors: BaseRetriever, by_words: BaseRetriever) -> RememberingRetriever:
@@ -251,22 +226,9 @@ def ask_each(folder: Folder, label: str, at: At) -> Report:
     reports = [ask(folder, label, at(budget), [budget]) for budget in folder.layout.budgets]
     figures = {
         metric: np.concatenate([report.figures[metric] for report in reports], axis=1)
-        for metric in reports[0].metrics
+        for metric in reports[0].figures
     }
     return Report(label, folder.layout.budgets, reports[0].questions, figures)
-
-
-def ask_changed(folder: Folder, ours: RSERetriever) -> dict[str, Report]:
-    """Measure langchain-rse with one setting changed, of the config or of the retriever."""
-    reports = {}
-    for name, values in CHANGES.items():
-        for value in values:
-            label = f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
-            settings: dict[str, Any] = {name: value}
-            if name in RSEConfig.model_fields:
-                settings = {"rse_config": RSEConfig(**settings)}
-            reports[label] = ask(folder, label, ours, **{**FILL, **settings})
-    return reports
 
 
 def ask_greedy(
@@ -293,7 +255,7 @@ def ask_greedy(
     return {label: ask_each(folder, label, at)}
 
 
-def write_up(results: Mapping[Row, Measured], command: str) -> Iterator[str]:
+def write_up(results: Results, command: str) -> Iterator[str]:
     """The page, line by line."""
     yield from ("# All datasets", "", f"Made by `{command}`.", "")
     yield from (
@@ -311,27 +273,10 @@ def write_up(results: Mapping[Row, Measured], command: str) -> Iterator[str]:
     )
     for metric, title in METRICS.items():
         yield from (f"## {title}", "")
-        yield from write_up_metric({row: each.filled for row, each in results.items()}, metric)
-    changed = {row: each for row, each in results.items() if each.ablations}
-    if changed:
-        yield from write_up_ablations(changed)
+        yield from write_up_metric(results, metric)
 
 
-def write_up_ablations(results: Mapping[Row, Measured]) -> Iterator[str]:
-    """The change in recall when one setting is changed."""
-    yield from ("## One setting changed", "", "Change in evidence recall:", "")
-    default = [each.filled[OURS] for each in results.values()]
-    lines = []
-    for label in next(iter(results.values())).ablations:
-        changed = [each.ablations[label] for each in results.values()]
-        gains = [
-            difference([one], [base], "recall") for one, base in zip(changed, default, strict=True)
-        ]
-        lines.append([label, difference(changed, default, "recall"), *gains])
-    yield from table(["", "all", *(row.title for row in results)], lines)
-
-
-def write_up_metric(results: Mapping[Row, Mapping[str, Report]], metric: str) -> Iterator[str]:
+def write_up_metric(results: Results, metric: str) -> Iterator[str]:
     """Compare with the best alternative of each row, then list all methods."""
     lines = []
     for row, reports in results.items():
@@ -369,7 +314,7 @@ def write_up_metric(results: Mapping[Row, Mapping[str, Report]], metric: str) ->
 
 
 def write_up_differences(
-    results: Mapping[Row, Mapping[str, Report]], ours: str, others: Sequence[str], metric: str
+    results: Results, ours: str, others: Sequence[str], metric: str
 ) -> Iterator[str]:
     """The differences to some alternatives in each row, and in all of them together."""
     lines = []
@@ -384,7 +329,7 @@ def write_up_differences(
 
 
 def write_up_means(
-    title: str, results: Mapping[Row, Mapping[str, Report]], labels: Sequence[str], metric: str
+    title: str, results: Results, labels: Sequence[str], metric: str
 ) -> Iterator[str]:
     """The mean of each method over the datasets of each model."""
     columns: dict[str, list[float]] = {}
