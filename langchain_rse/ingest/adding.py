@@ -21,17 +21,14 @@ from langchain_rse.ingest.source_documents import (
 )
 from langchain_rse.ingest.sources import Reader, check_one_document
 from langchain_rse.ingest.splitting import Splitter
-from langchain_rse.ingest.writing import ExpectedVersions, UnexpectedVersionError, Writer
-from langchain_rse.stores.json import encode_json
+from langchain_rse.ingest.writing import ExpectedVersions, Writer
 from langchain_rse.stores.namespaces import namespace_of
-from langchain_rse.stores.records import DocumentVersion, Rule, digest
+from langchain_rse.stores.records import DocumentVersion, Rule
 from langchain_rse.text.quoting import UNENCODABLE, first_few
 
 S = TypeVar("S")
 T = TypeVar("T")
 
-# Length of quoted text in messages, in characters.
-_EXCERPT = 40
 # Documents named in a warning and in an error, at most.
 _NAMED = 3
 _REFUSED_NAMED = 50
@@ -49,16 +46,10 @@ class AddOperation:
     append: bool = False  # add new parts to the end of stored documents
     separate: bool | None = None  # see `Reader`
     force: bool = False  # write and embed unchanged documents as well
-    # Documents given twice with the same text and metadata, as a warning names them.
-    _repeated: list[str] = field(default_factory=list)
     # Documents without text.
     _blank: list[str] = field(default_factory=list)
     # Reasons why documents were not stored: their id or metadata is unsupported.
     _refused: list[str] = field(default_factory=list)
-    # Digests of each document's parts, by document id, in order of appearance.
-    _ids: dict[str, set[str]] = field(default_factory=dict)
-    # The last document of a batch, held back because the next batch may continue it.
-    _held_back: list[SourceDocument] = field(default_factory=list)
 
     def add(
         self,
@@ -73,7 +64,7 @@ class AddOperation:
                 "append=True and separate=True exclude each other: append=True adds parts to "
                 "stored documents, separate=True makes every part a document. Set one of them"
             )
-        reader = Reader(documents, ids, separate=self.separate)
+        reader = Reader(documents, ids, separate=self.separate, append=self.append)
         has_model = hasattr(self.headers, "llm")
         with (
             progress_bar(None, unit="chunks", title="Indexing", show=show_progress) as advance,
@@ -82,24 +73,24 @@ class AddOperation:
             ) as answered,
         ):
             self.writer.vectors = replace(self.writer.vectors, advance=advance)
-            while not reader.is_at_end:
-                self._add_batch(reader, answered)
-        self._warn()
+            for sources in reader.batches():
+                self._add_batch(sources, answered)
+        self._warn(reader.repeated)
         if self._refused:
             raise MetadataError(
                 f"{len(self._refused)} document(s) were not added, because their id or metadata "
                 "cannot be stored. All others were added. "
                 f"{first_few(self._refused, _REFUSED_NAMED)}"
             )
-        return list(self._ids)
+        return list(reader.digests)
 
-    def _warn(self) -> None:
+    def _warn(self, repeated: Sequence[str]) -> None:
         """Warn once for all documents."""
-        if self._repeated:
+        if repeated:
             warn(
-                f"{len(self._repeated)} document(s) had the same text as an earlier one and were "
-                f"stored only once ({first_few(self._repeated, _NAMED)}). To keep each, set ids= "
-                "or metadata['doc_id']"
+                f"{len(repeated)} document(s) had the same text as an earlier one and were stored "
+                f"only once ({first_few(repeated, _NAMED)}). To keep each, set ids= or "
+                "metadata['doc_id']"
             )
         if self._blank:
             warn(
@@ -107,14 +98,9 @@ class AddOperation:
                 "They are listed, but no query can find them. A scanned PDF needs OCR first"
             )
 
-    def _add_batch(self, reader: Reader, answered: Advance) -> None:
-        """Read the next documents and add them."""
-        parts = reader.next_batch()
-        sources = self._join_parts(parts, is_at_end=reader.is_at_end)
-        if not sources:
-            return
-        sources = self._convert_each(_check_id, sources)
-
+    def _add_batch(self, batch: Iterable[SourceDocument], answered: Advance) -> None:
+        """Add documents."""
+        sources = self._convert_each(_check_id, batch)
         expected: ExpectedVersions | None = None
         if self.append:
             sources, expected = read_stored_parts(self.writer, sources, self.rules)
@@ -122,40 +108,8 @@ class AddOperation:
         if self.headers is not None and documents:
             documents = run(self.headers.make(documents, self.writer.docstore, answered))
         versions = self._convert_each(self._with_name, documents)
-        self._write(versions, expected)
-
-    def _join_parts(
-        self, parts: Sequence[SourceDocument], *, is_at_end: bool
-    ) -> list[SourceDocument]:
-        """Join parts with the same id; hold back the last document, which may continue."""
-        sources = self._held_back
-        for part in parts:
-            text = part.parts[0]
-            part_digest = _digest(text)
-            digests = self._ids.setdefault(part.doc_id, set())
-            is_repeated = part_digest in digests and not self.append
-            is_first = not digests
-            digests.add(part_digest)
-            if is_first:
-                sources.append(part)
-            elif part.id_origin == "text":
-                self._repeated.append(f"{text.page_content[:_EXCERPT]!r}")
-            elif is_repeated:
-                self._repeated.append(repr(part.doc_id))
-            elif self.separate and part.id_origin != "source":
-                raise ValueError(
-                    f"separate=True: two documents have the id {part.doc_id!r}. Give each a unique "
-                    "id with ids= or metadata['doc_id']. Earlier documents may already be stored"
-                )
-            elif sources and sources[-1].doc_id == part.doc_id:
-                sources[-1].parts.append(text)
-            else:
-                raise ValueError(
-                    f"the parts of document {part.doc_id!r} are not consecutive. Group the parts "
-                    "by document id, or pass a list. Earlier documents may already be stored"
-                )
-        self._held_back = [] if is_at_end else [sources.pop()]
-        return sources
+        if versions:
+            self.writer.write(versions, expected, force=self.force)
 
     def _split(self, source: SourceDocument) -> DocumentVersion:
         """Join the parts of a document, and split the text."""
@@ -168,17 +122,6 @@ class AddOperation:
     def _with_name(self, document: DocumentVersion) -> DocumentVersion:
         return with_name(document, namespace_of(self.writer.docstore))
 
-    def _write(
-        self, versions: Sequence[DocumentVersion], expected: ExpectedVersions | None
-    ) -> None:
-        try:
-            self.writer.write(versions, expected, force=self.force)
-        except UnexpectedVersionError as error:
-            raise ValueError(
-                f"append=True: another call changed document {error.doc_id!r} at the same time, so "
-                "no part was added. Call again with the new parts"
-            ) from error
-
     def _convert_each(self, convert: Callable[[S], T], items: Iterable[S]) -> list[T]:
         """Convert items; record and exclude items whose id or metadata cannot be stored."""
         converted: list[T] = []
@@ -188,15 +131,6 @@ class AddOperation:
             except MetadataError as error:
                 self._refused.append(str(error))
         return converted
-
-
-def _digest(part: Document) -> str:
-    """Compute a digest of a part's text and metadata, to recognize repeated parts."""
-    try:
-        fields = encode_json(dict(sorted(part.metadata.items())), "metadata")
-    except (MetadataError, TypeError):
-        fields = f"refused later: {id(part)}"
-    return digest(fields, part.page_content)
 
 
 def _check_id(source: SourceDocument) -> SourceDocument:

@@ -1,4 +1,4 @@
-"""Reads the documents of a call in batches, assigns their ids, and refuses chunks."""
+"""Reads the documents of a call, assigns their ids, joins their parts, and refuses chunks."""
 
 import itertools
 from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
@@ -6,11 +6,12 @@ from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
 from langchain_core.documents import Document
 
 from langchain_rse._sync import call, run
+from langchain_rse.errors import MetadataError
 from langchain_rse.ingest.source_documents import IdOrigin, SourceDocument, is_whole_number
 from langchain_rse.stores.json import encode_json
 from langchain_rse.stores.records import DOC_ID, PASSAGE, START_INDEX, VERSION, WRITTEN, digest
 
-# Size of a batch in characters; each document counts for at least 1,000.
+# Size of a batch in characters; each part counts for at least 1,000.
 _CHARACTERS_AHEAD = 1_000_000
 _LEAST_CHARACTERS = 1_000
 
@@ -30,12 +31,14 @@ _ADD_WHOLE = (
 
 
 class Reader:
-    """Reads documents in batches: a sequence is grouped by id, an iterator is read in order.
+    """Reads documents with all their parts.
+
+    In a list, the parts of a document may be anywhere; an iterator is read in order, and must yield
+    them one after the other.
 
     Attributes:
-        separate: True if each LangChain Document is a separate document, False if Documents with
-            the same id are parts of one document. None: True for table rows and JSON records only.
-        is_at_end: True after the last batch was read.
+        digests: The digests of each document's parts, by document id, in order of appearance.
+        repeated: Documents and parts given twice, as a warning names them.
     """
 
     def __init__(
@@ -44,63 +47,108 @@ class Reader:
         ids: Iterable[str] | None,
         *,
         separate: bool | None,
+        append: bool,
     ) -> None:
+        """Prepare reading.
+
+        Args:
+            documents: The documents of the call.
+            ids: One id for each of them, or None.
+            separate: True if each is a separate document, False if those with the same id are parts
+                of one document. None: True for table rows and JSON records only.
+            append: True to keep repeated parts, which extend a stored document.
+        """
         if isinstance(ids, str):
             raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
-        self.separate = separate
-        self.is_at_end = False
-        self._ids = None if ids is None else iter(ids)
-        self._sources: Iterator[SourceDocument]
-        if isinstance(documents, AsyncIterable):
-            self._sources = self._read(_awaited(documents))
-        elif isinstance(documents, Sequence):
-            self._sources = self._read_grouped(documents)
-        else:
-            self._sources = self._read(documents)
+        self.digests: dict[str, set[str]] = {}
+        self.repeated: list[str] = []
+        self._append = append
+        in_order = _awaited(documents) if isinstance(documents, AsyncIterable) else documents
+        self._parts = _identify(in_order, ids, separate=separate)
+        if isinstance(documents, Sequence):
+            self._parts = _grouped(self._parts)
 
-    def next_batch(self) -> list[SourceDocument]:
-        """Read the next batch."""
+    def batches(self) -> Iterator[list[SourceDocument]]:
+        """Yield batches of documents; each is cleared before the next one is read."""
         batch: list[SourceDocument] = []
         room = _CHARACTERS_AHEAD
-        for source in self._sources:
+        for source in self._documents():
             batch.append(source)
-            room -= max(len(source.parts[0].page_content), _LEAST_CHARACTERS)
+            for part in source.parts:
+                room -= max(len(part.page_content), _LEAST_CHARACTERS)
             if room <= 0:
-                return batch
-        self.is_at_end = True
-        return batch
+                yield batch
+                batch.clear()
+                room = _CHARACTERS_AHEAD
+        yield batch
 
-    def _read_grouped(self, documents: Sequence[Document]) -> Iterator[SourceDocument]:
-        """Read all documents and group them by id."""
-        groups: dict[str, list[SourceDocument]] = {}
+    def _documents(self) -> Iterator[SourceDocument]:
+        """Join consecutive parts with the same id; pass over parts given twice."""
+        last: SourceDocument | None = None
+        for part in self._parts:
+            is_new = part.doc_id not in self.digests
+            if self._is_repeated(part):
+                continue
+            if last is not None and last.doc_id == part.doc_id:
+                last.parts += part.parts
+                continue
+            if not is_new:
+                raise ValueError(
+                    f"the parts of document {part.doc_id!r} are not consecutive. Group the parts "
+                    "by document id, or pass a list. Earlier documents may already be stored"
+                )
+            if last is not None:
+                yield last
+            last = part
+        if last is not None:
+            yield last
+
+    def _is_repeated(self, source: SourceDocument) -> bool:
+        """True if a part was given before, or a document without an id that has the same text."""
+        [part] = source.parts
+        digests = self.digests.setdefault(source.doc_id, set())
+        has_equal_text = source.id_origin == "text" and bool(digests)
+        part_digest = _digest(part)
+        is_repeated = has_equal_text or (part_digest in digests and not self._append)
+        digests.add(part_digest)
+        if is_repeated:
+            excerpt = part.page_content[:_EXCERPT]
+            self.repeated.append(repr(excerpt if has_equal_text else source.doc_id))
+        return is_repeated
+
+
+def _digest(part: Document) -> str:
+    """Compute a digest of a part's text and metadata, to recognize repeated parts."""
+    try:
+        fields = described(part, "")
+    except (MetadataError, TypeError):
+        fields = f"refused later: {id(part)}"
+    return digest(fields, part.page_content)
+
+
+def _identify(
+    documents: Iterable[Document], ids: Iterable[str] | None, *, separate: bool | None
+) -> Iterator[SourceDocument]:
+    """Assign each document its id."""
+    if ids is None:
         for document in documents:
-            source = self._identified(document)
-            groups.setdefault(source.doc_id, []).append(source)
-        self._check_all_ids_used()
-        yield from itertools.chain.from_iterable(groups.values())
-
-    def _read(self, documents: Iterable[Document]) -> Iterator[SourceDocument]:
-        for document in documents:
-            yield self._identified(document)
-        self._check_all_ids_used()
-
-    def _identified(self, document: Document) -> SourceDocument:
-        if self._ids is None:
-            return identified(document, separate=self.separate)
-        given = next(self._ids, None)
-        if not isinstance(given, str) or not given:
+            yield identified(document, separate=separate)
+        return
+    for document, given in itertools.zip_longest(documents, ids):
+        if document is None or not isinstance(given, str) or not given:
             raise ValueError(
-                f"ids must contain one id for each document, a non-empty string; got {given!r}"
+                "ids must contain one id for each document, a non-empty string; got the id "
+                f"{given!r} for the document {document!r:.200}"
             )
-        return identified(document, given, separate=self.separate)
+        yield identified(document, given, separate=separate)
 
-    def _check_all_ids_used(self) -> None:
-        if self._ids is None:
-            return
-        for _ in self._ids:
-            raise ValueError(
-                "ids must contain one id for each document; got more ids than documents"
-            )
+
+def _grouped(parts: Iterable[SourceDocument]) -> Iterator[SourceDocument]:
+    """Read all parts and group them by document id."""
+    groups: dict[str, list[SourceDocument]] = {}
+    for part in parts:
+        groups.setdefault(part.doc_id, []).append(part)
+    yield from itertools.chain.from_iterable(groups.values())
 
 
 def _awaited(documents: AsyncIterable[Document]) -> Iterator[Document]:
@@ -195,7 +243,7 @@ def check_one_document(source: SourceDocument, *, append: bool) -> None:
     # With a given id, two sections may have the same heading.
     most = len(new_parts) - 1 if source.id_origin == "source" else 1
     if source.is_separate:
-        problem = "this id stands for a single row or record"
+        problem = "separate=True is set, or this id stands for a single row or record"
     elif len(descriptions) <= most:
         problem = "two of them have the same metadata"
     else:

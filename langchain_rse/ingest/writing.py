@@ -55,12 +55,14 @@ ExpectedVersions = Mapping[str, Version | None]
 """The version that each document must have before it is written, by id; None for no version."""
 
 
-class UnexpectedVersionError(Exception):
+class UnexpectedVersionError(ValueError):
     """A document does not have the version that the caller expects."""
 
     def __init__(self, doc_id: str) -> None:
-        super().__init__(f"another call changed document {doc_id!r} at the same time")
-        self.doc_id = doc_id
+        super().__init__(
+            f"another call changed document {doc_id!r} at the same time, so it was not written. "
+            "Call again"
+        )
 
 
 @dataclass(eq=False)

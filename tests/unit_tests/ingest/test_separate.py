@@ -108,5 +108,5 @@ def test_separate_documents_keep_their_own_ids(
             document.id = doc_id
     ids = name.get("ids")
     assert way.add(retriever, documents, ids=ids, separate=True) == ["a", "b"]
-    with pytest.raises(ValueError, match=r"separate=True: two documents have the id 'a'"):
+    with pytest.raises(ValueError, match=r"several documents have the id .a.*separate=True is set"):
         way.add(retriever, documents, ids=["a", "a"], separate=True)
