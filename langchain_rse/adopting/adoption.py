@@ -13,8 +13,8 @@ from langchain_rse._progress import progress_bar
 from langchain_rse._sync import batches, call, during, run
 from langchain_rse.adopting.chunks import EXCERPT, doc_id_of
 from langchain_rse.adopting.existing_index import Adoption, ExistingIndex
+from langchain_rse.adopting.joining import UnstatedOverlapError
 from langchain_rse.adopting.recognizing import recognize, recognize_documents
-from langchain_rse.adopting.runs import UnstatedOverlapError
 from langchain_rse.adopting.versions import make_version
 from langchain_rse.errors import AdoptionError
 from langchain_rse.ingest.writing import WAS_ADDED, Writer

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
@@ -17,12 +18,6 @@ _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 
 EXCERPT = 40
 """Length of quoted text in messages, in characters."""
-
-_WITHOUT_PAGES = "If the chunks do not belong to pages, drop page_key"
-_WITHOUT_POSITIONS = (
-    "If no field has positions, set in_store_order=True and chunk_overlap instead of {argument}. "
-    f"Chunks are then read in insertion order (supported by {IN_ORDER})"
-)
 
 
 class AdoptedChunk(NamedTuple):
@@ -84,17 +79,15 @@ def read_chunks(documents: Mapping[str, Document], index: ExistingIndex) -> list
         AdoptionError: If a position field does not hold an integer.
     """
     position_key = index.start_index_key or index.chunk_index_key
-    argument = "start_index_key" if index.start_index_key else "chunk_index_key"
-    without_positions = _WITHOUT_POSITIONS.format(argument=argument)
     is_in_given_order = index.in_store_order or index.texts is not None
     chunks: list[AdoptedChunk] = []
     for number, (vector, document) in enumerate(documents.items()):
         page = 0
         if index.page_key is not None:
-            page = _whole_number(document, index.page_key, _WITHOUT_PAGES)
+            page = _whole_number(document, index.page_key)
         start = number if is_in_given_order else 0
         if position_key is not None:
-            start = _whole_number(document, position_key, without_positions)
+            start = _whole_number(document, position_key)
         text = document.page_content
         end = start + len(text)
         chunks.append(AdoptedChunk(text, document.metadata, [vector], start, end, page))
@@ -119,55 +112,39 @@ def merge_equal(chunks: Iterable[AdoptedChunk]) -> list[AdoptedChunk]:
 def merge_copies(chunks: Sequence[AdoptedChunk]) -> list[AdoptedChunk]:
     """Merge the copies of a document that was added several times, in order without positions.
 
-    All pages must have the same number of copies. Returns the chunks of the first copy.
+    Returns the chunks of the first copy.
     """
-    pages: dict[int, list[AdoptedChunk]] = {}
-    for chunk in chunks:
-        pages.setdefault(chunk.page, []).append(chunk)
-    copies = {_count_copies([chunk.text for chunk in page]) for page in pages.values()}
-    if len(copies) != 1:
-        return list(chunks)
-    [count] = copies
-    merged: list[AdoptedChunk] = []
-    for page in pages.values():
-        length = len(page) // count
-        for number, chunk in enumerate(page[length:]):
-            page[number % length].vectors.extend(chunk.vectors)
-        merged += page[:length]
-    return merged
+    contents = [(chunk.page, chunk.text) for chunk in chunks]
+    for length in range(1, len(chunks) // 2 + 1):
+        count, incomplete = divmod(len(chunks), length)
+        if not incomplete and contents == contents[:length] * count:
+            for number, chunk in enumerate(chunks[length:]):
+                chunks[number % length].vectors.extend(chunk.vectors)
+            return list(chunks[:length])
+    return list(chunks)
 
 
-def _count_copies(texts: list[str]) -> int:
-    """Return how often a sequence of texts repeats its beginning; 1 if it does not."""
-    for length in range(1, len(texts) // 2 + 1):
-        count, incomplete = divmod(len(texts), length)
-        copies = [texts[number % length] for number in range(len(texts))]
-        if not incomplete and copies == texts:
-            return count
-    return 1
-
-
-def is_whole_number(value: object) -> bool:
-    """True for an integer of at least 0, even if a store keeps it as a float or string."""
+def whole_number(value: object) -> int | None:
+    """Read an integer of at least 0, even if a store keeps it as a float or string; else None."""
     if isinstance(value, bool):
-        return False
-    try:
-        _WHOLE_NUMBER.validate_python(value)
-    except ValidationError:
-        return False
-    return True
-
-
-def _whole_number(document: Document, key: str, advice: str) -> int:
-    value = document.metadata.get(key)
+        return None
     try:
         return _WHOLE_NUMBER.validate_python(value)
-    except ValidationError as error:
-        reason = " (the splitter could not locate the chunk)" if value == -1 else ""
+    except ValidationError:
+        return None
+
+
+def _whole_number(document: Document, key: str) -> int:
+    value = document.metadata.get(key)
+    number = whole_number(value)
+    if number is None:
         raise AdoptionError(
-            f"chunk {document.id!r} has {key}={value!r} in its metadata{reason}; this field must "
-            f"hold integers of at least 0. Its metadata: {document.metadata!r:.500}. {advice}"
-        ) from error
+            f"chunk {document.id!r} has {key}={value!r} in its metadata; this field must hold "
+            f"integers of at least 0. Its metadata: {document.metadata!r:.500}. Name another "
+            "field, or drop it and set in_store_order=True and chunk_overlap: chunks are then read "
+            f"in insertion order (supported by {IN_ORDER})"
+        )
+    return number
 
 
 # Positions in a whole text
@@ -205,38 +182,27 @@ def find_in_text(whole: Document, chunks: Sequence[AdoptedChunk]) -> list[Adopte
     return placed
 
 
-def cut_text(
-    text: str, chunks: Iterable[AdoptedChunk], starts: Iterable[int], text_start: int = 0
-) -> list[AdoptedChunk]:
-    """Cut a text at the starts of its chunks.
+def cut_text(text: str, chunks: Iterable[AdoptedChunk]) -> list[AdoptedChunk]:
+    """Cut a text at the starts of its chunks, given in text order.
 
     Letters or digits between two chunks become a chunk without a vector. Chunks inside earlier
     chunks are dropped.
-
-    Args:
-        text: The text.
-        chunks: The chunks, in text order.
-        starts: The start of each chunk in the text.
-        text_start: The position of the text in the document.
     """
     pieces: list[AdoptedChunk] = []
     end = 0
-    for chunk, start in zip(chunks, starts, strict=True):
-        chunk_end = start + len(chunk.text)
-        if not chunk.text or chunk_end <= end:
+    for chunk in chunks:
+        if not chunk.text or chunk.end <= end:
             continue
-        pieces += _text_between(text, end, start, pieces[-1] if pieces else chunk)
-        pieces.append(chunk._replace(start=start))
-        end = chunk_end
+        pieces += _text_between(text, end, chunk.start, pieces[-1] if pieces else chunk)
+        pieces.append(chunk)
+        end = chunk.end
     if not pieces:
         return []
     pieces += _text_between(text, end, len(text), pieces[-1])
     cuts = [0, *(piece.start for piece in pieces[1:]), len(text)]
     joined: list[AdoptedChunk] = []
-    for piece, start, end in zip(pieces, cuts[:-1], cuts[1:], strict=True):
-        joined.append(
-            piece._replace(start=text_start + start, end=text_start + end, text=text[start:end])
-        )
+    for piece, (start, end) in zip(pieces, pairwise(cuts), strict=True):
+        joined.append(piece._replace(start=start, end=end, text=text[start:end]))
     return joined
 
 

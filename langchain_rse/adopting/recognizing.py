@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from langchain_core.documents import Document
 
-from langchain_rse.adopting.chunks import is_document_name, is_whole_number
+from langchain_rse.adopting.chunks import is_document_name, whole_number
 from langchain_rse.adopting.existing_index import ExistingIndex
 from langchain_rse.errors import AdoptionError
 from langchain_rse.text.quoting import first_few
@@ -43,11 +43,11 @@ def recognize(chunks: Sequence[Document], *, are_in_order: bool) -> ExistingInde
         AdoptionError: If no field names a chunk's document, or the order is unknown.
     """
     doc_id_key = recognize_documents(chunks)
-    page_key = _common_field(chunks, PAGE_FIELDS, is_whole_number)
-    start_index_key = _common_field(chunks, START_FIELDS, is_whole_number)
+    page_key = _common_field(chunks, PAGE_FIELDS, _is_whole_number)
+    start_index_key = _common_field(chunks, START_FIELDS, _is_whole_number)
     chunk_index_key = None
     if start_index_key is None:
-        chunk_index_key = _common_field(chunks, NUMBER_FIELDS, is_whole_number)
+        chunk_index_key = _common_field(chunks, NUMBER_FIELDS, _is_whole_number)
     has_order = start_index_key is not None or chunk_index_key is not None
     if not has_order and not are_in_order and page_key is None:
         names = ", ".join([*START_FIELDS, *NUMBER_FIELDS, *PAGE_FIELDS])
@@ -80,6 +80,10 @@ def recognize_documents(chunks: Sequence[Document]) -> str:
             "ExistingIndex(doc_id='handbook', in_store_order=True, chunk_overlap=...)"
         )
     return doc_id_key
+
+
+def _is_whole_number(value: object) -> bool:
+    return whole_number(value) is not None
 
 
 def _common_field(

@@ -1,4 +1,4 @@
-"""Joins ordered chunks by a stated overlap: the maximum number of characters that neighbors share.
+"""Measures the text that neighboring chunks share, given the most that they may share.
 
 Splitters repeat whole pieces at the beginning of a chunk: as many lines, sentences, words or
 characters from the end of the previous chunk as fit into the overlap. So neighbors may share less
@@ -7,12 +7,10 @@ be either an overlap or a real repetition; such chunks are refused.
 """
 
 import re
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
 
 from langchain_rse.adopting.chunks import AdoptedChunk
-from langchain_rse.adopting.joining import JoinedText
-from langchain_rse.errors import SplittingError
+from langchain_rse.errors import AdoptionError
 
 # This many equal characters make an overlap certain; fewer may match by chance.
 _SURE_OVERLAP = 24
@@ -27,68 +25,23 @@ _LAST_WORD = re.compile(r"\S*\s*\Z")
 _ENDS_OF_SENTENCES = (".", "!", "?", "\u3002")
 
 
-def join_by_overlap(chunks: Sequence[AdoptedChunk], max_overlap: int, separator: str) -> JoinedText:
-    """Join chunks, given in text order, without repeating the text that neighbors share.
-
-    ``separator`` goes between neighbors that share no text and have no white space there.
-
-    Raises:
-        SplittingError: If the number of shared characters is ambiguous.
-    """
-    text = chunks[0].text
-    starts = [0]
-    shared_lengths: list[int] = []
-    for before, chunk in pairwise(chunks):
-        shared = _shared_length(before.text, chunk.text, max_overlap)
-        if shared is None:
-            raise SplittingError(
-                f"with chunk_overlap={max_overlap}, the number of characters that two chunks share "
-                f"is ambiguous: {before.description} and {chunk.description}"
-            )
-        if shared:
-            shared_lengths.append(shared)
-        has_white_space = text[-1:].isspace() or chunk.text[:1].isspace()
-        if shared == 0 and not has_white_space:
-            text += separator
-        starts.append(len(text) - shared)
-        text += chunk.text[shared:]
-    if shared_lengths:
-        _check_no_repetition(chunks, min(*shared_lengths, _SURE_OVERLAP))
-    return JoinedText(text, starts)
-
-
-def _sure_overlap(before: str, after: str) -> int:
-    """Return the length of the longest end of one text that begins the next.
-
-    Return 0 for a match of fewer than `_SURE_OVERLAP` characters, which may be chance.
-    """
-    longest = min(len(before) - 1, len(after) - 1, _LONGEST_OVERLAP)
-    if longest < _SURE_OVERLAP:
-        return 0
-    beginning = after[:_SURE_OVERLAP]
-    start = before.find(beginning, len(before) - longest)
-    while start >= 0:
-        if after.startswith(before[start:]):
-            return len(before) - start
-        start = before.find(beginning, start + 1)
-    return 0
-
-
-def _equal_lengths(before: str, after: str, longest: int) -> list[int]:
+def _equal_lengths(before: str, after: str) -> list[int]:
     """Return all lengths at which the end of one text begins the next."""
-    lengths = range(1, min(len(before), len(after), longest) + 1)
-    return [length for length in lengths if before.endswith(after[:length])]
+    longest = min(len(before), len(after), _LONGEST_OVERLAP)
+    return [length for length in range(1, longest + 1) if before.endswith(after[:length])]
 
 
-def _shared_length(before: str, after: str, max_overlap: int) -> int | None:
+def shared_length(before: str, after: str, max_overlap: int) -> int | None:
     """Return how many characters two neighbors share; None if that is ambiguous."""
     if max_overlap == 0:
         return 0
-    if _sure_overlap(before, after) > max_overlap:
-        return None
     longest = 0
     whole: list[int] = []  # lengths of whole lines, sentences or words
-    for length in _equal_lengths(before, after, max_overlap):
+    for length in _equal_lengths(before, after):
+        if length > max_overlap:
+            if _SURE_OVERLAP <= length < min(len(before), len(after)):
+                return None
+            continue
         fills_overlap = before[-max_overlap:].lstrip() == after[:length]
         cuts_word = _cuts_word(before, after, length)
         if cuts_word and not fills_overlap and length <= _BY_CHANCE:
@@ -137,11 +90,14 @@ def _stands_once(before: str, after: str, length: int, max_overlap: int) -> bool
     return length + stripped <= max_overlap and is_first and is_last
 
 
-def _check_no_repetition(chunks: Sequence[AdoptedChunk], least: int) -> None:
-    """Refuse chunks with an immediately repeated passage of at least ``least`` characters.
+def check_no_repetition(chunks: Iterable[AdoptedChunk], shared_lengths: Sequence[int]) -> None:
+    """Refuse chunks with an immediately repeated passage as long as text that neighbors share.
 
     In such a text, a match between two chunks may be a real repetition instead of an overlap.
     """
+    if not shared_lengths:
+        return
+    least = min(*shared_lengths, _SURE_OVERLAP)
     for chunk in chunks:
         words = chunk.text.split()
         for count in range(1, min(_LONGEST_REPETITION, len(words) // 2) + 1):
@@ -150,7 +106,7 @@ def _check_no_repetition(chunks: Sequence[AdoptedChunk], least: int) -> None:
                 equal = equal + 1 if words[number] == words[number + count] else 0
                 passage = " ".join(words[number + 1 : number + 1 + count])
                 if equal >= count and len(passage) >= least:
-                    raise SplittingError(
+                    raise AdoptionError(
                         f"a passage is repeated ({passage!r:.100} in {chunk.description}), so "
                         "text that neighbors share may be a repetition instead of an overlap"
                     )

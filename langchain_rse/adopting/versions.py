@@ -15,11 +15,10 @@ from langchain_rse.adopting.chunks import (
     read_chunks,
 )
 from langchain_rse.adopting.existing_index import ExistingIndex, Gap
-from langchain_rse.adopting.runs import join_chunks
+from langchain_rse.adopting.joining import join_chunks
 from langchain_rse.errors import AdoptionError
-from langchain_rse.ingest.source_documents import sort_metadata
+from langchain_rse.ingest.source_documents import sort_metadata, with_name
 from langchain_rse.stores.adopted import AdoptedVector
-from langchain_rse.stores.json import encode_json
 from langchain_rse.stores.records import (
     CHUNK_INDEX,
     END_INDEX,
@@ -30,11 +29,7 @@ from langchain_rse.stores.records import (
     Rule,
     Version,
     digest,
-    version_name,
 )
-
-# Part of every adopted version's name. Increase it when the same chunks make different records.
-_FORMAT = "adopted 4"
 
 # Fields that are set on passages and not taken from chunks.
 _PASSAGE_FIELDS = frozenset({CHUNK_INDEX, START_INDEX, END_INDEX, NAMESPACE})
@@ -70,7 +65,7 @@ def make_version(
     if index.texts is not None:
         whole = _checked_text(whole)
         chunks = merge_equal(find_in_text(whole, chunks))
-        joined = cut_text(whole.page_content, chunks, [chunk.start for chunk in chunks])
+        joined = cut_text(whole.page_content, chunks)
     else:
         if index.start_index_key is not None or index.chunk_index_key is not None:
             chunks = merge_equal(chunks)
@@ -79,8 +74,9 @@ def make_version(
             is_copied = len(chunks) < len(documents)
         chunks.sort(key=lambda chunk: (chunk.page, chunk.start))
         joined, gaps = join_chunks(doc_id, chunks, index)
-    version = _version(doc_id, chunks, joined, rules, namespace)
+    version = _version(doc_id, chunks, joined, rules)
     version = replace(version, counts_in_source=_counts_in_source(version, index))
+    version = with_name(version, namespace)
     return MadeVersion(version, gaps, is_copied)
 
 
@@ -113,7 +109,6 @@ def _version(
     stored: Sequence[AdoptedChunk],
     joined: Sequence[AdoptedChunk],
     rules: Mapping[str, Rule],
-    namespace: str,
 ) -> DocumentVersion:
     metadata = [_without_passage_fields(chunk.metadata) for chunk in joined]
     shared, changing, stored_rules = sort_metadata(metadata, rules, doc_id)
@@ -126,16 +121,9 @@ def _version(
     length = chunks[-1].end if chunks else 0
     gaps = frozenset(number for number, chunk in enumerate(chunks) if not chunk.text)
 
-    spans = [[chunk.start, chunk.end] for chunk in chunks]
-    texts = [chunk.text for chunk in chunks]
-    vectors = [list(vector) for vector in adopted]
-    description = encode_json(
-        [spans, vectors, shared, changing, stored_rules], f"metadata of document {doc_id!r}"
-    )
-    name = version_name(namespace, _FORMAT, *texts, description)
     return DocumentVersion(
         doc_id=doc_id,
-        version=Version(name, len(chunks), len(adopted)),
+        version=Version("", len(chunks), len(adopted)),
         length=length,
         metadata=shared,
         chunks=chunks,
@@ -152,13 +140,12 @@ def _without_passage_fields(metadata: Mapping[str, Any]) -> dict[str, Any]:
 def _number_vectors(
     stored: Sequence[AdoptedChunk], joined: Sequence[AdoptedChunk]
 ) -> list[AdoptedVector]:
-    """Assign each vector the number of its chunk; excluded vectors come first."""
-    text_digests: dict[str, str] = {}
-    for stored_chunk in stored:
-        text_digests |= dict.fromkeys(stored_chunk.vectors, digest(stored_chunk.text))
-    used: list[AdoptedVector] = []
+    """Assign each vector the number of its chunk; None if its text is part of another chunk."""
+    numbers: dict[str, int] = {}  # by vector
     for number, joined_chunk in enumerate(joined):
-        for vector in joined_chunk.vectors:
-            used.append(AdoptedVector(vector, text_digests.pop(vector), number))
-    excluded = [AdoptedVector(vector, text_digests[vector], None) for vector in text_digests]
-    return excluded + used
+        numbers |= dict.fromkeys(joined_chunk.vectors, number)
+    adopted: list[AdoptedVector] = []
+    for chunk in stored:
+        for vector in chunk.vectors:
+            adopted.append(AdoptedVector(vector, digest(chunk.text), numbers.get(vector)))
+    return adopted

@@ -199,6 +199,7 @@ def with_name(document: DocumentVersion, namespace: str) -> DocumentVersion:
             changes.append([offset, _in_order(metadata)])
         # The embedded text contains a table's header row.
         content.append([chunk.start, chunk.embedded_text, chunk.header, changes])
+    content += [list(vector) for vector in document.adopted]
     encoded = encode_json(content, f"document {document.doc_id!r}")
     name = version_name(namespace, _FORMAT, encoded)
     return replace(document, version=document.version._replace(name=name))

@@ -617,7 +617,7 @@ BAD: list[tuple[Sequence[Document], ExistingIndex, str]] = [
         BY_START,
         "set page_key",
     ),
-    ([at(-1, "one")], BY_START, "start_index=-1.*could not locate the chunk"),
+    ([at(-1, "one")], BY_START, "start_index=-1.*this field must hold"),
     ([at(0, "one"), chunk("two")], BY_START, "start_index=None"),
     ([chunk("one", number="first")], BY_INDEX, "number='first'.*this field must hold"),
     ([chunk("one", None, number=0)], BY_INDEX, "source=None.*'number': 0"),
