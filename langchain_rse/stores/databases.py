@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-import orjson
 import sqlalchemy as sa
 from langchain_core.documents import Document
 from sqlalchemy.engine import URL, Connection, Engine, make_url
@@ -39,15 +38,9 @@ _NO_RIGHT = "42501"
 _READ_ONLY = "25006"
 
 
-def should_retry(error: DBAPIError, *, has_waited: bool) -> bool:
-    """True if a transaction failed because of a concurrent one, so that a retry may succeed.
-
-    ``has_waited`` is True if SQLite waited for its whole timeout. SQLite does not wait if waiting
-    could never get the lock.
-    """
-    if _code_of(error) in _REPEAT_CODES:
-        return True
-    return _mentions(error, "database is locked") and not has_waited
+def must_repeat(error: DBAPIError) -> bool:
+    """True if PostgreSQL ended a transaction because of a concurrent one and asks to repeat it."""
+    return _code_of(error) in _REPEAT_CODES
 
 
 def explanation_of(error: DBAPIError) -> str:
@@ -64,22 +57,15 @@ def parse_url(url: str | URL) -> URL:
     """Parse a URL; raise a ValueError if it cannot be used."""
     try:
         parsed = make_url(url)
-        has_no_sync_form = parsed.get_dialect().is_async
-    except (sa.exc.ArgumentError, ValueError) as error:
-        # Other errors quote the URL, which may contain a password.
-        reason = f": {error}" if isinstance(error, sa.exc.NoSuchModuleError) else ""
+        is_async = parsed.get_dialect().is_async
+    except (sa.exc.ArgumentError, ValueError):
+        # Without the reason, which quotes the URL: it may contain a password.
+        raise ValueError("url must be a SQLAlchemy URL such as 'sqlite:///chunks.db'") from None
+    if is_async or parsed.get_backend_name() not in {"sqlite", "postgresql"}:
         raise ValueError(
-            f"url must be a SQLAlchemy URL such as 'sqlite:///chunks.db'{reason}"
-        ) from None
-    if parsed.get_backend_name() not in {"sqlite", "postgresql"}:
-        raise ValueError(
-            f"url must name SQLite or PostgreSQL; got {parsed.drivername!r}. For other databases, "
-            "pass docstore= a LangChain byte store"
-        )
-    if has_no_sync_form:
-        raise ValueError(
-            f"url names the async driver {parsed.drivername!r}. Use a synchronous one, such as "
-            "'sqlite:///...' or 'postgresql+psycopg://...'; async methods call it in threads"
+            "url must name SQLite or PostgreSQL and a synchronous driver, such as 'sqlite:///...' "
+            f"or 'postgresql+psycopg://...'; got {parsed.drivername!r}. For other databases, pass "
+            "docstore= a LangChain byte store"
         )
     return parsed
 
@@ -185,22 +171,12 @@ def _words_of_record(record: bytes | None) -> str | None:
 
     The record is bytes, because damaged text may not be UTF-8.
     """
-    fields = _fields_of_record(record or b"")
-    metadata = fields.get("metadata")
-    if not isinstance(metadata, dict):
-        metadata = {}
-    names = (metadata.get(DOC_ID), metadata.get(HEADER), metadata.get(TABLE_HEADER))
-    texts = [text for text in (*names, fields.get("page_content")) if isinstance(text, str)]
-    return with_pairs(encodable(" ".join(texts))) if texts else None
-
-
-def _fields_of_record(record: bytes) -> dict[str, Any]:
-    """Return the fields of a record, even if it is damaged; empty if it is not JSON."""
     try:
-        fields = orjson.loads(record)
-    except orjson.JSONDecodeError:
-        try:  # lone surrogates, and damaged text
-            fields = json.loads(record.decode(errors="replace"))
-        except (ValueError, RecursionError):
-            return {}
-    return fields if isinstance(fields, dict) else {}
+        fields = json.loads((record or b"").decode(errors="replace"))
+        metadata = fields.get("metadata", {})
+        names = [metadata.get(DOC_ID), metadata.get(HEADER), metadata.get(TABLE_HEADER)]
+        texts = [*names, fields["page_content"]]
+    except (ValueError, RecursionError, LookupError, AttributeError):  # not the record of a chunk
+        return None
+    words = " ".join(text for text in texts if isinstance(text, str))
+    return with_pairs(encodable(words))

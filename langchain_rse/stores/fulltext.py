@@ -7,7 +7,6 @@ scripts without spaces, a word is a pair of neighboring characters.
 
 import itertools
 import json
-import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
@@ -33,8 +32,6 @@ from langchain_rse.stores.records import (
     manifest_key,
 )
 from langchain_rse.text.quoting import UNENCODABLE
-
-logger = logging.getLogger(__name__)
 
 # Words of a query that are used, at most. Longer queries are passages; more words hardly matter.
 MOST_WORDS = 256
@@ -73,11 +70,8 @@ class LexicalIndex:
     # SQL, with placeholders for the table's name and the settings in braces.
     _creation: ClassVar[tuple[str, ...]]
     _removal: ClassVar[tuple[str, ...]]
+    # Returns the settings if the index exists and triggers update it.
     _settings_query: ClassVar[str]
-    # Returns a row if the index has the current form and triggers update it.
-    _form_query: ClassVar[str]
-    # Returns a row if any part of an index exists; a user may have dropped the rest.
-    _remains_query: ClassVar[str]
     _lock: ClassVar[str]  # begins a transaction that excludes other writers
     # Chunks ranked per query, at most. If more match, the most common words are dropped.
     _most_ranked: ClassVar[int]
@@ -101,16 +95,9 @@ class LexicalIndex:
         if self._exists(connection):  # looking first keeps a read-only database usable
             return
         self.lock(connection)
-        if self._exists(connection):  # another process was faster
-            return
-        if self._ask(connection, self._remains_query) is not None:
-            logger.info(
-                "rebuilding the full-text index of table %r: it is incomplete, or an earlier "
-                "version of this package built it",
-                self._table,
-            )
-            self.remove(connection)
-        self.build(connection)
+        if not self._exists(connection):  # another process may have been faster
+            self.remove(connection)  # a user may have dropped a part of it
+            self.build(connection)
 
     def build(self, connection: Connection) -> None:
         """Build the index from the records, in a transaction that holds the lock."""
@@ -126,10 +113,6 @@ class LexicalIndex:
                     "pg_ts_config"
                 ) from error
             raise
-
-    def remedy(self, connection: Connection) -> str:  # noqa: ARG002 - for PostgreSQL
-        """Return the advice for a user who may not create the index."""
-        return "Open the database once with write access"
 
     def lock(self, connection: Connection) -> None:
         """Begin a transaction that excludes other writers."""
@@ -174,15 +157,11 @@ class LexicalIndex:
         except DBAPIError as error:
             if not is_unsearchable(error):
                 raise
-            raise self._damaged(first_line(error)) from error
-        except UnicodeDecodeError as error:  # Python cannot read SQLite's message
-            raise self._damaged("its words cannot be read") from error
-
-    def _damaged(self, reason: str) -> FullTextError:
-        return FullTextError(
-            f"the full-text index of table {self._table!r} is damaged or missing ({reason}). "
-            "Rebuild it with check(repair=True) or langchain-rse check --repair"
-        )
+            raise FullTextError(
+                f"the full-text index of table {self._table!r} is damaged or missing "
+                f"({first_line(error)}). Rebuild it with check(repair=True) or langchain-rse check "
+                "--repair"
+            ) from error
 
     def _rank(
         self, connection: Connection, query: str, k: int, within: Mapping[str, str]
@@ -200,13 +179,13 @@ class LexicalIndex:
             start, end = end, 16 * end  # the rows were stale, or excluded by the filter
 
     def _exists(self, connection: Connection) -> bool:
-        """True if the index exists in its current form.
+        """True if the index exists.
 
         Raises:
             ValueError: If it was built with other settings.
         """
         settings = self._ask(connection, self._settings_query)
-        if settings is None or self._ask(connection, self._form_query) is None:
+        if settings is None:
             return False
         if settings != self._settings:
             raise ValueError(

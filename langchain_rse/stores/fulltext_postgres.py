@@ -86,19 +86,10 @@ class PostgresIndex(LexicalIndex):
         'DROP FUNCTION IF EXISTS "{table}_lexical_update", "{table}_lexical_words"',
         'DROP TABLE IF EXISTS "{table}_lexical"',
     )
-    _form_query = """SELECT 1 FROM pg_proc WHERE oid = to_regproc('"{table}_lexical_words"')
-        AND strpos(prosrc, 'program_limit_exceeded') > 0 AND EXISTS (SELECT 1 FROM pg_trigger
+    _settings_query = """SELECT obj_description(to_regclass('"{table}_lexical"'), 'pg_class')
+        WHERE EXISTS (SELECT 1 FROM pg_trigger
             WHERE tgrelid = to_regclass('"{table}"') AND tgname = '{table}_lexical_update')"""
-    _remains_query = """SELECT 1 WHERE to_regclass('"{table}_lexical"') IS NOT NULL
-        OR to_regproc('"{table}_lexical_update"') IS NOT NULL"""
-    _settings_query = """SELECT obj_description(to_regclass('"{table}_lexical"'), 'pg_class')"""
     _lock = 'LOCK TABLE "{table}" IN SHARE ROW EXCLUSIVE MODE'
-    # The statement that grants a user the right to create the index, or to read it.
-    _grant_query = """SELECT CASE WHEN to_regclass('"{table}_lexical"') IS NULL
-        THEN 'GRANT CREATE ON SCHEMA ' || quote_ident(current_schema()) || ' TO ' || grantee ||
-            '; GRANT SELECT, UPDATE, REFERENCES, TRIGGER ON "{table}" TO ' || grantee
-        ELSE 'GRANT SELECT ON "{table}_lexical" TO ' || grantee END
-        FROM quote_ident(current_user) AS grantee"""
     _most_ranked = 2_000
     # Quotes prevent words from acting as operators.
     _count = r"""SELECT CAST(term AS text), (SELECT count(*) FROM (
@@ -142,11 +133,6 @@ class PostgresIndex(LexicalIndex):
         super().create(connection)
         # Fails if another user made the index and this user may not read it.
         connection.exec_driver_sql(self._sql('SELECT FROM "{table}_lexical" LIMIT 1'))
-
-    @override
-    def remedy(self, connection: Connection) -> str:
-        grant = connection.exec_driver_sql(self._sql(self._grant_query)).scalar()
-        return f"Run as the owner of the table: {grant}. Or open the table once as its owner"
 
     @override
     def _terms(self, query: str) -> str:

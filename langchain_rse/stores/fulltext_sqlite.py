@@ -78,16 +78,8 @@ class SQLiteIndex(LexicalIndex):
     )
     _settings_query = (
         "SELECT rtrim(substr(sql, instr(sql, 'tokenize=')), ')') FROM sqlite_master "
-        "WHERE type = 'table' AND name = '{table}_lexical'"
-    )
-    _form_query = (
-        "SELECT 1 FROM sqlite_master WHERE type = 'view' AND name = '{table}_lexical_texts' "
-        f"AND instr(sql, '{WORDS_FUNCTION}') AND EXISTS "
+        "WHERE type = 'table' AND name = '{table}_lexical' AND EXISTS "
         "(SELECT 1 FROM sqlite_master WHERE type = 'trigger' AND name = '{table}_lexical_insert')"
-    )
-    _remains_query = (
-        "SELECT 1 FROM sqlite_master WHERE name IN "
-        "('{table}_lexical', '{table}_lexical_keys', '{table}_lexical_insert')"
     )
     _most_ranked = 5_000
     _lock = "BEGIN IMMEDIATE"  # Python's driver begins none before CREATE

@@ -3,26 +3,23 @@
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from langchain_rse.errors import CorruptRecordError, FullTextError
+from langchain_rse._messages import warn
+from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.databases import cannot_create_index, first_line
 from langchain_rse.stores.fulltext import LexicalIndex
 from langchain_rse.text.quoting import first_few
 
 
-def create_index(engine: Engine, store: str, index: LexicalIndex, *, required: bool) -> str | None:
-    """Create a full-text index if it is missing; report if that is not allowed.
+def create_index(engine: Engine, store: str, index: LexicalIndex) -> bool:
+    """Create a full-text index if it is missing; warn if this user may not.
 
     Args:
         engine: The database engine.
         store: Name of the docstore for messages.
         index: The index.
-        required: True if the docstore must have the index.
 
     Returns:
-        Why this user cannot create the index, and what to do; None if the index exists.
-
-    Raises:
-        FullTextError: If the index is ``required`` and cannot be created.
+        True if the index exists.
     """
     try:
         with engine.begin() as connection:
@@ -30,14 +27,15 @@ def create_index(engine: Engine, store: str, index: LexicalIndex, *, required: b
     except DBAPIError as error:
         if not cannot_create_index(error):
             raise
-        with engine.connect() as connection:
-            remedy = index.remedy(connection)
-        reason = f"{store} does not support keyword search: it has no full-text index, and this "
-        reason += f"user cannot create one ({first_line(error)}). {remedy}"
-        if required:
-            raise FullTextError(reason) from error
-        return f"{reason}. To silence this warning, open the store with lexical=False"
-    return None
+        warn(
+            f"{store} does not support keyword search: it has no full-text index that this user "
+            f"may read, and this user cannot create one ({first_line(error)}). Open the database "
+            "once with write access, as the owner of the table; on PostgreSQL, also grant this "
+            "user SELECT on the table of the index, whose name ends with _lexical. To silence this "
+            "warning, open the store with lexical=False"
+        )
+        return False
+    return True
 
 
 def find_index_problems(

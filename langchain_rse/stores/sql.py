@@ -6,32 +6,29 @@ import re
 import threading
 import time
 import weakref
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from langchain_core.documents import Document
-from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 from sqlalchemy.schema import CreateTable
 from typing_extensions import override
 
-from langchain_rse._messages import warn
 from langchain_rse._sync import batches
-from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.compare_and_set import Change, ComparesAndSets
 from langchain_rse.stores.databases import (
-    DAMAGED,
     explanation_of,
     is_memory,
     make_rows,
     make_table,
+    must_repeat,
     parse_url,
     prepare_engine,
-    should_retry,
     use_wal,
     write_rows,
 )
@@ -45,7 +42,6 @@ T = TypeVar("T")
 
 # SQLite and PostgreSQL limit the number of parameters per statement.
 _KEYS_PER_STATEMENT = 500
-_KEYS_PER_PAGE = 1000
 # Attempts for a transaction that the database asks to repeat, and the longest pause in seconds
 # after the first attempt. The limit doubles with each attempt.
 _ATTEMPTS = 8
@@ -62,8 +58,6 @@ def _explained(store: object) -> Iterator[None]:
     except DBAPIError as error:
         error.add_detail(f"{store!r} {explanation_of(error)}".rstrip())
         raise
-    except UnicodeDecodeError as error:  # Python cannot read SQLite's message
-        raise CorruptRecordError(f"{store!r} {DAMAGED}") from error
 
 
 class SQLDocStore(ComparesAndSets):
@@ -81,9 +75,8 @@ class SQLDocStore(ComparesAndSets):
             ``"sqlite://"`` keeps the store in memory.
         table_name: Name of the table: at most 40 letters, digits and underscores.
         lexical: Whether to keep a full-text index of the chunks, for `lexical_search`. It is
-            created on first use and updated by database triggers. None (default): create it, and
-            warn if this user may not. True: raise an error if it cannot be
-            created. False: neither create nor search an index.
+            created on first use and updated by database triggers; if this user may not create it,
+            a warning says so. False: neither create nor search an index.
         tokenizer: FTS5 tokenizer on SQLite, such as ``"porter unicode61"`` for English stemming.
         language: Text search configuration on PostgreSQL, such as ``"english"``.
         timeout: Seconds to wait for a SQLite lock.
@@ -93,7 +86,6 @@ class SQLDocStore(ComparesAndSets):
         ImportError: If the database driver is not installed.
         ValueError: If the URL, table name, tokenizer or language is invalid. On first use: if the
             full-text index was built with another tokenizer or language.
-        FullTextError: On first use, if ``lexical=True`` and this user cannot create the index.
 
     Example:
         >>> store = SQLDocStore("sqlite://")
@@ -107,7 +99,7 @@ class SQLDocStore(ComparesAndSets):
         url: str | URL,
         *,
         table_name: str = "langchain_rse",
-        lexical: bool | None = None,
+        lexical: bool = True,
         tokenizer: str = "unicode61",
         language: str = "simple",
         timeout: float = 30.0,
@@ -123,11 +115,10 @@ class SQLDocStore(ComparesAndSets):
         self._is_memory = self._is_sqlite and is_memory(self._url)
         self._timeout = timeout
         self._engine_kwargs = self._complete_engine_kwargs(engine_kwargs or {})
-        self._lexical = lexical
         self._index: Any = None
-        if lexical is not False and self._is_sqlite:
+        if lexical and self._is_sqlite:
             self._index = SQLiteIndex(table_name, tokenizer)
-        elif lexical is not False:
+        elif lexical:
             self._index = PostgresIndex(table_name, language)
         self._table = make_table(table_name)
         self._select = self._make_select()
@@ -149,11 +140,8 @@ class SQLDocStore(ComparesAndSets):
         return self._index is not None
 
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
-        """Yield the keys that begin with a prefix, in byte order, reading page by page."""
-        page = self._run(self._read_page_of_keys, prefix or "", None)
-        while page:
-            yield from page
-            page = self._run(self._read_page_of_keys, prefix or "", page[-1])
+        """Yield the keys that begin with a prefix, in byte order."""
+        yield from self._run(self._read_keys, prefix or "")
 
     def lexical_search(
         self,
@@ -257,84 +245,54 @@ class SQLDocStore(ComparesAndSets):
         return values
 
     def _set(self, connection: Connection, rows: list[dict[str, str]]) -> None:
-        self._begin_change(connection, [row["key"] for row in rows])
+        self._begin_write(connection, [row["key"] for row in rows])
         write_rows(connection, self._table.name, rows)
 
     def _delete(self, connection: Connection, keys: Sequence[str]) -> None:
-        self._begin_change(connection, keys)
+        self._begin_write(connection, keys)
         self._delete_rows(connection, keys)
 
-    def _begin_change(self, connection: Connection, keys: Iterable[str]) -> None:
+    def _begin_write(self, connection: Connection, keys: Iterable[str]) -> None:
         """Prepare to replace or remove records: exclude damaged ones from the full-text index."""
-        if self._is_sqlite and is_indexed(connection, self._table.name):
-            # Excludes other writers between reading and writing.
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        if not self._is_sqlite:
+            return
+        # Excludes other writers from the beginning; SQLite refuses a lock that is wanted later.
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        if is_indexed(connection, self._table.name):
             forget_damaged(connection, self._table.name, self._read_values(connection, keys))
 
     def _delete_rows(self, connection: Connection, keys: Sequence[str]) -> None:
         key = self._table.c.key
         for batch in batches(sorted(keys), _KEYS_PER_STATEMENT):
-            condition = key.in_(batch)
-            if not self._is_sqlite:  # lock the rows in this order
-                condition = key.in_(sa.select(key).where(condition).order_by(key).with_for_update())
-            connection.execute(sa.delete(self._table).where(condition))
+            connection.execute(sa.delete(self._table).where(key.in_(batch)))
 
     def _change(self, connection: Connection, changes: Sequence[Change]) -> list[bool]:
         """Make each change whose record is as expected; the first change of a key wins."""
-        if self._is_sqlite:  # excludes other writers between reading and writing
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-        values = self._read_values(connection, sorted(key for key, _, _ in changes), lock=True)
-        accepted: dict[str, Change] = {}
-        for change in changes:
-            key, expected, _ = change
-            if key not in accepted and is_record(values.get(key), expected, key):
-                accepted[key] = change
-        new_records: list[tuple[str, Document]] = []
-        removed_keys: list[str] = []
-        for key, _, new in accepted.values():
-            if new is not None:
-                new_records.append((key, new))
-            elif key in values:
-                removed_keys.append(key)
-        if self._is_sqlite and is_indexed(connection, self._table.name):
-            forget_damaged(connection, self._table.name, values)
-        for key in self._write_changed_rows(connection, make_rows(new_records), values):
-            del accepted[key]
+        keys = sorted(key for key, _, _ in changes)
+        self._begin_write(connection, keys)
+        if not self._is_sqlite:  # PostgreSQL cannot lock missing rows, so one change at a time
+            lock = zlib.crc32(self._table.name.encode())
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(lock)))
+        values = self._read_values(connection, keys, lock=True)
+        accepted: dict[str, Document | None] = {}
+        made: list[bool] = []
+        for key, expected, new in changes:
+            is_made = key not in accepted and is_record(values.get(key), expected, key)
+            made.append(is_made)
+            if is_made:
+                accepted[key] = new
+        removed_keys = [key for key, new in accepted.items() if new is None]
+        new_records = [(key, new) for key, new in accepted.items() if new is not None]
+        write_rows(connection, self._table.name, make_rows(new_records))
         self._delete_rows(connection, removed_keys)
-        return [accepted.get(change[0]) is change for change in changes]
+        return made
 
-    def _write_changed_rows(
-        self, connection: Connection, rows: list[dict[str, str]], values: Mapping[str, str]
-    ) -> set[str]:
-        """Write rows, given the former values; return the keys that another call has added."""
-        if self._is_sqlite:
-            write_rows(connection, self._table.name, rows)
-            return set()
-        write_rows(connection, self._table.name, [row for row in rows if row["key"] in values])
-        # PostgreSQL cannot lock missing rows.
-        added = [row for row in rows if row["key"] not in values]
-        if not added:
-            return set()
-        insert = postgresql.insert(self._table).on_conflict_do_nothing()
-        result = connection.execute(insert.returning(self._table.c.key), added)
-        return {row["key"] for row in added}.difference(result.scalars())
-
-    def _read_page_of_keys(
-        self, connection: Connection, prefix: str, after: str | None
-    ) -> list[str]:
-        """Read the next keys with a prefix; empty at the end."""
+    def _read_keys(self, connection: Connection, prefix: str) -> list[str]:
         key = self._table.c.key
-        is_next = key >= prefix if after is None else key > after
-        query = sa.select(key).where(is_next).order_by(key).limit(_KEYS_PER_PAGE)
         # In byte order, keys with the same prefix are consecutive.
-        names = connection.execute(query).scalars().all()  # faster than row by row
-        page: list[str] = []
-        for name in names:
-            # A damaged key may not be text, and a damaged index returns keys again.
-            is_valid = isinstance(name, str) and (after is None or name > after)
-            if is_valid and name.startswith(prefix):
-                page.append(name)
-        return page
+        query = sa.select(key).where(key >= prefix, key < f"{prefix}\U0010ffff").order_by(key)
+        keys = connection.execute(query).scalars()
+        return list(dict.fromkeys(keys))  # a damaged index returns keys again
 
     def _search(
         self, connection: Connection, query: str, k: int, condition: object, prefix: str
@@ -351,12 +309,10 @@ class SQLDocStore(ComparesAndSets):
         """Run work in a transaction; repeat it if the database asks for that."""
         with _explained(self):
             for attempt in range(_ATTEMPTS - 1):
-                started = time.monotonic()
                 try:
                     return self._transact(work, *args)
                 except DBAPIError as error:
-                    has_waited = time.monotonic() - started >= self._timeout
-                    if not should_retry(error, has_waited=has_waited):
+                    if not must_repeat(error):
                         raise
                 # Random, so that two calls do not collide again.
                 time.sleep(random.uniform(0, _FIRST_PAUSE * 2**attempt))  # noqa: S311
@@ -411,19 +367,13 @@ class SQLDocStore(ComparesAndSets):
 
     def _prepare(self) -> None:
         """Create the table and its full-text index if they are missing."""
-        refusal = None
         with self._lock:
             if self._is_ready:  # by another thread
                 return
             self._create_table()
-            if self._index is not None:
-                required = self._lexical is True
-                refusal = create_index(self._engine, repr(self), self._index, required=required)
-            if refusal is not None:
+            if self._index is not None and not create_index(self._engine, repr(self), self._index):
                 self._index = None
             self._is_ready = True
-        if refusal is not None:
-            warn(refusal)
 
     def _create_table(self) -> None:
         is_file = self._is_sqlite and not self._is_memory

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -380,11 +380,11 @@ def test_a_read_only_database(path: Path, file_store: SQLDocStore) -> None:
         ("", "url must be"),
         ("chunks.db", "url must be.*sqlite:///chunks.db"),
         (None, "url must be"),
-        ("nosuchdatabase://host/name", "nosuchdatabase"),
-        ("sqlite+nosuchdriver:///chunks.db", "nosuchdriver"),
-        ("sqlite+aiosqlite:///chunks.db", "async driver.*aiosqlite"),
-        ("postgresql+asyncpg://host/name", "async driver.*asyncpg"),
-        ("postgresql+psycopg_async://host/name", "async driver.*psycopg_async"),
+        ("nosuchdatabase://host/name", "url must be"),
+        ("sqlite+nosuchdriver:///chunks.db", "url must be"),
+        ("sqlite+aiosqlite:///chunks.db", "synchronous driver.*aiosqlite"),
+        ("postgresql+asyncpg://host/name", "synchronous driver.*asyncpg"),
+        ("postgresql+psycopg_async://host/name", "synchronous driver.*psycopg_async"),
     ],
 )
 def test_urls_that_cannot_be_used(url: Any, message: str) -> None:

@@ -92,9 +92,6 @@ def test_a_read_only_database_without_an_index(tmp_path: Path, way: fakes.Way) -
 
     silent = read_only(path, lexical=False)
     assert silent.mget(["a"]) == [Document("text")]
-    required = read_only(path, lexical=True)
-    with pytest.raises(FullTextError, match=r"cannot create one \(attempt to write a readonly"):
-        required.mget(["a"])
 
 
 def test_a_search_that_learns_that_there_is_no_index(tmp_path: Path) -> None:
