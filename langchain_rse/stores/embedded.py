@@ -38,10 +38,10 @@ class _Client(NamedTuple):
     client: Any
 
     def close(self) -> None:
-        """Close the client; chromadb before 1.5 cannot, and keeps the files open."""
+        """Close the client."""
         if self in _clients:
             _clients.remove(self)
-            getattr(self.client, "close", lambda: None)()
+            self.client.close()
 
 
 # The clients that are open in this process.

@@ -29,7 +29,6 @@ KNOWN = [
         "Chroma disk cosine",
         "Chroma server l2",
         "FAISS l2",
-        "PGVector cosine",
         "PGVectorStore cosine",
         "Qdrant in process dot",
     }

@@ -27,7 +27,7 @@ Way = fakes.Way
 
 A, B = "acme", 'Åcme\'s "other" tenant -- \\'
 NAMES = (
-    *("InMemoryVectorStore", "Chroma disk cosine", "Chroma server cosine", "FAISS l2"),
+    *("InMemoryVectorStore", "Chroma disk cosine", "Chroma server cosine"),
     *("Qdrant disk cosine", "Milvus cosine", "PGVector cosine", "PGVectorStore cosine"),
 )
 MANY = 300 if SOAK == 1 else 1_000

@@ -320,7 +320,7 @@ _SPACES = {"cosine": cosine_distance, "l2": squared_distance, "ip": cosine_dista
 _FAISS: dict[str, Any] = {"looks_into": faiss_contains}
 _QDRANT: dict[str, Any] = {"looks_into": qdrant_filter}
 _MILVUS: dict[str, Any] = {**_UNABLE, "looks_into": milvus_contains}
-_PGVECTOR: dict[str, Any] = {"looks_into": by_dict}
+_PGVECTOR: dict[str, Any] = {**_UNABLE, "looks_into": by_dict}
 # LangChain takes the products of vectors for distances, as other stores return them.
 _INVERTED: dict[str, Any] = {"relevant": False}
 

@@ -8,7 +8,6 @@ from langchain_rse.stores.vectorstores.base import VectorStoreAdapter, vector_id
 from langchain_rse.stores.vectorstores.chroma import ChromaAdapter
 from langchain_rse.stores.vectorstores.faiss import FAISSAdapter
 from langchain_rse.stores.vectorstores.in_memory import InMemoryAdapter
-from langchain_rse.stores.vectorstores.lancedb import LanceDBAdapter
 from langchain_rse.stores.vectorstores.milvus import MilvusAdapter
 from langchain_rse.stores.vectorstores.pgvector import PGVectorAdapter, PGVectorStoreAdapter
 from langchain_rse.stores.vectorstores.qdrant import QdrantAdapter
@@ -27,7 +26,6 @@ ADAPTERS: dict[str, type[VectorStoreAdapter]] = {
     "QdrantVectorStore": QdrantAdapter,
     "PGVector": PGVectorAdapter,
     "Milvus": MilvusAdapter,
-    "LanceDB": LanceDBAdapter,
 }
 
 

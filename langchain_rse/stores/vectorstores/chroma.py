@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from langchain_core.documents import Document
 from typing_extensions import override
 
-from langchain_rse._messages import warn
 from langchain_rse._sync import Steps, compute
 from langchain_rse.stores.vectorstores.base import (
     PAGE_SIZE,
@@ -21,12 +18,6 @@ from langchain_rse.stores.vectorstores.base import (
     columns,
 )
 
-# An index with at most this many times the wanted chunks is searched nearly in full.
-_SMALL_INDEX = 10
-
-# Stores whose settings were checked.
-_checked: weakref.WeakSet[Any] = weakref.WeakSet()
-
 
 class ChromaAdapter(VectorStoreAdapter):
     """Adapter for Chroma."""
@@ -35,41 +26,7 @@ class ChromaAdapter(VectorStoreAdapter):
     lists_in_insertion_order = True
     can_read_vectors = True
     can_filter_namespaces = True
-
-    @override
-    def search(self, method: str, query: str, arguments: Mapping[str, Any]) -> Steps[Any]:
-        if self.store not in _checked:
-            _checked.add(self.store)
-            yield from compute(self._warn_of_missed_chunks, arguments.get("k", 0))
-        return (yield from super().search(method, query, arguments))
-
-    def _warn_of_missed_chunks(self, wanted: int) -> None:
-        """Warn if a large index examines fewer chunks than wanted."""
-        collection = self.store._collection  # noqa: SLF001 - LangChain has no method for it
-        # Not `configuration`, which warns about embedding functions.
-        index = (collection.configuration_json or {}).get("hnsw") or {}
-        ef_search = index.get("ef_search")
-        if not isinstance(ef_search, int) or ef_search >= wanted:
-            return
-        if collection.count() > _SMALL_INDEX * wanted:
-            warn(
-                f"Chroma's index examines only {ef_search} chunks (ef_search) to find {wanted} "
-                "candidates, so it misses some. Raise ef_search: "
-                f"vectorstore._collection.modify(configuration={{'hnsw': {{'ef_search': "
-                f"{2 * wanted}}}}}), or see docs/stores.md, Chroma's search"
-            )
-
-    @property
-    @override
-    def takes_lists(self) -> bool:
-        # Since chromadb 1.5. An older server cannot be detected here.
-        from chromadb.api.types import validate_metadata  # noqa: PLC0415 - need not be installed
-
-        try:
-            validate_metadata({"list": ["value"]})
-        except ValueError:
-            return False
-        return True
+    takes_lists = True
 
     @override
     def existing_texts(self, ids: Sequence[str]) -> Steps[dict[str, str] | None]:

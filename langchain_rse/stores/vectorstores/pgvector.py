@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import sqlalchemy as sa
 from langchain_core.documents import Document
 from typing_extensions import override
 
-from langchain_rse._sync import Steps, batches, call, run
+from langchain_rse._sync import Steps, batches, run
 from langchain_rse.stores.vectorstores.base import (
     PAGE_SIZE,
     ChunkRow,
@@ -24,61 +22,17 @@ from langchain_rse.stores.vectorstores.base import (
 
 
 class PGVectorAdapter(VectorStoreAdapter):
-    """Adapter for PGVector, which keeps all collections of a database in one table."""
+    """Adapter for PGVector, which is deprecated in favor of PGVectorStore."""
 
-    can_list = True
-    can_read_vectors = True
     takes_lists = True
     can_filter_namespaces = True
-
-    @override
-    def list_chunks(self) -> Iterator[Document]:
-        last_id = ""
-        while rows := self._read_rows(partial(_select_page, last_id)):
-            for vector, text, metadata in rows:
-                last_id = vector
-                yield Document(id=str(vector), page_content=text or "", metadata=metadata or {})
-
-    @override
-    def get_vectors(self, ids: Sequence[str]) -> IdsWithVectors:
-        return self._read_rows(
-            lambda table: sa.select(table.id, table.embedding).where(table.id.in_(ids))
-        )
-
-    @override
-    def put_chunks(self, rows: Sequence[ChunkRow]) -> None:
-        ids, texts, metadatas, vectors = columns(rows)
-        self._change("add_embeddings", texts, vectors, metadatas, ids)
-
-    def _read_rows(self, select: Callable[[Any], sa.Select[Any]]) -> list[Any]:
-        """Read rows of the collection; ``select`` builds the query from the table."""
-        store = self.store
-
-        def in_collection(collection: Any) -> sa.Select[Any]:  # noqa: ANN401
-            table = store.EmbeddingStore  # exists once the collection does
-            return select(table).where(table.collection_id == collection.uuid)
-
-        def read() -> list[Any]:
-            with store.session_maker() as session:
-                query = in_collection(store.get_collection(session))
-                return list(session.execute(query))
-
-        async def aread() -> list[Any]:
-            async with store.session_maker() as session:
-                query = in_collection(await store.aget_collection(session))
-                return list(await session.execute(query))
-
-        return run(call(read, aread)) if store.async_mode else read()
-
-
-def _select_page(last_id: str, table: Any) -> sa.Select[Any]:  # noqa: ANN401
-    """Select the chunks that follow an id."""
-    chunks = sa.select(table.id, table.document, table.cmetadata)
-    return chunks.where(table.id > last_id).order_by(table.id).limit(PAGE_SIZE)
 
 
 class PGVectorStoreAdapter(PGVectorAdapter):
     """Adapter for PGVectorStore, which keeps each collection in a separate table."""
+
+    can_list = True
+    can_read_vectors = True
 
     @property
     @override
@@ -104,6 +58,11 @@ class PGVectorStoreAdapter(PGVectorAdapter):
             return []  # without ids, the store would return all vectors
         found = run(self._call("get", ids=list(ids), include=["embeddings"]))
         return zip(found["ids"], map(_parse_vector, found["embeddings"]), strict=True)
+
+    @override
+    def put_chunks(self, rows: Sequence[ChunkRow]) -> None:
+        ids, texts, metadatas, vectors = columns(rows)
+        self._change("add_embeddings", texts, vectors, metadatas, ids)
 
 
 def _parse_vector(vector: Any) -> Sequence[float]:  # noqa: ANN401

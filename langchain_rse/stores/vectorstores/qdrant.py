@@ -8,7 +8,6 @@ from typing import Any
 from langchain_core.documents import Document
 from typing_extensions import override
 
-from langchain_rse._sync import batches
 from langchain_rse.stores.records import NAMESPACE
 from langchain_rse.stores.vectorstores.base import (
     PAGE_SIZE,
@@ -16,9 +15,6 @@ from langchain_rse.stores.vectorstores.base import (
     IdsWithVectors,
     VectorStoreAdapter,
 )
-
-# Points per request to Qdrant, as in langchain-qdrant; a request may have at most 32 MB.
-_POINTS_PER_REQUEST = 64
 
 
 class QdrantAdapter(VectorStoreAdapter):
@@ -61,16 +57,15 @@ class QdrantAdapter(VectorStoreAdapter):
         from qdrant_client import models  # noqa: PLC0415 - need not be installed
 
         store = self.store
-        for batch in batches(rows, _POINTS_PER_REQUEST):
-            points = []
-            for row in batch:
-                payload = {
-                    store.content_payload_key: row.text,
-                    store.metadata_payload_key: row.metadata,
-                }
-                vector: Any = {store.vector_name: row.vector}
-                points.append(models.PointStruct(id=row.id, vector=vector, payload=payload))
-            store.client.upsert(store.collection_name, points)
+        points = []
+        for row in rows:
+            payload = {
+                store.content_payload_key: row.text,
+                store.metadata_payload_key: row.metadata,
+            }
+            vector: Any = {store.vector_name: row.vector}
+            points.append(models.PointStruct(id=row.id, vector=vector, payload=payload))
+        store.client.upload_points(store.collection_name, points, wait=True)
 
     @override
     def search_arguments(self, namespace: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
