@@ -295,13 +295,14 @@ def _check_excluded(trace: Trace, sources: Sources) -> Steps[None]:
         names.setdefault(passage.outcome, {})[repr(passage.layout.manifest.doc_id)] = None
 
     unknown = names.get(Reason.UNKNOWN, ())
-    found = {candidate.doc_id for candidate in all_candidates(trace.candidates)}
-    if unknown and len(unknown) == len(found) and not (yield from _has_text(sources)):
-        raise MissingRecordError(
-            f"the docstore has no documents, but the vector store has chunks of "
-            f"{first_few(unknown)}. Use the docstore that they were added to; if it lost them, add "
-            "the documents again"
-        )
+    if unknown:
+        found = {candidate.doc_id for candidate in all_candidates(trace.candidates)}
+        if len(unknown) == len(found) and not (yield from _has_text(sources)):
+            raise MissingRecordError(
+                f"the docstore has no documents, but the vector store has chunks of "
+                f"{first_few(unknown)}. Use the docstore that they were added to; if it lost them, "
+                "add the documents again"
+            )
     problems = []
     for reason, advice in _ADVICE.items():
         if reason in names:

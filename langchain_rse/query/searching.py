@@ -336,6 +336,8 @@ def without_rising_scores(scores: Sequence[float | None]) -> Sequence[float | No
 
 def finite_score(score: object) -> float | None:
     """Return a score as a float; None if it is not a finite number."""
+    if type(score) is float:  # the common case, checked first for speed
+        return score if math.isfinite(score) else None
     if isinstance(score, bool) or not isinstance(score, numbers.Real):
         return None
     with suppress(OverflowError):  # an integer larger than any float

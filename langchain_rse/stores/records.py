@@ -136,7 +136,11 @@ def namespace_in(metadata: Mapping[str, Any]) -> str:
 
 def vector_id(key: str, version: str, index: int) -> str:
     """Return a chunk's id in the vector store: a UUID, the only form that all stores accept."""
-    return str(uuid.uuid5(_VECTOR_NAMESPACE, chunk_key(key, version, index)))
+    name = chunk_key(key, version, index).encode()
+    hashed = hashlib.sha1(_VECTOR_NAMESPACE.bytes + name, usedforsecurity=False).hexdigest()
+    variant = "89ab"[int(hashed[16], 16) % 4]
+    # Faster than `uuid.uuid5`, and each query makes many ids.
+    return f"{hashed[:8]}-{hashed[8:12]}-5{hashed[13:16]}-{variant}{hashed[17:20]}-{hashed[20:32]}"
 
 
 # Text and metadata

@@ -240,8 +240,8 @@ class SQLDocStore(ComparesAndSets):
             query = query.order_by(self._table.c.key).with_for_update()
         values: dict[str, str] = {}
         for batch in batches(dict.fromkeys(keys), _KEYS_PER_STATEMENT):
-            rows = connection.execute(query, {"keys": batch})
-            values.update((key, value) for key, value in rows)
+            rows = connection.execute(query, {"keys": batch}).all()  # faster than row by row
+            values.update(map(tuple, rows))
         return values
 
     def _set(self, connection: Connection, rows: list[dict[str, str]]) -> None:
@@ -352,7 +352,9 @@ class SQLDocStore(ComparesAndSets):
         if not self._is_sqlite:  # a single array parameter lets PostgreSQL reuse the plan
             keys = sa.bindparam("keys", type_=sa.ARRAY(key.type))
             return sa.select(self._table).where(key == sa.any_(keys))
-        return sa.select(self._table).where(key.in_(sa.bindparam("keys", expanding=True)))
+        # One parameter as well: with a parameter for each key, reading takes twice as long.
+        listed = sa.func.json_each(sa.bindparam("keys", type_=sa.JSON)).table_valued("value")
+        return sa.select(self._table).where(key.in_(sa.select(listed.c.value)))
 
     def _make_engine(self) -> Engine:
         try:
