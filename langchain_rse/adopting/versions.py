@@ -18,14 +18,15 @@ from langchain_rse.adopting.existing_index import ExistingIndex, Gap
 from langchain_rse.adopting.joining import join_chunks
 from langchain_rse.errors import AdoptionError
 from langchain_rse.ingest.source_documents import sort_metadata, with_name
-from langchain_rse.stores.adopted import AdoptedVector
 from langchain_rse.stores.records import (
     CHUNK_INDEX,
     END_INDEX,
     NAMESPACE,
     START_INDEX,
+    AdoptedVector,
     Chunk,
     DocumentVersion,
+    Manifest,
     Rule,
     Version,
     digest,
@@ -75,18 +76,18 @@ def make_version(
         chunks.sort(key=lambda chunk: (chunk.page, chunk.start))
         joined, gaps = join_chunks(doc_id, chunks, index)
     version = _version(doc_id, chunks, joined, rules)
-    version = replace(version, counts_in_source=_counts_in_source(version, index))
-    version = with_name(version, namespace)
+    manifest = replace(version.manifest, counts_in_source=_counts(version.manifest, index))
+    version = with_name(replace(version, manifest=manifest), namespace)
     return MadeVersion(version, gaps, is_copied)
 
 
-def _counts_in_source(version: DocumentVersion, index: ExistingIndex) -> bool:
+def _counts(manifest: Manifest, index: ExistingIndex) -> bool:
     """True if a document's positions are positions in its source, as far as known."""
     if index.texts is None:
         # Without start positions, the white space between chunks is a guess.
         return index.start_index_key is not None
-    source = version.metadata.get("source")
-    return source is None or str(source) == version.doc_id
+    source = manifest.metadata.get("source")
+    return source is None or str(source) == manifest.doc_id
 
 
 def _checked_text(whole: object) -> Document:
@@ -119,18 +120,18 @@ def _version(
         changes_of_chunk = [(0, changing[number])] if changing else []
         chunks.append(Chunk(chunk.start, chunk.end, chunk.text, chunk.text, changes_of_chunk))
     length = chunks[-1].end if chunks else 0
-    gaps = frozenset(number for number, chunk in enumerate(chunks) if not chunk.text)
 
-    return DocumentVersion(
-        doc_id=doc_id,
-        version=Version("", len(chunks), len(adopted)),
+    manifest = Manifest(
+        doc_id,
+        Version("", len(chunks), len(adopted)),
         length=length,
+        starts=[chunk.start for chunk in chunks],
+        gaps=[number for number, chunk in enumerate(chunks) if not chunk.text],
+        text_digest=digest("".join(chunk.text for chunk in chunks)) if chunks else "",
         metadata=shared,
-        chunks=chunks,
-        gaps=gaps,
         rules=stored_rules,
-        adopted=adopted,
     )
+    return DocumentVersion(manifest=manifest, chunks=chunks, adopted=adopted)
 
 
 def _without_passage_fields(metadata: Mapping[str, Any]) -> dict[str, Any]:

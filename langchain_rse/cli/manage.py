@@ -19,7 +19,8 @@ def list_documents(kb: Folder) -> None:
     opened = KnowledgeBase.existing(kb)
     print_text("   characters     chunks  document")
     for doc_id, manifest in opened.manifests.items():
-        note = "" if manifest.is_finished else " (incomplete: index or remove it again)"
+        is_finished = manifest.versions == [manifest.current]
+        note = "" if is_finished else " (incomplete: index or remove it again)"
         sizes = f"{manifest.length:13,}  {manifest.chunk_count:9,}"
         print_text(f"{sizes}  {opened.names[doc_id]}{note}")
     count = counted(len(opened.manifests), "document")

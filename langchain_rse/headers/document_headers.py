@@ -73,15 +73,15 @@ class DocumentHeaders(Checked):
         fields: set[str] = set()
         for document in documents:
             values = dict(answers.get(document.key, {}))
-            if "title" not in values or one_line(document.metadata.get("title")):
-                values["title"] = self.title_of(document.text, document.metadata)
+            if "title" not in values or one_line(document.manifest.metadata.get("title")):
+                values["title"] = self.title_of(document.text, document.manifest.metadata)
             headers = []
             for chunk in document.chunks:
                 metadata = document.metadata_of(chunk)
                 fields.update(metadata)
                 section = self._section_in(metadata)
                 headers.append(self._render(metadata, {**values, "section": section}))
-            shown = self._render(document.metadata, values)
+            shown = self._render(document.manifest.metadata, values)
             documents_with_headers.append(with_headers(document, shown, headers))
         self._warn_of_unknown(fields)
         return documents_with_headers

@@ -79,6 +79,6 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
         return (yield from compute(self._make_all, documents, answers))
 
     def _prompt_about(self, document: DocumentVersion) -> Prompt[Description]:
-        title = quote("title", self.title_of(document.text, document.metadata))
+        title = quote("title", self.title_of(document.text, document.manifest.metadata))
         beginning = quote("text", document.text[: self.max_characters])
         return Prompt(self.instructions, f"{title}\n\n{beginning}", Description)

@@ -11,7 +11,6 @@ from langchain_core.documents import Document
 
 from langchain_rse._sync import batches, during
 from langchain_rse.errors import CorruptRecordError, FormatError, MissingRecordError
-from langchain_rse.stores.adopted import adopted_vectors
 from langchain_rse.stores.compare_and_set import Change, DocStore, Record, change, read_records
 from langchain_rse.stores.layouts import (
     parse_if_readable,
@@ -26,6 +25,7 @@ from langchain_rse.stores.records import (
     Manifest,
     Version,
     adopted_key,
+    adopted_vectors,
     chunk_key,
     document_key,
     manifest_key,

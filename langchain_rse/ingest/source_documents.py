@@ -21,9 +21,11 @@ from langchain_rse.stores.records import (
     WRITTEN,
     Chunk,
     DocumentVersion,
+    Manifest,
     Part,
     Rule,
     Version,
+    digest,
     version_name,
 )
 
@@ -66,7 +68,7 @@ def with_headers(document: DocumentVersion, shown: str, embedded: Iterable[str])
     chunks: list[Chunk] = []
     for chunk, header in zip(document.chunks, embedded, strict=True):
         chunks.append(chunk._replace(header=header))
-    return replace(document, chunks=chunks, header=shown)
+    return replace(document, chunks=chunks, manifest=replace(document.manifest, header=shown))
 
 
 # Splitting
@@ -107,16 +109,18 @@ def split_document(
         )
         chunks.append(chunk)
 
-    return DocumentVersion(
-        doc_id=doc_id,
-        version=Version("", len(chunks)),
+    manifest = Manifest(
+        doc_id,
+        Version("", len(chunks)),
         length=len(text),
-        metadata=shared,
-        chunks=chunks,
-        parts=_parts(source.parts, part_starts, changing),
-        rules=stored_rules,
+        starts=[chunk.start for chunk in chunks],
         blank="" if chunks else text,
+        text_digest=digest(text) if chunks else "",
+        metadata=shared,
+        rules=stored_rules,
     )
+    parts = _parts(source.parts, part_starts, changing)
+    return DocumentVersion(manifest=manifest, chunks=chunks, parts=parts)
 
 
 def _split(text: str, splitter: Splitter, doc_id: str) -> list[Span]:
@@ -187,9 +191,9 @@ def with_name(document: DocumentVersion, namespace: str) -> DocumentVersion:
     """Name a document's version by a digest of everything that is stored."""
     content: list[Any] = [
         document.text,
-        document.header,
-        _in_order(document.metadata),
-        document.rules,
+        document.manifest.header,
+        _in_order(document.manifest.metadata),
+        document.manifest.rules,
     ]
     for start, length, metadata in document.parts:
         content.append([start, length, _in_order(metadata)])
@@ -202,7 +206,8 @@ def with_name(document: DocumentVersion, namespace: str) -> DocumentVersion:
     content += [list(vector) for vector in document.adopted]
     encoded = encode_json(content, f"document {document.doc_id!r}")
     name = version_name(namespace, _FORMAT, encoded)
-    return replace(document, version=document.version._replace(name=name))
+    version = document.version._replace(name=name)
+    return replace(document, manifest=replace(document.manifest, current=version))
 
 
 def _in_order(metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ and garbage. The next write of the document cleans up announcements that are old
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from langchain_core.documents import Document
 
@@ -312,8 +312,7 @@ class Writer:
         """Announce a new version of each document that has not changed since it was read."""
         named: list[Write] = []
         for write in writes:
-            version = write.version.in_new_write(self.model.id)
-            write.document = replace(write.document, version=version)
+            write.document = write.document.in_new_write(self.model.id)
             named.append(write)
 
         def announce(write: Write, manifest: Manifest) -> Manifest | None:
@@ -335,7 +334,7 @@ class Writer:
         for write, manifest in zip(writes, manifests, strict=True):
             if manifest is not None and manifest.announces(write.version):
                 described.append(write.document)
-        descriptions = [describe(document, self.model.id) for document in described]
+        descriptions = [describe(document) for document in described]
         self.records.write((each.key, each.to_document()) for each in descriptions)
         self.records.write(itertools.chain.from_iterable(map(adopted_records, described)))
 
@@ -352,7 +351,7 @@ class Writer:
             is_changed = manifest.versions != write.stored.manifest.versions
             if is_changed or len(manifest.announced) > 1:
                 rivals.add(manifest.key)
-            return manifest.with_current(document.manifest(self.model.id))
+            return manifest.with_current(document.manifest)
 
         for write in self._change(writes, make_current):
             write.is_current = True

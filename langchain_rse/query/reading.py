@@ -21,9 +21,8 @@ from langchain_rse.errors import CorruptRecordError
 from langchain_rse.query.candidates import Candidates, Reason, Sources, all_candidates
 from langchain_rse.query.scoring import Chunk, ScoredChunks
 from langchain_rse.query.selecting import Selection
-from langchain_rse.stores.adopted import adopted_vectors
 from langchain_rse.stores.layouts import Layout, VersionKey, read_chunks
-from langchain_rse.stores.records import chunk_key, digest, with_headers
+from langchain_rse.stores.records import adopted_vectors, chunk_key, digest, with_headers
 from langchain_rse.stores.vectorstores import vector_id_of
 from langchain_rse.stores.vectorstores.base import PAGE_SIZE, VectorStoreAdapter
 from langchain_rse.text.headings import end_before_headings

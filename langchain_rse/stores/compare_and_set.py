@@ -46,17 +46,12 @@ class ComparesAndSets(BaseStore[str, Document]):
 
 
 def change(docstore: DocStore, changes: Sequence[Change]) -> list[bool]:
-    """Make each change whose record is as expected; atomic at least in this process."""
+    """Make changes by the docstore's compare and set, or by one that holds in this process."""
     with during("writing to the docstore"):
-        return compare_and_set(docstore, changes)
-
-
-def compare_and_set(docstore: DocStore, changes: Sequence[Change]) -> list[bool]:
-    """Call the docstore's `ComparesAndSets.compare_and_set`, or emulate it in this process."""
-    if hasattr(docstore, "compare_and_set"):
-        made: list[bool] = docstore.compare_and_set(changes)
-        return made
-    return _compare_and_set_in_process(docstore, changes)
+        if hasattr(docstore, "compare_and_set"):
+            made: list[bool] = docstore.compare_and_set(changes)
+            return made
+        return _compare_and_set_in_process(docstore, changes)
 
 
 # Held while this process changes records of a store without compare and set.
@@ -107,21 +102,12 @@ def read_records(docstore: DocStore, keys: Sequence[str]) -> dict[str, Record]:
             first_half = read_records(docstore, keys[:middle])
             second_half = read_records(docstore, keys[middle:])
             return {**first_half, **second_half}
-    if len(records) != len(keys):
-        raise ValueError(
-            f"{type(docstore).__name__}.mget returned {len(records)} records for {len(keys)} keys"
-        )
     return dict(zip(keys, records, strict=True))
 
 
 def list_keys(docstore: DocStore, beginning: str) -> list[str]:
     """List the docstore's keys with a prefix."""
-
-    def find(prefix: str | None) -> list[str]:
-        return [key for key in docstore.yield_keys(prefix=prefix) if key.startswith(beginning)]
-
+    # Some other stores mistake a prefix for a whole key, or for a folder.
+    prefix = beginning if isinstance(docstore, ComparesAndSets) else None
     with during("listing the keys of the docstore"):
-        keys = find(beginning)
-        if not keys:  # some stores mistake a prefix for a whole key
-            keys = find(None)
-        return keys
+        return [key for key in docstore.yield_keys(prefix=prefix) if key.startswith(beginning)]

@@ -142,12 +142,13 @@ def _contains(value: object, item: object) -> bool:
 
 
 def _by_order(compare: Callable[[Any, Any], bool]) -> Callable[[object, object], bool]:
-    """Make a comparison by order: a number with a number, or a string with a string."""
+    """Make a comparison by order; values of different kinds, such as 1 and "a", have no order."""
 
     def compares(value: object, other: object) -> bool:
-        are_numbers = isinstance(value, (int, float)) and isinstance(other, (int, float))
-        are_texts = isinstance(value, str) and isinstance(other, str)
-        return (are_numbers or are_texts) and compare(value, other)
+        try:
+            return compare(value, other)
+        except TypeError:
+            return False
 
     return compares
 

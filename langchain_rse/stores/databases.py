@@ -1,8 +1,9 @@
 """Database helpers of SQLDocStore: URLs, tables, connections and errors."""
 
+import itertools
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -10,6 +11,7 @@ import sqlalchemy as sa
 from langchain_core.documents import Document
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.pool import StaticPool
 
 from langchain_rse._sync import batches
 from langchain_rse.stores.json import encode_document
@@ -22,30 +24,24 @@ DAMAGED = (
     "--repair. If that fails, restore a backup, or recover the readable data into a new file with "
     "the '.recover' command of the sqlite3 program"
 )
-"""Explanation for a damaged database."""
+"""Explanation for a database whose errors contain "malformed"."""
 WORDS_FUNCTION = "langchain_rse_chunk_words"
 """The SQL function on SQLite that extracts the words of a chunk's record for full-text search."""
 
 # Words in SQLite's messages about a damaged table or index.
 _DAMAGE = ("malformed", "vtable constructor failed", "invalid fts5 file format")
 _ROWS_PER_STATEMENT = 499  # SQLite takes at least 999 parameters
+_TIMEOUT = 30.0  # seconds to wait for a SQLite lock
 _NO_FTS5 = "no such module: fts5"
 # PostgreSQL error codes.
-_DAMAGE_CODES = {"XX001", "XX002"}
+_UNSEARCHABLE_CODES = {"XX001", "XX002", "42P01", "42501"}  # damaged, no table, no permission
+_FORBIDDEN_CODES = {"42501", "25006"}  # no permission, read-only
 _REPEAT_CODES = {"40P01", "40001"}  # deadlock, serialization failure
-_NO_TABLE = "42P01"
-_NO_RIGHT = "42501"
-_READ_ONLY = "25006"
 
 
 def must_repeat(error: DBAPIError) -> bool:
     """True if PostgreSQL ended a transaction because of a concurrent one and asks to repeat it."""
     return _code_of(error) in _REPEAT_CODES
-
-
-def explanation_of(error: DBAPIError) -> str:
-    """Explain what to do about a damaged database; empty for other errors."""
-    return DAMAGED if _mentions(error, "malformed") else ""
 
 
 def _code_of(error: DBAPIError) -> Any:  # noqa: ANN401
@@ -87,27 +83,25 @@ def make_table(name: str) -> sa.Table:
     )
 
 
-def make_rows(pairs: Iterable[tuple[str, Document]]) -> list[dict[str, str]]:
+def make_rows(pairs: Iterable[tuple[str, Document]]) -> list[tuple[str, str]]:
     """Make the rows of records; the last record wins if a key is given twice."""
     # Writers that lock keys in the same order cannot deadlock.
     records = sorted(dict(pairs).items(), key=lambda pair: pair[0])
-    return [{"key": key, "value": encode_document(document, key)} for key, document in records]
+    return [(key, encode_document(document, key)) for key, document in records]
 
 
-def write_rows(connection: Connection, table: str, rows: list[dict[str, str]]) -> None:
+def write_rows(connection: Connection, table: str, rows: list[tuple[str, str]]) -> None:
     """Insert or replace rows in a table on SQLite or PostgreSQL."""
-    statement = f'INSERT INTO "{table}" (key, value) VALUES %s '  # noqa: S608 - a checked name
-    statement += "ON CONFLICT (key) DO UPDATE SET value = excluded.value"
-    if connection.dialect.name != "sqlite" and rows:
-        connection.execute(sa.text(statement % "(:key, :value)"), rows)
-        return
+    placeholders = "(?, ?)" if connection.dialect.name == "sqlite" else "(%s, %s)"
     # Many rows per statement, because FTS5 writes its words to disk after each statement.
     for batch in batches(rows, _ROWS_PER_STATEMENT):
-        parameters: list[str] = []
-        for row in batch:
-            parameters += [row["key"], row["value"]]
-        values = ", ".join(["(?, ?)"] * len(batch))
-        connection.exec_driver_sql(statement % values, tuple(parameters))
+        values = ", ".join([placeholders] * len(batch))
+        statement = (
+            f'INSERT INTO "{table}" (key, value) VALUES {values} '  # noqa: S608 - a checked name
+            "ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+        )
+        parameters = itertools.chain.from_iterable(batch)
+        connection.exec_driver_sql(statement, tuple(parameters))
 
 
 def first_line(error: DBAPIError) -> str:
@@ -117,13 +111,13 @@ def first_line(error: DBAPIError) -> str:
 
 def is_unsearchable(error: DBAPIError) -> bool:
     """True if an index cannot be searched: damaged, missing, or without permission."""
-    is_known = _code_of(error) in {*_DAMAGE_CODES, _NO_TABLE, _NO_RIGHT}
+    is_known = _code_of(error) in _UNSEARCHABLE_CODES
     return is_known or _mentions(error, *_DAMAGE, "no such table", _NO_FTS5)
 
 
 def cannot_create_index(error: DBAPIError) -> bool:
     """True if this user may not create an index, or the database does not support one."""
-    is_known = _code_of(error) in {_NO_RIGHT, _READ_ONLY}
+    is_known = _code_of(error) in _FORBIDDEN_CODES
     return is_known or _mentions(error, "readonly database", _NO_FTS5)
 
 
@@ -133,15 +127,23 @@ def _mentions(error: DBAPIError, *words: str) -> bool:
     return any(each in reason for each in words)
 
 
-def prepare_engine(engine: Engine) -> None:
-    """Configure an engine's connections."""
-    if engine.dialect.name == "sqlite":
-        sa.event.listen(engine, "connect", _tune_sqlite)
+def make_engine(url: URL, engine_kwargs: Mapping[str, Any]) -> Engine:
+    """Make the engine of a database; ``engine_kwargs`` are the user's."""
+    kwargs = {"hide_parameters": True, **engine_kwargs}  # keep documents out of errors
+    if url.get_backend_name() != "sqlite":
+        return sa.create_engine(url, **{"pool_pre_ping": True, **kwargs})  # survives restarts
+    kwargs["connect_args"] = {"timeout": _TIMEOUT, **kwargs.get("connect_args", {})}
+    if is_memory(url):  # a single connection, which threads share
+        kwargs["connect_args"]["check_same_thread"] = False
+        kwargs["poolclass"] = StaticPool
+    engine = sa.create_engine(url, **kwargs)
+    sa.event.listen(engine, "connect", _tune_sqlite)
+    return engine
 
 
-def use_wal(engine: Engine, timeout: float) -> None:
+def use_wal(engine: Engine) -> None:
     """Switch a SQLite file to WAL mode; retry, because SQLite does not wait for this lock."""
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + _TIMEOUT
     while True:
         try:
             with engine.connect() as connection:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,16 +22,13 @@ def source_of(manifest: Manifest) -> str:
     return str(manifest.metadata.get("source", manifest.doc_id))
 
 
-def names_of(
-    manifests: Iterable[Manifest], id_of: Callable[[Manifest], str] = lambda each: each.doc_id
-) -> dict[str, list[str]]:
+def names_of(manifests: Iterable[Manifest]) -> dict[str, list[str]]:
     """Map ids, sources, and file names with and without suffix to document ids."""
     ids: dict[str, dict[str, None]] = {}
     for manifest in manifests:
-        identifier = id_of(manifest)
-        path = Path(identifier)
+        path = Path(manifest.doc_id)
         for name in {manifest.doc_id, source_of(manifest), path.name, path.stem}:
-            ids.setdefault(name, {})[identifier] = None
+            ids.setdefault(name, {})[manifest.doc_id] = None
     return {name: list(with_name) for name, with_name in ids.items()}
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
@@ -30,22 +31,8 @@ _INDEX: CreateCollectionConfiguration = {
 }
 
 
-class _Client(NamedTuple):
-    """A client of Chroma. The clients of a folder share its open files until all are closed."""
-
-    path: Path
-    file: tuple[int, int] | None  # identity of the database file that it uses
-    client: Any
-
-    def close(self) -> None:
-        """Close the client."""
-        if self in _clients:
-            _clients.remove(self)
-            self.client.close()
-
-
-# The clients that are open in this process.
-_clients: list[_Client] = []
+# The clients that are open in this process, by folder. Those of a folder share its files.
+_clients: dict[Path, list[Any]] = {}
 
 
 def open_stores(
@@ -63,8 +50,8 @@ def open_stores(
     if folder is None:
         return InMemoryVectorStore(embedding), SQLDocStore("sqlite://"), closing.close
     # Chroma first: if it is not installed, no file is made.
-    vectorstore, client = _open_chroma(embedding, folder)
-    closing.callback(client.close)
+    vectorstore, close = _open_chroma(embedding, folder)
+    closing.callback(close)
     docstore = open_docstore(folder)
     closing.callback(docstore.close)
     return vectorstore, docstore, closing.close
@@ -76,39 +63,33 @@ def open_chroma(embedding: Embeddings, folder: str | os.PathLike[str]) -> Chroma
     return vectorstore
 
 
-def _open_chroma(embedding: Embeddings, folder: str | os.PathLike[str]) -> tuple[Chroma, _Client]:
+def _open_chroma(
+    embedding: Embeddings, folder: str | os.PathLike[str]
+) -> tuple[Chroma, Callable[[], None]]:
+    """Open the vector store in a folder; also return a function that closes it."""
     user = f"persist_directory={os.fspath(folder)!r}"
     chromadb = load("chromadb", "chroma", user)
     langchain_chroma = load("langchain_chroma", "chroma", user)
 
     path = Path(folder).resolve() / CHROMA_FOLDER
     path.mkdir(parents=True, exist_ok=True)
-    _close_clients_of_deleted_file(path)
+    if not (path / _CHROMA_FILE).exists():  # a new client would share the files that were deleted
+        for client in tuple(_clients.get(path, ())):
+            _close(path, client)
     client_settings = chromadb.config.Settings(anonymized_telemetry=False)
     client = chromadb.PersistentClient(str(path), client_settings)
-    opened = _Client(path, _file_in(path), client)
-    _clients.append(opened)
+    _clients.setdefault(path, []).append(client)
     vectorstore: Chroma = langchain_chroma.Chroma(
         _COLLECTION, embedding, client=client, collection_configuration=_INDEX
     )
-    return vectorstore, opened
+    return vectorstore, partial(_close, path, client)
 
 
-def _close_clients_of_deleted_file(path: Path) -> None:
-    """Close the clients of a folder that was deleted; otherwise a new one shares their files."""
-    file = _file_in(path)
-    for opened in tuple(_clients):
-        if opened.path == path and opened.file != file:
-            opened.close()
-
-
-def _file_in(path: Path) -> tuple[int, int] | None:
-    """Return the identity of the database file in Chroma's folder; None without a file."""
-    try:
-        status = (path / _CHROMA_FILE).stat()
-    except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino
+def _close(path: Path, client: Any) -> None:  # noqa: ANN401 - of Chroma
+    """Close a client, unless it was closed before."""
+    if client in _clients[path]:
+        _clients[path].remove(client)
+        client.close()
 
 
 def open_docstore(folder: str | os.PathLike[str]) -> SQLDocStore:

@@ -22,14 +22,12 @@ from langchain_rse.errors import CorruptRecordError, FullTextError
 from langchain_rse.stores.conditions import fields_of, matches
 from langchain_rse.stores.databases import first_line, is_unsearchable
 from langchain_rse.stores.json import decode_document
-from langchain_rse.stores.metadata import simple_metadata
 from langchain_rse.stores.records import (
-    CHUNK_ID,
     DOC_ID,
-    LOCATION_FIELDS,
     Manifest,
     chunk_document,
     manifest_key,
+    simple_metadata,
 )
 from langchain_rse.text.quoting import UNENCODABLE
 
@@ -101,18 +99,8 @@ class LexicalIndex:
 
     def build(self, connection: Connection) -> None:
         """Build the index from the records, in a transaction that holds the lock."""
-        try:
-            for statement in self._creation:
-                connection.exec_driver_sql(self._sql(statement))
-        except DBAPIError as error:
-            reason = str(error.orig)
-            if "tokenize" in reason or "text search configuration" in reason:
-                raise ValueError(
-                    f"the database does not support {self._settings} ({reason}). SQLite supports "
-                    "'unicode61' and 'porter unicode61'; PostgreSQL lists its configurations in "
-                    "pg_ts_config"
-                ) from error
-            raise
+        for statement in self._creation:
+            connection.exec_driver_sql(self._sql(statement))
 
     def lock(self, connection: Connection) -> None:
         """Begin a transaction that excludes other writers."""
@@ -294,18 +282,11 @@ class _MatchReader:
         """True if some chunk of a document may pass the filter."""
         if manifest.current is None:
             return False
-        if manifest.current.adopted and self._fields & {*LOCATION_FIELDS, CHUNK_ID}:
-            return False  # these fields have other values in the vector store
         shared = {**manifest.metadata, DOC_ID: manifest.doc_id}
         return not self._fields <= shared.keys() or matches(self._condition, shared)
 
 
 def _chunk_of(key: str, record: str, document: _Document) -> Document:
-    if not key.rpartition("/")[2].isdecimal():
-        raise CorruptRecordError(
-            f"the docstore's indexes list the record {key!r}, which is not a chunk. Rebuild them "
-            "with check(repair=True) or langchain-rse check --repair"
-        )
     return chunk_document(decode_document(record, key), key, *document)
 
 

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from langchain_rse.stores.databases import WORDS_FUNCTION
 from langchain_rse.stores.fulltext import MOST_WORDS, LexicalIndex
-from langchain_rse.stores.json import is_readable
+from langchain_rse.stores.json import is_record
 from langchain_rse.text.words import find_words
 
 # FTS5 token characters: letters, numbers, private characters and combining marks (vowel signs).
@@ -114,11 +114,6 @@ class SQLiteIndex(LexicalIndex):
     )
 
     def __init__(self, table: str, tokenizer: str) -> None:
-        if tokenizer.strip().lower().startswith("trigram"):
-            raise ValueError(
-                "tokenizer='trigram' does not work here, because text is split into words first. "
-                "Use 'unicode61', which also finds Chinese and Japanese"
-            )
         if "unicode61" in tokenizer and "categories" not in tokenizer:
             tokenizer += _CATEGORIES
         literal = tokenizer.replace("'", "''")
@@ -156,7 +151,7 @@ def forget_damaged(connection: Connection, table: str, records: Mapping[str, Any
     text. The orphaned words match nothing, and `LexicalIndex.fits` is False until the index is
     rebuilt.
     """
-    damaged_keys = [{"key": key} for key in records if not is_readable(records[key], key)]
+    damaged_keys = [{"key": key} for key in records if is_record(records[key], None, key)]
     if damaged_keys:
         statement = sa.text(f'DELETE FROM "{table}_lexical_keys" WHERE key = :key')
         connection.execute(statement, damaged_keys)

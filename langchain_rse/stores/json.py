@@ -24,19 +24,15 @@ from langchain_rse.errors import CorruptRecordError, FormatError, MetadataError
 from langchain_rse.stores.compare_and_set import DocStore, is_as_expected
 
 _FORMAT = 7
-_END = ',"checksum":"%s","format":%d}'  # the end of a record
-# The end of a record in any format; formats before 6 have no number.
-_ANY_END = re.compile(
-    r',"checksum":"(?P<checksum>[0-9a-f]{32})"(?:,"format":(?P<format>[0-9]{1,9}))?\}\Z'
-)
-_LONGEST_END = len(_END % ("0" * 32, 10**9 - 1))
+# A record ends with its checksum and format.
+_CHECKSUM = ',"checksum":"'
+_END = f'","format":{_FORMAT}}}'
 
 _TAG = "__rse__"
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _READERS: dict[str, Callable[[Any], Any]] = {
     "datetime": dt.datetime.fromisoformat,
     "date": dt.date.fromisoformat,
-    "dict": dict,
     "float": _FLOATS.__getitem__,
     "text": "".join,
 }
@@ -65,13 +61,13 @@ def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
 
 def encode_document(document: Document, key: str) -> str:
     """Encode a Document as the record of a key; `decode_document` restores it exactly."""
-    fields: dict[str, Any] = {"page_content": document.page_content}
-    if document.metadata:
-        fields["metadata"] = document.metadata
-    if document.id is not None:
-        fields["id"] = document.id
-    text = encode_json(fields, "document")[:-1]
-    return text + _END % (_checksum(text, key), _FORMAT)
+    fields = {
+        "page_content": document.page_content,
+        "metadata": document.metadata,
+        "id": document.id,
+    }
+    text = encode_json(fields, "document").removesuffix("}")
+    return text + _CHECKSUM + _checksum(text, key) + _END
 
 
 def decode_document(record: str | bytes, key: str) -> Document:
@@ -99,27 +95,25 @@ def decode_document(record: str | bytes, key: str) -> Document:
         ) from error
 
 
-def _parse(text: str) -> dict[str, Any]:
+def _parse(text: str) -> Any:  # noqa: ANN401 - a dict, as it was checked
     """Parse JSON: with orjson, or with json for tagged values and surrogates."""
     if _TAG not in text:
         with suppress(orjson.JSONDecodeError):
-            parsed: dict[str, Any] = orjson.loads(text)
-            return parsed
-    fields: dict[str, Any] = json.loads(text, object_hook=_from_json)
-    return fields
+            return orjson.loads(text)
+    return json.loads(text, object_hook=_from_json)
 
 
 def _checked_text(record: str, key: str) -> str:
     """Return a record without its end, after checking the format and the checksum."""
-    end = _ANY_END.search(record, max(0, len(record) - _LONGEST_END))
-    if end is not None and end["format"] != str(_FORMAT):
+    text, _, end = record.rpartition(_CHECKSUM)
+    checksum = _checksum(text, key)
+    if not end.startswith(checksum):
+        raise ValueError("wrong checksum")
+    if end != checksum + _END:
         raise FormatError(
             f"another version of langchain-rse wrote the docstore's record {key!r}. Index the "
             "documents again into a new docstore and a new collection"
         )
-    text = "" if end is None else record[: end.start()]
-    if end is None or end["checksum"] != _checksum(text, key):
-        raise ValueError("wrong checksum")
     return text
 
 
@@ -129,11 +123,6 @@ def decode_documents(
     """Decode the records of keys; None for keys without a record."""
     pairs = zip(records, keys, strict=True)
     return [None if record is None else decode_document(record, key) for record, key in pairs]
-
-
-def is_readable(record: Any, key: str) -> bool:  # noqa: ANN401 - damaged, it may be of any type
-    """True if the record of a key is not corrupt."""
-    return not is_record(record, None, key)
 
 
 def is_record(record: str | bytes | None, document: Document | None, key: str) -> bool:
@@ -200,24 +189,23 @@ def _text_to_json(text: str) -> Any:  # noqa: ANN401 - a string or a dict
 
 
 def _dict_to_json(fields: dict[Any, Any], place: str) -> dict[str, Any]:
-    pairs: list[list[Any]] = []
-    is_plain = True
+    converted: dict[str, Any] = {}
     for name, value in fields.items():
-        if not isinstance(name, str):
+        key = _text_to_json(name) if isinstance(name, str) else None
+        if not isinstance(key, str) or key == _TAG:
             raise _unsupported(name, f"the key {name!r} in {place}")
-        name_as_json = _text_to_json(name)
-        is_plain = is_plain and isinstance(name_as_json, str) and name != _TAG
         if type(value) is str:  # the common case, checked first for speed
-            pairs.append([name_as_json, _text_to_json(value)])
+            converted[key] = _text_to_json(value)
         else:
-            pairs.append([name_as_json, _to_json(value, f"{place}[{name!r}]")])
-    return dict(pairs) if is_plain else {_TAG: ["dict", pairs]}
+            converted[key] = _to_json(value, f"{place}[{name!r}]")
+    return converted
 
 
 def _unsupported(value: object, place: str) -> MetadataError:
     return MetadataError(
-        f"{place} has the type {type(value).__name__}, which a docstore cannot keep. Use strings, "
-        "numbers, booleans, None, dates, datetimes, or lists and dicts (with string keys) of these"
+        f"{place} has the type {type(value).__name__} or a value that a docstore cannot keep. Use "
+        "strings, numbers, booleans, None, dates, datetimes, or lists and dicts of these; keys are "
+        f"strings without pairs of surrogates, except {_TAG!r}"
     )
 
 
@@ -243,11 +231,7 @@ class JSONDocStore(BaseStore[str, Document]):
 
     @override
     def mget(self, keys: Sequence[str]) -> list[Document | None]:
-        try:
-            records = self.store.mget(keys)
-        except IsADirectoryError as error:
-            raise CorruptRecordError(f"a folder is in place of a record: {error}") from error
-        return decode_documents(records, keys)
+        return decode_documents(self.store.mget(keys), keys)
 
     @override
     def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:

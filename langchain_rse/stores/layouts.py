@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 from langchain_rse._messages import warn
 from langchain_rse._sync import batches
 from langchain_rse.errors import CorruptRecordError, FormatError
-from langchain_rse.stores.adopted import ADOPTED, adopted_vectors
 from langchain_rse.stores.compare_and_set import DocStore, Record, list_keys, read_records
-from langchain_rse.stores.metadata import simple_metadata
 from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.records import (
     FLOORS,
@@ -26,11 +24,14 @@ from langchain_rse.stores.records import (
     Description,
     Manifest,
     Version,
+    adopted_vectors,
     chunk_document,
     chunk_key,
     description_key,
     manifest_key,
     metadata_changes,
+    simple_metadata,
+    unusable,
 )
 from langchain_rse.text.quoting import counted
 
@@ -96,8 +97,7 @@ def read_layouts(docstore: DocStore, keys: Iterable[str]) -> tuple[Layouts, Reco
     """Read the layouts of documents, and the record of score floors, in one batch."""
     manifest_keys_of = {key: manifest_key(key) for key in keys}
     records = read_records(docstore, [*manifest_keys_of.values(), NAMESPACES, FLOORS])
-    if records[NAMESPACES] is not None:
-        refuse_namespaces(records[NAMESPACES])
+    refuse_namespaces(records[NAMESPACES])
     layouts: Layouts = {}
     for key, record_key in manifest_keys_of.items():
         try:
@@ -145,11 +145,8 @@ def cuts_of(manifest: Manifest) -> NDArray[np.int64]:
     except ValueError:  # lists within the list
         is_right = False
     if not is_right:
-        raise CorruptRecordError(
-            f"the docstore's record {manifest_key(manifest.key)!r} of document {manifest.doc_id!r} "
-            f"is unusable: the starts of its chunks are not {count} ascending numbers from 0 to "
-            f"{manifest.length}. Delete the document and add it again"
-        )
+        problem = f"the starts of its chunks are not {count} ascending numbers from 0 to "
+        raise unusable(manifest_key(manifest.key), f"{problem}{manifest.length}")
     return cuts
 
 
@@ -175,54 +172,38 @@ def read_chunks(
     }
     records = read_records(docstore, list(chunk_keys.values()))
     checked: dict[tuple[str, int], Record] = {}
-    missing: dict[str, None] = {}  # document keys
+    missing: set[str] = set()  # document keys
     for (key, index), record_key in chunk_keys.items():
         record = records[record_key]
         checked[key, index] = record
         if record is None:
-            missing[key] = None
+            missing.add(key)
         elif isinstance(record, Document):
-            layout = layouts[key]
-            location = (layout.manifest.doc_id, index, *layout.span_of(index))
             try:
-                read_changes(record, record_key, location)
-                if ADOPTED in record.metadata:
-                    adopted_vectors(record, record_key)
+                _check_chunk(record, record_key, layouts[key], index)
             except CorruptRecordError as error:
                 checked[key, index] = error
     replaced: set[str] = set()
     if missing:
-        # The latest manifest shows whether chunks are lost or the document was replaced.
-        replaced = _find_replaced(docstore, [layouts[key] for key in missing])
+        # The latest manifests show whether chunks are lost or documents were replaced.
+        latest, _ = read_layouts(docstore, missing)
+        for key, layout in latest.items():
+            if not isinstance(layout, Layout) or layout.version != layouts[key].version:
+                replaced.add(key)
     return ReadChunks(checked, replaced)
 
 
-def _find_replaced(docstore: DocStore, layouts: Sequence[Layout]) -> set[str]:
-    """Return the keys of documents whose current version is not the one of the layout."""
-    by_key = {manifest_key(layout.manifest.key): layout.manifest for layout in layouts}
-    replaced: set[str] = set()
-    for key, record in read_records(docstore, list(by_key)).items():
-        current = None
-        if isinstance(record, Document):
-            current = Manifest.from_document(record, key).current
-        if current != by_key[key].current:
-            replaced.add(by_key[key].key)
-    return replaced
-
-
-def read_changes(
-    record: Document, key: str, location: tuple[str, int, int, int]
-) -> list[tuple[int, Mapping[str, Any]]]:
-    """Return a chunk's `metadata_changes`; raise an error if its location is wrong."""
+def _check_chunk(record: Document, key: str, layout: Layout, index: int) -> None:
+    """Raise a CorruptRecordError if a chunk's record does not match its layout."""
+    start, end = layout.span_of(index)
+    location = (layout.manifest.doc_id, index, start, end)
     stored_location = tuple(map(record.metadata.get, LOCATION_FIELDS))
     length = len(record.page_content)
-    _, _, start, end = location
     if stored_location != location or length != end - start:
-        raise CorruptRecordError(
-            f"the docstore's chunk {key!r} has {length} characters and "
-            f"({', '.join(LOCATION_FIELDS)}) = {stored_location}; expected {location}"
-        )
-    return metadata_changes(record, key)
+        stored = f"it has {length} characters and ({', '.join(LOCATION_FIELDS)}) = "
+        raise unusable(key, f"{stored}{stored_location}; expected {location}")
+    metadata_changes(record, key)
+    adopted_vectors(record, key)
 
 
 # All documents
@@ -233,26 +214,17 @@ def stored_versions(docstore: DocStore, key: str) -> list[Version]:
 
     Without a readable description, the number of chunks is a lower bound.
     """
-    numbers: dict[str, list[int]] = {}  # numbers of stored chunks, by the name of the version
+    counts: dict[str, int] = {}  # of chunks, by the name of the version
     for record_key in list_keys(docstore, f"{key}/"):
         _, name, last = record_key.split("/")
-        numbers_of_version = numbers.setdefault(name, [])
-        if last.isdecimal():
-            numbers_of_version.append(int(last))
-    return [_stored_version(docstore, key, name, numbers[name]) for name in numbers]
-
-
-def _stored_version(docstore: DocStore, key: str, name: str, numbers: Sequence[int]) -> Version:
-    """Read a version from its description or, without it, from one of its chunks."""
-    description = read_description(docstore, key, name)
-    if description is not None and description.manifest.current is not None:
-        return description.manifest.current
-    if not numbers:
-        return Version(name, 0)
-    last_key = chunk_key(key, name, max(numbers))
-    chunk = read_records(docstore, [last_key])[last_key]
-    is_adopted = isinstance(chunk, Document) and ADOPTED in chunk.metadata
-    return Version(name, max(numbers) + 1, adopted=int(is_adopted))
+        count = int(last) + 1 if last.isdecimal() else 0
+        counts[name] = max(count, counts.get(name, 0))
+    versions: list[Version] = []
+    for name, count in counts.items():
+        description = read_description(docstore, key, name)
+        current = None if description is None else description.manifest.current
+        versions.append(current or Version(name, count))
+    return versions
 
 
 def read_description(docstore: DocStore, key: str, version: str) -> Description | None:
@@ -262,17 +234,12 @@ def read_description(docstore: DocStore, key: str, version: str) -> Description 
     return parse_if_readable(record, record_key, Description.from_document)
 
 
-def manifest_keys(docstore: DocStore) -> list[str]:
-    """Return the manifest keys of all documents, sorted."""
+def read_manifests(docstore: DocStore, most: int | None = None) -> list[Manifest]:
+    """Read the manifests of all documents, or of the first ``most``, sorted by key."""
     keys = list_keys(docstore, manifest_key(""))
     if not keys:  # documents may be in namespaces
         refuse_namespaces(read_records(docstore, [NAMESPACES])[NAMESPACES])
-    return sorted(keys)
-
-
-def read_manifests(docstore: DocStore, most: int | None = None) -> list[Manifest]:
-    """Read the manifests of all documents, or of the first ``most``, sorted by key."""
-    return manifests_at(docstore, manifest_keys(docstore)[:most])
+    return manifests_at(docstore, sorted(keys)[:most])
 
 
 def manifests_at(docstore: DocStore, keys: Sequence[str]) -> list[Manifest]:
@@ -299,12 +266,9 @@ def manifests_at(docstore: DocStore, keys: Sequence[str]) -> list[Manifest]:
     return manifests
 
 
-def every_chunk(
-    docstore: DocStore, may_read: Callable[[Manifest], bool] = lambda _: True
-) -> Iterator[list[Document]]:
-    """Yield the chunks of current versions, in batches, of documents that ``may_read`` allows."""
-    manifests = [manifest for manifest in read_manifests(docstore) if may_read(manifest)]
-    for batch in batches(chunk_keys(manifests), _BATCH):
+def every_chunk(docstore: DocStore) -> Iterator[list[Document]]:
+    """Yield the chunks of all current versions, in batches."""
+    for batch in batches(chunk_keys(read_manifests(docstore)), _BATCH):
         records = read_records(docstore, [key for key, _ in batch])
         metadata_of: dict[str, dict[str, Any]] = {}  # as in the vector store, by document key
         documents: list[Document] = []

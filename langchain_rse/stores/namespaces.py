@@ -18,7 +18,7 @@ from langchain_rse.stores.compare_and_set import (
     Change,
     ComparesAndSets,
     DocStore,
-    compare_and_set,
+    change,
     list_keys,
 )
 from langchain_rse.stores.records import NAMESPACES, digest, manifest_key
@@ -58,7 +58,7 @@ class NamespacedStore(ComparesAndSets):
 
     @override
     def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
-        self._check_and_mark()
+        self._check(mark=True)
         self.docstore.mset([(self._outer_key(key), document) for key, document in key_value_pairs])
 
     @override
@@ -75,9 +75,9 @@ class NamespacedStore(ComparesAndSets):
     @override
     def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
         # Safe across processes if the docstore's compare and set is.
-        self._check_and_mark()
+        self._check(mark=True)
         outer_changes = [(self._outer_key(key), expected, new) for key, expected, new in changes]
-        return compare_and_set(self.docstore, outer_changes)
+        return change(self.docstore, outer_changes)
 
     def lexical_search(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         """Find chunks of the namespace by keywords; see `SQLDocStore.lexical_search`."""
@@ -85,26 +85,22 @@ class NamespacedStore(ComparesAndSets):
         store: Any = self.docstore
         return store.lexical_search(*args, **kwargs, prefix=self._prefix)
 
-    def _check_and_mark(self) -> None:
-        """Mark the docstore as using namespaces, before the first write."""
-        self._check()
-        if not self._is_marked:
-            self.docstore.mset([(NAMESPACES, Document(""))])
-            self._is_marked = True
+    def _check(self, *, mark: bool = False) -> None:
+        """Refuse a docstore that contains documents without a namespace.
 
-    def _check(self) -> None:
-        """Refuse a docstore that contains documents without a namespace."""
+        Before the first write, ``mark`` the docstore as one that uses namespaces.
+        """
         if self._is_marked:
             return
         [marker] = self.docstore.mget([NAMESPACES])
-        if marker is not None:
-            self._is_marked = True
-            return
-        if list_keys(self.docstore, manifest_key("")):
+        if marker is None and list_keys(self.docstore, manifest_key("")):
             raise StoreMismatchError(
                 f"namespace={self.namespace!r} cannot be used: the docstore contains documents "
                 "without a namespace. Drop namespace=, or use another docstore"
             )
+        if marker is None and mark:
+            self.docstore.mset([(NAMESPACES, Document(""))])
+        self._is_marked = mark or marker is not None
 
     def _outer_key(self, key: str) -> str:
         """Return the key in the docstore."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -45,18 +44,13 @@ class _Pair(BaseModel, frozen=True):
 
     def has_model_of(self, other: _Pair) -> bool:
         """True if both models are the same, or one is unknown."""
-        own_vector = np.asarray(self.probe)
-        other_vector = np.asarray(other.probe)
-        if not own_vector.size or not other_vector.size:
+        if not self.probe or not other.probe:
             return True
-        if own_vector.shape != other_vector.shape:
+        if len(self.probe) != len(other.probe):
             return False
-        longest = max(np.linalg.norm(own_vector), np.linalg.norm(other_vector))
-        return bool(np.linalg.norm(own_vector - other_vector) <= _NEAR * longest)
-
-
-# The result of a check without a record, if none is to be written.
-_UNRECORDED = _Pair(kind="", name="")
+        difference = np.subtract(self.probe, other.probe)
+        longest = max(np.linalg.norm(self.probe), np.linalg.norm(other.probe))
+        return bool(np.linalg.norm(difference) <= _NEAR * longest)
 
 
 class Model(NamedTuple):
@@ -67,16 +61,10 @@ class Model(NamedTuple):
     store: str = ""  # class and collection; empty if not recorded
 
 
-class _Checked(NamedTuple):
-    """The pair that was last checked for a docstore."""
-
-    vectorstore: VectorStore
-    embeddings: Embeddings | None
-    model: Model
-
-
-# By docstore, in this process.
-_checked: weakref.WeakKeyDictionary[DocStore, _Checked] = weakref.WeakKeyDictionary()
+# The pair that was last checked in this process, and its model, by docstore.
+_checked: weakref.WeakKeyDictionary[DocStore, tuple[VectorStore, Embeddings | None, Model]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 def check_pair(
@@ -88,45 +76,17 @@ def check_pair(
     pair. With ``record``, a pair without a record is recorded. Returns the model.
     """
     embeddings = vectorstore.embeddings
-    checked = _checked.get(docstore)
-    if checked is not None and not force:
-        if checked.vectorstore is vectorstore and checked.embeddings is embeddings:
-            return checked.model
-    pair = None
-    while pair is None:
-        pair = yield from _check_record(docstore, vectorstore, force=force, record=record)
-        if pair is None:
-            yield from pause(0.01)  # another call is writing the record
-    if pair is _UNRECORDED:
-        return Model()
-    model = Model(pair.model, len(pair.probe), pair.store_name)
-    _checked[docstore] = _Checked(vectorstore, embeddings, model)
-    return model
-
-
-def _check_record(
-    docstore: DocStore, vectorstore: VectorStore, *, force: bool, record: bool
-) -> Steps[_Pair | None]:
-    """Check the docstore's record of its pair, and write it if necessary.
-
-    Returns the pair as now recorded; None if another call changed the record at the same time.
-    """
-    records = yield from compute(read_records, docstore, [PAIR_KEY, NAMESPACES])
-    record_of_pair = records[PAIR_KEY]
-    if isinstance(record_of_pair, FormatError):
-        raise record_of_pair
-    refuse_namespaces(records[NAMESPACES])
-    stored_record = None  # also for a corrupt record, which is written again
-    stored = None
-    if isinstance(record_of_pair, Document):
-        stored_record = record_of_pair
-        with suppress(ValidationError):
-            stored = _Pair.model_validate(stored_record.metadata)
-    if stored is None and not record:
-        return _UNRECORDED
-    pair = yield from _describe(vectorstore)
-    if stored is not None:
-        differences = _differences(stored, pair)
+    if docstore in _checked and not force:
+        checked_store, checked_embeddings, model = _checked[docstore]
+        if checked_store is vectorstore and checked_embeddings is embeddings:
+            return model
+    is_written = False
+    while not is_written:
+        stored_record, stored = yield from compute(_read_pair, docstore)
+        if stored is None and not record:
+            return Model()
+        pair = yield from _describe(vectorstore)
+        differences = _differences(stored, pair) if stored is not None else []
         if differences and not force:
             raise StoreMismatchError(
                 f"docstore and vector store do not match: {' and '.join(differences)}. Use the "
@@ -135,14 +95,33 @@ def _check_record(
                 "with add_documents(..., force=True), check(repair=True) or langchain-rse check "
                 "--repair"
             )
-        learns_model = bool(pair.probe) and not stored.probe
-        if not differences and not (learns_model and record):
-            return stored
-    new_record = Document("", metadata=pair.model_dump())
-    [is_written] = yield from compute_to_the_end(
-        change, docstore, [(PAIR_KEY, stored_record, new_record)]
-    )
-    return pair if is_written else None
+        if stored is not None and not differences:
+            # A model that becomes known is recorded.
+            if stored.probe or not pair.probe or not record:
+                pair = stored
+                break
+        changes = [(PAIR_KEY, stored_record, Document("", metadata=pair.model_dump()))]
+        [is_written] = yield from compute_to_the_end(change, docstore, changes)
+        if not is_written:
+            yield from pause(0.01)  # another call is writing the record
+    model = Model(pair.model, len(pair.probe), pair.store_name)
+    _checked[docstore] = (vectorstore, embeddings, model)
+    return model
+
+
+def _read_pair(docstore: DocStore) -> tuple[Document | None, _Pair | None]:
+    """Read a docstore's record of its pair; a corrupt one counts as none."""
+    records = read_records(docstore, [PAIR_KEY, NAMESPACES])
+    record = records[PAIR_KEY]
+    if isinstance(record, FormatError):
+        raise record
+    refuse_namespaces(records[NAMESPACES])
+    if not isinstance(record, Document):
+        return None, None
+    try:
+        return record, _Pair.model_validate(record.metadata)
+    except ValidationError:
+        return record, None
 
 
 def _describe(vectorstore: VectorStore) -> Steps[_Pair]:

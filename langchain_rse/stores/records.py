@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import math
+import re
 import time
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
+import numpy as np
 from langchain_core.documents import Document
 from pydantic import Field, NonNegativeInt, SkipValidation, TypeAdapter, ValidationError
 
 from langchain_rse._messages import problems_of
 from langchain_rse.errors import CorruptRecordError
-from langchain_rse.stores.adopted import ADOPTED, AdoptedVector
-from langchain_rse.stores.metadata import simple_metadata
 from langchain_rse.text.quoting import encodable
 
 T = TypeVar("T")
@@ -37,6 +38,7 @@ WRITTEN = frozenset({*LOCATION_FIELDS, CHUNK_ID, VERSION, NAMESPACE})
 METADATA_CHANGES = "metadata_changes"  # `Chunk.metadata`, if not empty
 HEADER = "header"  # the header embedded with the chunk, if any
 TABLE_HEADER = "table_header"  # `Chunk.table_header`, if any
+ADOPTED = "adopted"  # if other code wrote its vectors: pairs of an id and a text's digest
 # Metadata of passages: the passage's value. Metadata of reranked documents: the reranker's score.
 RELEVANCE_SCORE = "relevance_score"
 # Metadata of passages: a dict with their chunks and scores.
@@ -66,6 +68,9 @@ _KeyPart = Annotated[str, Field(pattern="^[0-9A-Za-z_.-]+$", strict=True)]
 _WRITE = "."
 _MODEL_DIGITS = 8
 _WRITE_DIGITS = 16
+
+# Names of metadata that Chroma refuses.
+_RESERVED_NAME = re.compile(r"[$#]|(chroma:document)?\Z")
 
 _VECTOR_NAMESPACE = uuid.UUID("4b1f2f1e-6d1c-5a44-9a31-2f6d9f7c5e10")
 
@@ -172,6 +177,42 @@ def with_headers(header: str, record: Document | None, text: str) -> str:
     return with_header(header, with_table_header(table_header_of(record), text))
 
 
+def simple_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep values that vector stores support: strings, numbers, booleans, and lists of these.
+
+    A list must not be empty, and its values must have the same type. Not every store supports
+    lists; see `VectorStoreAdapter.takes_lists`.
+    """
+    simple: dict[str, Any] = {}
+    for name, value in metadata.items():
+        simple_value = _simple_list(value) if isinstance(value, list) else _simple(value)
+        if simple_value is not None and not _RESERVED_NAME.match(name):
+            simple[encodable(name)] = simple_value
+    return simple
+
+
+def _simple_list(values: Sequence[object]) -> list[Any] | None:
+    """Convert a list to a supported one; None if that is impossible."""
+    simple_values = [_simple(value) for value in values]
+    types = {type(value) for value in simple_values}
+    if len(types) != 1 or None in simple_values:
+        return None
+    return simple_values
+
+
+def _simple(value: object) -> str | int | float | bool | None:
+    """Convert a value to one that every vector store supports; None if that is impossible."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, str):
+        return encodable(value)
+    if isinstance(value, int):  # booleans too
+        return value if abs(value) < 2**63 else None
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None  # JSON in PostgreSQL has no NaN
+    return None
+
+
 def vector_store_document(
     text: str, metadata: Mapping[str, Any], location: Mapping[str, Any], version: str
 ) -> Document:
@@ -180,17 +221,15 @@ def vector_store_document(
     Args:
         text: The embedded text.
         metadata: The `simple_metadata` of the document and of the chunk's beginning.
-        location: The `LOCATION_FIELDS`; a damaged record may miss some.
+        location: The `LOCATION_FIELDS`.
         version: The name of the document's version.
     """
     fields = {**metadata, **location, VERSION: version}
     namespace = namespace_in(fields)
     if namespace:
         fields[NAMESPACE] = namespace
-    if DOC_ID in location and CHUNK_INDEX in location:
-        key = document_key(location[DOC_ID])
-        fields[CHUNK_ID] = vector_id(key, version, location[CHUNK_INDEX])
-    return Document(encodable(text), id=fields.get(CHUNK_ID), metadata=fields)
+    fields[CHUNK_ID] = vector_id(document_key(location[DOC_ID]), version, location[CHUNK_INDEX])
+    return Document(encodable(text), id=fields[CHUNK_ID], metadata=fields)
 
 
 # Manifests
@@ -218,8 +257,8 @@ class Version(NamedTuple):
         """True if both versions have the same text and chunks, even from different writes."""
         if other is None:
             return False
-        other_content = other._replace(name=content_name(other.name))
-        return self._replace(name=content_name(self.name)) == other_content
+        has_same_content = content_name(self.name) == content_name(other.name)
+        return has_same_content and self._replace(name=other.name) == other
 
     def in_new_write(self, model: str) -> Version:
         """Return this version under the name of a new write, with vectors of a model."""
@@ -305,11 +344,6 @@ class Manifest:
         versions = [self.current, *announced, *self.garbage]
         return [version for version in versions if version is not None]
 
-    @property
-    def is_finished(self) -> bool:
-        """True if only a current version is stored."""
-        return self.current is not None and not self.announced and not self.garbage
-
     def announces(self, version: Version) -> bool:
         """True if a version is still announced, so that its call may go on writing."""
         return any(announcement.version == version for announcement in self.announced)
@@ -344,34 +378,39 @@ class Manifest:
 
     def to_document(self) -> Document:
         """Make the record of this manifest."""
-        fields = {
-            **vars(self),
-            "current": list(self.current) if self.current else None,
-            "announced": [[list(version), time] for version, time in self.announced],
-            "garbage": [list(version) for version in self.garbage],
-            "starts": list(self.starts),
-            "gaps": list(self.gaps),
-        }
-        return Document(page_content="", metadata=fields)
+        return _record(vars(self))
 
     @classmethod
     def from_document(cls, record: Document, key: str) -> Manifest:
         """Parse a manifest's record; raise a CorruptRecordError if it is corrupt."""
-        manifest = _parsed(_MANIFEST, record, key)
+        manifest = _parsed(_MANIFEST, record.metadata, key)
         if not key.endswith(manifest.key):
-            raise _unusable(key, f"it belongs to document {manifest.doc_id!r}")
+            raise unusable(key, f"it belongs to document {manifest.doc_id!r}")
         return manifest
 
 
-def _parsed(adapter: TypeAdapter[T], record: Document, key: str) -> T:
-    """Parse the metadata of a record; raise a CorruptRecordError if it is corrupt."""
+def _record(fields: Mapping[str, Any], text: str = "") -> Document:
+    """Make a record."""
+    return Document(text, metadata={name: _as_lists(value) for name, value in fields.items()})
+
+
+def _as_lists(value: object) -> object:
+    """Turn tuples into lists, because JSON has no tuples."""
+    if isinstance(value, (list, tuple)):
+        return [_as_lists(item) for item in value]
+    return value
+
+
+def _parsed(adapter: TypeAdapter[T], value: object, key: str) -> T:
+    """Parse a value from a record's metadata; raise a CorruptRecordError if that is impossible."""
     try:
-        return adapter.validate_python(record.metadata)
+        return adapter.validate_python(value)
     except ValidationError as error:
-        raise _unusable(key, problems_of(error)) from error
+        raise unusable(key, problems_of(error)) from error
 
 
-def _unusable(key: str, problem: str) -> CorruptRecordError:
+def unusable(key: str, problem: str) -> CorruptRecordError:
+    """Make the error for a record whose contents are wrong."""
     return CorruptRecordError(
         f"the docstore's record {key!r} is unusable ({problem}). Delete the document and add it "
         "again"
@@ -382,6 +421,14 @@ _MANIFEST = TypeAdapter(Manifest)
 
 
 # Documents
+
+
+class AdoptedVector(NamedTuple):
+    """A vector that other code wrote."""
+
+    id: str
+    text_digest: str  # digest of the whole text in the vector store, overlap included
+    chunk: int | None  # number of its chunk; None if the vector is excluded
 
 
 class Chunk(NamedTuple):
@@ -405,58 +452,50 @@ Part = tuple[NonNegativeInt, NonNegativeInt, Mapping[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentVersion:
-    """A version of a document, ready to be written; for some fields, see `Manifest`."""
+    """A version of a document, ready to be written."""
 
-    doc_id: str
-    version: Version
-    length: int
-    metadata: Mapping[str, Any]
+    manifest: Manifest  # as it becomes current
     chunks: Sequence[Chunk]  # in text order; they tile the text
-    parts: Sequence[Part] = ()  # as added; empty for a single part with `metadata`
-    gaps: frozenset[int] = frozenset()  # numbers of chunks without text, if adopted
-    rules: Mapping[str, Rule] = field(default_factory=dict)
-    header: str = ""
-    counts_in_source: bool = True
+    parts: Sequence[Part] = ()  # as added; empty for a single part with the document's metadata
     adopted: Sequence[AdoptedVector] = ()  # its vectors, if other code wrote them
-    blank: str = ""  # a text of white space, which has no chunks; empty for other texts
+
+    @property
+    def doc_id(self) -> str:
+        """The document's id."""
+        return self.manifest.doc_id
 
     @property
     def key(self) -> str:
         """The document's key in the docstore."""
-        return document_key(self.doc_id)
+        return self.manifest.key
+
+    @property
+    def version(self) -> Version:
+        """The name and size of this version."""
+        return self.manifest.current or Version("", 0)
 
     @property
     def text(self) -> str:
-        """The text of all chunks, or `blank` without chunks."""
-        return "".join(chunk.text for chunk in self.chunks) or self.blank
+        """The text of all chunks, or of a document without chunks."""
+        return "".join(chunk.text for chunk in self.chunks) or self.manifest.blank
 
-    def manifest(self, model: str) -> Manifest:
-        """Return the document's manifest with this version as the current one."""
-        return Manifest(
-            doc_id=self.doc_id,
-            current=self.version,
+    def in_new_write(self, model: str) -> DocumentVersion:
+        """Return this version under the name of a new write, with vectors of a model."""
+        manifest = replace(
+            self.manifest,
+            current=self.version.in_new_write(model),
             model=model,
-            length=self.length,
-            starts=[chunk.start for chunk in self.chunks],
-            gaps=sorted(self.gaps),
-            blank=self.blank,
-            text_digest=self.text_digest,
-            metadata=self.metadata,
-            rules=self.rules,
-            header=self.header,
-            counts_in_source=self.counts_in_source,
+            announced=(),
+            garbage=(),
+            is_damaged=False,
         )
-
-    @cached_property
-    def text_digest(self) -> str:
-        """Digest of the text; empty without text."""
-        return digest(self.text) if self.chunks else ""
+        return replace(self, manifest=manifest)
 
     def metadata_of(self, chunk: Chunk) -> Mapping[str, Any]:
         """Return the metadata at a chunk's first character that is not white space."""
         if not chunk.metadata:
-            return self.metadata
-        return {**self.metadata, **chunk.metadata[0][1]}
+            return self.manifest.metadata
+        return {**self.manifest.metadata, **chunk.metadata[0][1]}
 
 
 @dataclass(frozen=True)
@@ -479,34 +518,24 @@ class Description:
 
     def to_document(self) -> Document:
         """Make the record of this description."""
-        return _record(
-            manifest=self.manifest.to_document().metadata,
-            parts=[list(part) for part in self.parts],
-            vectors=list(self.vectors),
-            time=self.time,
-        )
+        return _record({**vars(self), "manifest": self.manifest.to_document().metadata})
 
     @classmethod
     def from_document(cls, record: Document, key: str) -> Description:
         """Parse the record of a key; raise a CorruptRecordError if it is corrupt."""
-        description = _parsed(_DESCRIPTION, record, key)
-        bounds: list[int] = []
-        for start, length, _ in description.parts:
-            bounds += [start, start + length]
+        description = _parsed(_DESCRIPTION, record.metadata, key)
         if description.key != key:
-            raise _unusable(key, "it belongs to another version")
-        if bounds != sorted(bounds) or bounds[-1:] not in ([], [description.manifest.length]):
-            raise _unusable(key, "its parts do not match the text")
+            raise unusable(key, "it belongs to another version")
         return description
 
 
 _DESCRIPTION = TypeAdapter(Description)
 
 
-def describe(document: DocumentVersion, model: str) -> Description:
-    """Describe a version; for ``model``, see `Manifest.model`."""
+def describe(document: DocumentVersion) -> Description:
+    """Describe a version."""
     vectors = [vector.id for vector in document.adopted]
-    return Description(document.manifest(model), document.parts, vectors)
+    return Description(document.manifest, document.parts, vectors)
 
 
 def adopted_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
@@ -521,13 +550,11 @@ def chunk_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
     for vector in document.adopted:
         vectors_of.setdefault(vector.chunk, []).append([vector.id, vector.text_digest])
     for index, chunk in enumerate(document.chunks):
-        if index in document.gaps:
+        if index in document.manifest.gaps:
             continue
         metadata = _location(document.doc_id, index, chunk)
         if chunk.metadata:
-            metadata[METADATA_CHANGES] = [
-                [offset, dict(change)] for offset, change in chunk.metadata
-            ]
+            metadata[METADATA_CHANGES] = chunk.metadata
         if chunk.header:
             metadata[HEADER] = chunk.header
         if chunk.table_header:
@@ -535,28 +562,22 @@ def chunk_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
         if index in vectors_of:
             metadata[ADOPTED] = vectors_of[index]
         key = chunk_key(document.key, document.version.name, index)
-        yield key, Document(page_content=chunk.text, metadata=metadata)
+        yield key, _record(metadata, chunk.text)
 
 
 def adopted_record(
     vector: str, doc_id: str = "", version: str = "", index: int | None = None
 ) -> tuple[str, Document]:
     """Make the record that names an adopted vector's chunk, if any; return it with its key."""
-    fields: dict[str, Any] = {DOC_ID: None, VERSION: version}
-    if index is not None:
-        fields = {DOC_ID: doc_id, VERSION: version, CHUNK_INDEX: index}
-    return adopted_key(vector), _record(**fields)
-
-
-def _record(**metadata: Any) -> Document:  # noqa: ANN401 - any metadata
-    return Document(page_content="", metadata=metadata)
+    owner = None if index is None else doc_id
+    return adopted_key(vector), _record({DOC_ID: owner, VERSION: version, CHUNK_INDEX: index})
 
 
 def chunk_vectors(document: DocumentVersion) -> Iterator[Document]:
     """Make the Documents for the vector store; none if the document is adopted."""
     if document.adopted:
         return
-    shared_metadata = simple_metadata(document.metadata)
+    shared_metadata = simple_metadata(document.manifest.metadata)
     for index, chunk in enumerate(document.chunks):
         text = with_header(chunk.header, chunk.embedded_text)
         location = _location(document.doc_id, index, chunk)
@@ -574,18 +595,20 @@ def _location(doc_id: str, index: int, chunk: Chunk) -> dict[str, Any]:
 _CHANGES = TypeAdapter(Annotated[list[tuple[NonNegativeInt, dict[str, Any]]], Field(min_length=1)])
 
 
-def metadata_changes(record: Document, key: str) -> list[tuple[int, Mapping[str, Any]]]:
+def metadata_changes(record: Document, key: str) -> list[tuple[int, dict[str, Any]]]:
     """Return the metadata along a chunk: pairs of a position, from 0, and the metadata there."""
     if METADATA_CHANGES not in record.metadata:  # the common case, checked first for speed
         return [(0, {})]
-    stored = record.metadata[METADATA_CHANGES]
-    try:
-        return list(_CHANGES.validate_python(stored))
-    except ValidationError as error:
-        raise CorruptRecordError(
-            f"the metadata of the docstore's chunk {key!r} has {METADATA_CHANGES}={stored!r} "
-            "instead of pairs of a number and a dict. Delete the document and add it again"
-        ) from error
+    return _parsed(_CHANGES, record.metadata[METADATA_CHANGES], key)
+
+
+_VECTORS = TypeAdapter(list[tuple[str, str]])
+
+
+def adopted_vectors(record: Document, key: str) -> Mapping[str, str]:
+    """Return the text digests of a chunk's adopted vectors, by vector id."""
+    pairs = _parsed(_VECTORS, record.metadata.get(ADOPTED, []), key)
+    return dict(pairs)
 
 
 def chunk_document(
@@ -597,11 +620,8 @@ def chunk_document(
     """
     fields = record.metadata
     first_metadata = simple_metadata(metadata_changes(record, key)[0][1])
-    if fields.get(DOC_ID, manifest.doc_id) != manifest.doc_id:
-        raise CorruptRecordError(
-            f"the docstore's chunk {key!r} does not belong to document {manifest.doc_id!r}"
-        )
-    location = {name: fields[name] for name in LOCATION_FIELDS if name in fields}
-    version = manifest.version
+    location = {name: fields.get(name) for name in LOCATION_FIELDS}
+    if location[DOC_ID] != manifest.doc_id or None in location.values():
+        raise unusable(key, f"it is no chunk of document {manifest.doc_id!r}")
     text = with_headers(fields.get(HEADER, ""), record, record.page_content.strip())
-    return vector_store_document(text, {**metadata, **first_metadata}, location, version)
+    return vector_store_document(text, {**metadata, **first_metadata}, location, manifest.version)

@@ -13,30 +13,33 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from langchain_core.documents import Document
-from sqlalchemy.engine import URL, Connection, Engine
+from sqlalchemy.engine import URL, Connection
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import StaticPool
 from sqlalchemy.schema import CreateTable
 from typing_extensions import override
 
+from langchain_rse._messages import warn
 from langchain_rse._sync import batches
+from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.compare_and_set import Change, ComparesAndSets
 from langchain_rse.stores.databases import (
-    explanation_of,
+    DAMAGED,
+    cannot_create_index,
+    first_line,
     is_memory,
+    make_engine,
     make_rows,
     make_table,
     must_repeat,
     parse_url,
-    prepare_engine,
     use_wal,
     write_rows,
 )
 from langchain_rse.stores.fulltext import check_lexical
 from langchain_rse.stores.fulltext_postgres import PostgresIndex
 from langchain_rse.stores.fulltext_sqlite import SQLiteIndex, forget_damaged, is_indexed
-from langchain_rse.stores.indexes import create_index, find_index_problems, rebuild_indexes
 from langchain_rse.stores.json import decode_documents, is_record
+from langchain_rse.text.quoting import first_few
 
 T = TypeVar("T")
 
@@ -56,7 +59,8 @@ def _explained(store: object) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        error.add_detail(f"{store!r} {explanation_of(error)}".rstrip())
+        advice = f" {DAMAGED}" if "malformed" in str(error.orig) else ""
+        error.add_detail(f"{store!r}{advice}")
         raise
 
 
@@ -79,11 +83,11 @@ class SQLDocStore(ComparesAndSets):
             a warning says so. False: neither create nor search an index.
         tokenizer: FTS5 tokenizer on SQLite, such as ``"porter unicode61"`` for English stemming.
         language: Text search configuration on PostgreSQL, such as ``"english"``.
-        timeout: Seconds to wait for a SQLite lock.
-        engine_kwargs: More arguments for ``sqlalchemy.create_engine``, such as ``pool_size``.
+        engine_kwargs: More arguments for ``sqlalchemy.create_engine``, such as ``pool_size``, or
+            ``connect_args={"timeout": 60}`` for the seconds to wait for a SQLite lock (default 30).
 
     Raises:
-        ImportError: If the database driver is not installed.
+        ModuleNotFoundError: If the database driver is not installed.
         ValueError: If the URL, table name, tokenizer or language is invalid. On first use: if the
             full-text index was built with another tokenizer or language.
 
@@ -102,7 +106,6 @@ class SQLDocStore(ComparesAndSets):
         lexical: bool = True,
         tokenizer: str = "unicode61",
         language: str = "simple",
-        timeout: float = 30.0,
         engine_kwargs: dict[str, Any] | None = None,
     ) -> None:
         self._url = parse_url(url)
@@ -113,8 +116,6 @@ class SQLDocStore(ComparesAndSets):
             )
         self._is_sqlite = self._url.get_backend_name() == "sqlite"  # otherwise PostgreSQL
         self._is_memory = self._is_sqlite and is_memory(self._url)
-        self._timeout = timeout
-        self._engine_kwargs = self._complete_engine_kwargs(engine_kwargs or {})
         self._index: Any = None
         if lexical and self._is_sqlite:
             self._index = SQLiteIndex(table_name, tokenizer)
@@ -122,7 +123,7 @@ class SQLDocStore(ComparesAndSets):
             self._index = PostgresIndex(table_name, language)
         self._table = make_table(table_name)
         self._select = self._make_select()
-        self._engine = self._make_engine()
+        self._engine = make_engine(self._url, engine_kwargs or {})
         # Close all connections when the store is garbage-collected.
         weakref.finalize(self, self._engine.dispose)
         self._is_ready = False
@@ -170,7 +171,7 @@ class SQLDocStore(ComparesAndSets):
             FullTextError: If the store has no full-text index, or the index is damaged.
             ValueError: If ``k`` is below 1, or the filter is not supported.
         """
-        check_lexical(self)
+        check_lexical(self)  # before a connection is made
         return self._run(self._search, query, k, filter, prefix)
 
     def drop_lexical_index(self) -> None:
@@ -195,7 +196,7 @@ class SQLDocStore(ComparesAndSets):
         Returns:
             Descriptions of the problems; empty if there are no problems.
         """
-        return self._run(find_index_problems, self._table.name, self._index)
+        return self._run(self._find_index_problems)
 
     def rebuild_indexes(self) -> None:
         """Rebuild the table's full-text index from its records, in one transaction.
@@ -204,7 +205,7 @@ class SQLDocStore(ComparesAndSets):
             CorruptRecordError: If a SQLite file is damaged beyond single records and this index.
                 The file is not changed then.
         """
-        self._run(rebuild_indexes, self._table.name, self._index)
+        self._run(self._rebuild_indexes)
 
     def close(self) -> None:
         """Close the pooled connections. Later use of the store opens new ones."""
@@ -244,8 +245,8 @@ class SQLDocStore(ComparesAndSets):
             values.update(map(tuple, rows))
         return values
 
-    def _set(self, connection: Connection, rows: list[dict[str, str]]) -> None:
-        self._begin_write(connection, [row["key"] for row in rows])
+    def _set(self, connection: Connection, rows: list[tuple[str, str]]) -> None:
+        self._begin_write(connection, [key for key, _ in rows])
         write_rows(connection, self._table.name, rows)
 
     def _delete(self, connection: Connection, keys: Sequence[str]) -> None:
@@ -294,10 +295,39 @@ class SQLDocStore(ComparesAndSets):
         keys = connection.execute(query).scalars()
         return list(dict.fromkeys(keys))  # a damaged index returns keys again
 
+    def _find_index_problems(self, connection: Connection) -> list[str]:
+        problems = self._find_table_problems(connection)
+        if self._index is not None and not self._index.fits(connection):
+            name = self._table.name
+            problems.append(f"the full-text index of table {name!r} does not match its records")
+        return problems
+
+    def _find_table_problems(self, connection: Connection) -> list[str]:
+        """Run SQLite's check of the table and its key index."""
+        if not self._is_sqlite:
+            return []
+        name = self._table.name
+        rows = connection.exec_driver_sql(f'PRAGMA integrity_check("{name}")').scalars()
+        return [f"table {name!r}: {message}" for message in rows if message != "ok"]
+
+    def _rebuild_indexes(self, connection: Connection) -> None:
+        problems = self._find_table_problems(connection)
+        if problems:
+            raise CorruptRecordError(
+                f"the SQLite file is damaged ({first_few(problems)}). Nothing was repaired, "
+                "because a repair could lose readable records. Restore a backup, or recover the "
+                "readable data into a new file with the '.recover' command of the sqlite3 program "
+                "and check that file"
+            )
+        if self._index is not None:
+            self._index.lock(connection)
+            self._index.remove(connection)
+            self._index.build(connection)
+
     def _search(
         self, connection: Connection, query: str, k: int, condition: object, prefix: str
     ) -> list[tuple[Document, float]]:
-        check_lexical(self)  # again, because first use may find that the index cannot be created
+        check_lexical(self)  # first use may find that the index cannot be created
         found: list[tuple[Document, float]] = self._index.search(
             connection, self._read_values, query, k, condition=condition, prefix=prefix
         )
@@ -333,19 +363,6 @@ class SQLDocStore(ComparesAndSets):
 
     # The database
 
-    def _complete_engine_kwargs(self, engine_kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Complete the user's arguments for ``create_engine`` with the database's needs."""
-        completed = {"hide_parameters": True, **engine_kwargs}  # keep documents out of errors
-        if not self._is_sqlite:
-            completed.setdefault("pool_pre_ping", True)  # survive restarts of the server
-            return completed
-        connect_args = {"timeout": self._timeout, **completed.get("connect_args", {})}
-        if self._is_memory:  # a single connection, which threads share
-            connect_args["check_same_thread"] = False
-            completed["poolclass"] = StaticPool
-        completed["connect_args"] = connect_args
-        return completed
-
     def _make_select(self) -> sa.Select[Any]:
         """Make the query for the records of ``keys``."""
         key = self._table.c.key
@@ -356,26 +373,33 @@ class SQLDocStore(ComparesAndSets):
         listed = sa.func.json_each(sa.bindparam("keys", type_=sa.JSON)).table_valued("value")
         return sa.select(self._table).where(key.in_(sa.select(listed.c.value)))
 
-    def _make_engine(self) -> Engine:
-        try:
-            engine = sa.create_engine(self._url, **self._engine_kwargs)
-        except ModuleNotFoundError as error:
-            raise ImportError(
-                f"{self._url.drivername} needs the package {error.name!r}. For PostgreSQL, run "
-                "pip install 'langchain-rse[postgres]' and use a URL postgresql+psycopg://..."
-            ) from error
-        prepare_engine(engine)
-        return engine
-
     def _prepare(self) -> None:
         """Create the table and its full-text index if they are missing."""
         with self._lock:
             if self._is_ready:  # by another thread
                 return
             self._create_table()
-            if self._index is not None and not create_index(self._engine, repr(self), self._index):
-                self._index = None
+            self._create_index()
             self._is_ready = True
+
+    def _create_index(self) -> None:
+        """Create the full-text index if it is missing; warn if this user may not."""
+        if self._index is None:
+            return
+        try:
+            with self._engine.begin() as connection:
+                self._index.create(connection)
+        except DBAPIError as error:
+            if not cannot_create_index(error):
+                raise
+            self._index = None
+            warn(
+                f"{self!r} does not support keyword search: it has no full-text index that this "
+                f"user may read, and this user cannot create one ({first_line(error)}). Open the "
+                "database once with write access, as the owner of the table; on PostgreSQL, also "
+                "grant this user SELECT on the table of the index, whose name ends with _lexical. "
+                "To silence this warning, open the store with lexical=False"
+            )
 
     def _create_table(self) -> None:
         is_file = self._is_sqlite and not self._is_memory
@@ -385,7 +409,7 @@ class SQLDocStore(ComparesAndSets):
         if sa.inspect(self._engine).has_table(self._table.name):
             return
         if is_file:
-            use_wal(self._engine, self._timeout)
+            use_wal(self._engine)
         try:
             with self._engine.begin() as connection:
                 connection.execute(CreateTable(self._table, if_not_exists=True))

@@ -1,24 +1,25 @@
 """Reads whole documents from the docstore and reports problems with their records."""
 
-import itertools
 from typing import NamedTuple
 
 from langchain_core.documents import Document
 
 from langchain_rse._sync import batches
 from langchain_rse.errors import CorruptRecordError
-from langchain_rse.stores.compare_and_set import DocStore, read_records
-from langchain_rse.stores.layouts import cuts_of, read_changes, read_description, readable
+from langchain_rse.stores.compare_and_set import DocStore
+from langchain_rse.stores.layouts import Layout, cuts_of, read_chunks, read_description
 from langchain_rse.stores.records import (
     HEADER,
     METADATA_CHANGES,
     Chunk,
+    Description,
     DocumentVersion,
     Manifest,
-    Version,
     chunk_key,
     description_key,
+    digest,
     manifest_key,
+    metadata_changes,
     table_header_of,
     with_table_header,
 )
@@ -38,69 +39,47 @@ class StoredDocument(NamedTuple):
 
 def read_document(docstore: DocStore, manifest: Manifest) -> StoredDocument:
     """Read all records of a document's current version and check that they are consistent."""
-    version = manifest.current or Version("", 0)
     chunks, problems = _read_chunks(docstore, manifest)
-    description = read_description(docstore, manifest.key, version.name)
-    is_described = description is not None and description.manifest.current == version
-    parts = description.parts if description is not None else ()
-    vectors = description.vectors if description is not None else ()
-    document = DocumentVersion(
-        doc_id=manifest.doc_id,
-        version=version,
-        length=manifest.length,
-        metadata=manifest.metadata,
-        chunks=chunks,
-        parts=parts,
-        blank=manifest.blank,
-        rules=manifest.rules,
-        header=manifest.header,
-        counts_in_source=manifest.counts_in_source,
-    )
-    if not problems and document.text_digest != manifest.text_digest:
-        problems = [f"{manifest.key}/{version.name}"]
-    is_whole = not problems and not version.adopted
-    if not is_described:  # even without parts, the chunks have the complete text
-        problems.append(description_key(manifest.key, version.name))
-    all_vectors = [*version.vector_ids(manifest.key), *vectors]
+    stored = read_description(docstore, manifest.key, manifest.version)
+    description = stored or Description(manifest)  # the chunks have the complete text
+    document = DocumentVersion(manifest=manifest, chunks=chunks, parts=description.parts)
+    if not problems and chunks and digest(document.text) != manifest.text_digest:
+        problems = [f"{manifest.key}/{manifest.version}"]
+    is_whole = not problems and not document.version.adopted
+    if stored is None:
+        problems.append(description_key(manifest.key, manifest.version))
+    all_vectors = [*document.version.vector_ids(manifest.key), *description.vectors]
     return StoredDocument(document if is_whole else None, problems, all_vectors)
 
 
 def _read_chunks(docstore: DocStore, manifest: Manifest) -> tuple[list[Chunk], list[str]]:
     """Read a document's chunks; also return the keys of records that do not match each other."""
     try:
-        spans = list(itertools.pairwise(cuts_of(manifest).tolist()))
+        layout = Layout(manifest, cuts_of(manifest))
     except CorruptRecordError:
         return [], [manifest_key(manifest.key)]
-    gaps = set(manifest.gaps)
     chunks: list[Chunk] = []
     problems: list[str] = []
-    for batch in batches(enumerate(spans), _BATCH):
-        keys = {index: chunk_key(manifest.key, manifest.version, index) for index, _ in batch}
-        records = read_records(docstore, list(keys.values()))
-        for index, span in batch:
-            key = keys[index]
-            try:
-                record = readable(records[key])
-                if record is not None:
-                    chunks.append(_read_chunk(record, key, (manifest.doc_id, index, *span)))
-                elif index not in gaps:
-                    problems.append(key)
-            except CorruptRecordError:
+    for indexes in batches(range(manifest.chunk_count), _BATCH):
+        numbers = [(manifest.key, index) for index in indexes]
+        records = read_chunks(docstore, {manifest.key: layout}, numbers).records
+        for (_, index), record in records.items():
+            key = chunk_key(manifest.key, manifest.version, index)
+            if isinstance(record, Document):
+                chunks.append(_chunk_of(record, key, layout.span_of(index)))
+            elif record is not None or index not in manifest.gaps:
                 problems.append(key)
     return chunks, problems
 
 
-def _read_chunk(record: Document, key: str, location: tuple[str, int, int, int]) -> Chunk:
-    changes = read_changes(record, key, location)
-    _, _, start, end = location
+def _chunk_of(record: Document, key: str, span: tuple[int, int]) -> Chunk:
     text = record.page_content
     table_header = table_header_of(record)
     return Chunk(
-        start=start,
-        end=end,
+        *span,
         text=text,
         embedded_text=with_table_header(table_header, text.strip()),
-        metadata=changes if METADATA_CHANGES in record.metadata else (),
+        metadata=metadata_changes(record, key) if METADATA_CHANGES in record.metadata else (),
         header=str(record.metadata.get(HEADER, "")),
         table_header=table_header,
     )

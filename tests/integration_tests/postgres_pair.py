@@ -117,7 +117,7 @@ class Pair(NamedTuple):
         vectors: set[str] = set()
         records: set[str] = set()
         for manifest in manifests:
-            assert manifest.is_finished, manifest
+            assert manifest.versions == [manifest.current], manifest
             assert manifest.current is not None
             vectors.update(manifest.current.vector_ids(manifest.key))
             records.update(manifest.current.docstore_keys(manifest.key))

@@ -22,7 +22,6 @@ from langchain_rse.stores.namespaces import in_namespace
 from tests.integration_tests.stores import open_chroma
 from tests.soaking import SOAK
 from tests.unit_tests import fakes
-from tests.unit_tests.ingest.test_known_vectors import Counting, faiss_store
 
 CALLS = 20 * SOAK
 SEED = int(os.environ.get("SEED") or 1)
@@ -33,7 +32,6 @@ DOCSTORES: dict[str, Callable[[Path], BaseStore[str, Any]]] = {
 }
 VECTORSTORES: dict[str, Callable[[Path], VectorStore]] = {
     "memory": lambda _: InMemoryVectorStore(fakes.BagOfWords()),
-    "FAISS": lambda _: faiss_store(Counting()),
     "Chroma": lambda folder: open_chroma(folder, fakes.BagOfWords()),
 }
 DOC_IDS = ["a", "b/c", "d e", "é"]

@@ -82,7 +82,7 @@ def _with_list_operators(condition: Mapping[str, Any]) -> dict[str, Any]:
             conditions.append({"$or": [{name: {"$like": pattern}} for pattern in patterns]})
         else:
             conditions.append({name: value})
-    return conditions[0] if len(conditions) == 1 else {"$and": conditions}
+    return {"$and": conditions}
 
 
 def _patterns_of_lists(item: object) -> list[str]:

@@ -17,7 +17,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.headers import DocumentHeaders
-from langchain_rse.stores.databases import prepare_engine
+from langchain_rse.stores.databases import make_engine
 from tests.unit_tests import fakes
 
 Way = fakes.Way
@@ -43,8 +43,8 @@ def search(
 
 def execute(url: str, statement: str, *parameters: Any) -> list[Any]:
     """What another program does with the database."""
-    engine = sa.create_engine(url)
-    prepare_engine(engine)  # on SQLite, the triggers of the index need a function
+    # On SQLite, the triggers of the index need a function.
+    engine = make_engine(sa.make_url(url), {})
     with engine.begin() as connection:
         result = connection.execute(sa.text(statement), *parameters)
         rows = list(result) if result.returns_rows else []

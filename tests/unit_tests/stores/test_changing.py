@@ -61,7 +61,9 @@ def test_what_is_written_is_synced(tmp_path: Path) -> None:
 def test_a_change_waits_for_another_writer(tmp_path: Path) -> None:
     """And reads only then: what is read first cannot be written any more, says SQLite."""
     url = f"sqlite:///{tmp_path}/chunks.db"
-    store = SQLDocStore(url, lexical=False, timeout=0.05)  # other programs may write to it
+    store = SQLDocStore(
+        url, lexical=False, engine_kwargs={"connect_args": {"timeout": 0.05}}
+    )  # other programs may write to it
     store.mset([("a", OLD)])
     other = sqlite3.connect(tmp_path / "chunks.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

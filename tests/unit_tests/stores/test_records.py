@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from langchain_core.stores import InMemoryStore
 
 from langchain_rse.stores.layouts import Layout, read_chunks, read_layouts
-from langchain_rse.stores.metadata import simple_metadata
 from langchain_rse.stores.records import (
     Chunk,
     DocumentVersion,
@@ -24,26 +23,28 @@ from langchain_rse.stores.records import (
     describe,
     document_key,
     manifest_key,
+    simple_metadata,
     vector_id,
     vector_store_document,
 )
 
 
 def document(**changes: Any) -> DocumentVersion:
+    manifest = Manifest(
+        "d",
+        Version("v", 2),
+        length=7,
+        starts=[0, 4],
+        metadata={"title": "T", "authors": ["a"]},
+    )
     chunks = [
         Chunk(0, 4, "one\n", "one", [(0, {"page": 1}), (3, {"page": 2})], header="Title"),
         Chunk(4, 7, "two", "one two"),
     ]
     return DocumentVersion(
-        **{
-            "doc_id": "d",
-            "version": Version("v", len(chunks)),
-            "length": 7,
-            "metadata": {"title": "T", "authors": ["a"]},
-            "chunks": chunks,
-            "parts": [(0, 3, {"page": 1}), (3, 4, {"page": 2})],
-            **changes,
-        }
+        manifest=replace(manifest, **changes),
+        chunks=chunks,
+        parts=[(0, 3, {"page": 1}), (3, 4, {"page": 2})],
     )
 
 
@@ -93,9 +94,10 @@ def stored(chunks: int, gaps: frozenset[int]) -> InMemoryStore:
         spans.append(Chunk(start, start + index + 1, "x" * (index + 1), ""))
         start += index + 1
     version = Version("v", chunks)
-    whole = document(version=version, chunks=spans, gaps=gaps, parts=())
-    whole = replace(whole, length=start)
-    description = describe(whole, "")
+    starts = [span.start for span in spans]
+    manifest = Manifest("d", version, length=start, starts=starts, gaps=sorted(gaps))
+    whole = DocumentVersion(manifest=manifest, chunks=spans)
+    description = describe(whole)
     store = InMemoryStore()
     store.mset([*chunk_records(whole), (description.key, description.to_document())])
     store.mset([(manifest_key(whole.key), description.manifest.to_document())])
