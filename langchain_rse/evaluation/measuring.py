@@ -84,19 +84,14 @@ class Locator:
         """Join slices that touch, or that only white space in ``sources`` separates."""
         passages: list[Slice] = []
         for position in sorted(slices):
-            last = passages[-1] if passages else None
-            if last is not None and self._continues(last, position):
+            last = passages[-1] if passages else position
+            between = self.sources.get(last.doc_id, "")[last.end : position.start]
+            is_next = position.start <= last.end or between.isspace()
+            if passages and position.doc_id == last.doc_id and is_next:
                 passages[-1] = last._replace(end=max(last.end, position.end))
             else:
                 passages.append(position)
         return passages
-
-    def _continues(self, first: Slice, second: Slice) -> bool:
-        if first.doc_id != second.doc_id:
-            return False
-        source = self.sources.get(first.doc_id, "")
-        between = source[first.end : second.start]
-        return second.start <= first.end or between.isspace()
 
     def _locate_by_metadata(self, document: Document, length: int) -> Slice | None:
         text = document.page_content
