@@ -190,19 +190,6 @@ def test_source_code_and_data_are_text(tmp_path: Path) -> None:
     assert documents[0].page_content == "name,town\r\nAda,Oslo\r\n"
 
 
-def test_text_is_found_without_a_suffix(tmp_path: Path) -> None:
-    write(tmp_path, "LICENSE", "README", "sub/Makefile", ".env", ".gitignore")
-    (tmp_path / "program").write_bytes(b"\x7fELF\x02\x01\x00\x00")
-    (tmp_path / "lock").write_bytes(b"")
-    (tmp_path / "AUTHORS").write_bytes(f"{GERMAN}\n".encode("latin-1") * 1_000)
-    os.mkfifo(tmp_path / "pipe")
-    files = Files()
-    assert found(tmp_path, files) == {"LICENSE", "README", "sub/Makefile", "AUTHORS"}
-    assert files.skipped == {"without extension": 5}
-    text, _ = text_of(tmp_path / "LICENSE", b"Permission is granted")
-    assert text == "Permission is granted"
-
-
 def test_folders_that_programs_write_are_left_out(tmp_path: Path) -> None:
     write(
         tmp_path,
