@@ -125,8 +125,8 @@ def test_the_texts_of_chunks_are_those_of_the_source(trace: RSETrace) -> None:
     ("arguments", "note"),
     [
         ({"config": "dsrag-balanced"}, "exact solver"),
-        ({"length_function": lambda text: len(text.split())}, "measures the budget"),
-        ({"include_header": True}, "includes headers"),
+        ({"length_function": lambda text: len(text.split())}, "a budget in characters"),
+        ({"include_header": True}, "without headers"),
         ({"score_floor": 2.0}, "nothing was close enough"),
         ({"queries": ["rent", "dogs"], "k": 1, "order": "relevance"}, ""),
     ],
