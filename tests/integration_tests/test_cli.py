@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import logging
 import re
 import shlex
 import shutil
 import sys
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from pydoc_data.topics import topics
@@ -471,22 +469,3 @@ def test_evaluate_saves_settings_for_queries(ask: Run) -> None:
     assert not Path("other.json").exists()
     one = ask("evaluate", "--questions", json_lines(QUESTIONS[:1]), "--tune", 5)
     assert "at least two questions" in one.stderr
-
-
-# Messages
-
-
-@pytest.mark.filterwarnings("default")
-def test_warnings_are_lines(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def warn(*_: object, **__: object) -> list[str]:
-        warnings.warn("the text is\nlong \x1b[2J", UserWarning, stacklevel=1)
-        logging.getLogger("langchain_rse.query.lookup").warning("%s is gone", "'a'")
-        return []
-
-    loggers = [logging.getLogger(name) for name in ("langchain_rse", "")]
-    before = [(logger.level, list(logger.handlers), logger.propagate) for logger in loggers]
-    monkeypatch.setattr("langchain_rse.retriever.RSERetriever.add_documents", warn)
-    result = run("index", "docs", "--kb", "kb")
-    assert result.exit_code == 0
-    assert result.stderr == "warning: the text is\nlong \\x1b[2J\nwarning: 'a' is gone\n"
-    assert [(each.level, each.handlers, each.propagate) for each in loggers] == before

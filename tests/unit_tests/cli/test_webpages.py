@@ -12,7 +12,6 @@ from langchain_rse.cli.webpages import read_html
 from langchain_rse.ingest.tables import find_tables
 
 MAIN_TEXT = "The main text of this page is about cats, which sleep most of the day."
-LINKS = '<ul><li><a href="a.html">Alpha</a></li><li><a href="b.html">Beta</a></li></ul>'
 
 
 def text_of(html: str) -> str:
@@ -141,20 +140,6 @@ def test_a_table_of_contents_is_left_out() -> None:
 
 
 # What must not get lost
-
-
-@pytest.mark.parametrize(
-    "page",
-    [
-        f"<h1>Index</h1>{LINKS}",
-        f"<h1>Index</h1><nav>{LINKS}</nav>",
-        f"<nav><h1>Index</h1>{LINKS}</nav>",
-        f"<div role='navigation'><h1>Index</h1>{LINKS}</div><main></main>",
-        f"<main><h1>Index</h1></main><nav>{LINKS}</nav>",
-    ],
-)
-def test_a_page_of_links_keeps_them(page: str) -> None:
-    assert lines_of(page) == ["# Index", "- Alpha", "- Beta"]
 
 
 @pytest.mark.parametrize("depth", [140, 5_000])

@@ -116,24 +116,6 @@ def test_a_header_is_paid_for_but_not_part_of_the_source() -> None:
         assert figures([document], question, 12, sources=sources)["recall"] == 3 / 9
 
 
-@given(data=st.data())
-def test_text_with_other_white_space_is_cut_at_the_same_word(data: st.DataObject) -> None:
-    words = data.draw(st.lists(st.text("xy.*", min_size=1, max_size=4), min_size=1, max_size=6))
-    blank = st.text(" \n\t", min_size=1, max_size=3)
-
-    def spaced() -> str:
-        return "".join(word + data.draw(blank) for word in words)
-
-    source, text = "START " + spaced() + "END", data.draw(blank) + "START " + spaced()
-    budget = data.draw(st.integers(1, len(text)))
-    letters = len("".join(text[:budget].split()))
-    end = next(n for n in range(len(source)) if len("".join(source[:n].split())) == letters)
-    document = Document(text, metadata={"doc_id": "a"})
-    result = figures([document], ask_for((0, len(source))), budget, sources={"a": source})
-    assert result["recall"] == end / len(source)
-    assert result["characters"] == budget
-
-
 @pytest.mark.parametrize(
     ("metadata", "sources", "message"),
     [

@@ -148,12 +148,6 @@ cells = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs
 
 # Quotations
 
-TEXTS = {
-    "a": "One two\n three.\n\nFour five\tsix. Five  six.",
-    "b": "Nothing (here)* x+",
-    "c": "ababa",
-}
-
 
 def quoting(text: str, doc_id: str = "a") -> Question:
     return Question("Why?", [Evidence(doc_id, text=text)])
@@ -162,27 +156,6 @@ def quoting(text: str, doc_id: str = "a") -> Question:
 def located(questions: list[Question], texts: dict[str, str]) -> tuple[Question, ...]:
     """The questions with the positions of their quotations, as a report has them."""
     return evaluate(canned(), questions, sources=texts).questions
-
-
-@pytest.mark.parametrize(
-    ("quotation", "doc_id", "expected"),
-    [
-        ("two three.", "a", "two\n three."),
-        (" Four\nfive\r\nsix . ", "a", "Four five\tsix."),
-        ("Fivesix", "a", "Five  six"),
-        ("(here)* x+", "b", "(here)* x+"),
-    ],
-)
-def test_white_space_of_a_quotation_may_differ(quotation: str, doc_id: str, expected: str) -> None:
-    placed = Evidence("a", 3, 4)
-    question = Question("Why?", [placed, Evidence(doc_id, text=quotation)])
-    (result,) = located([question], TEXTS)
-    evidence = result.evidence[1]
-    assert TEXTS[doc_id][evidence.start : evidence.end] == expected
-    assert evidence.text == quotation
-    assert result.evidence[0] == placed
-    assert result.question == "Why?"
-    assert located([result], TEXTS) == (result,)
 
 
 spaces = st.text(" \n\t\u00a0", max_size=3)

@@ -104,17 +104,6 @@ def test_spans_tile_any_text_and_chunks_have_at_most_the_size(text: str, size: i
     assert splitter.split_text(text) == [chunk for chunk in chunks_of(text, size) if chunk]
 
 
-@pytest.mark.parametrize(
-    "piece",
-    ["a", "漢", ".", '."', ",", '"a,', '",\n', "| \n", " ", ". a", "a  \n", "a  b\n", "<table>\n"],
-)
-def test_a_long_text_of_one_kind_is_split_to_its_end(piece: str) -> None:
-    """In proportion to its length; in its square, this would not end."""
-    length = 200_000
-    spans = find_spans((piece * length)[:length], default_text_splitter())
-    assert spans[-1].end == length
-
-
 @fakes.both_ways
 def test_passages_begin_and_end_with_sentences(way: Way) -> None:
     chance = random.Random(3)  # noqa: S311 - only has to be the same again

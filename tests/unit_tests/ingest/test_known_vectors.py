@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import logging
 import random
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -171,20 +169,6 @@ def test_after_a_call_was_cut_off_only_what_is_missing_is_embedded(
     index.model.left = None
     assert index.add(pages) == chunks_of(pages)[embedded:]
     index.assert_answers_like_a_fresh_index(kind, pages)
-
-
-def test_an_index_that_does_not_give_its_vectors_back(caplog: pytest.LogCaptureFixture) -> None:
-    """As some of FAISS: what cannot be read is embedded, and the log says so."""
-    import faiss
-
-    flat = faiss.IndexFlatL2(65)
-    ivf = faiss.IndexIVFFlat(flat, 65, 1)
-    ivf.train(np.random.default_rng(0).random((64, 65), dtype=np.float32))
-    index = Index(lambda model: faiss_store(model, index=ivf))
-    index.add(filing(pages=5))
-    with caplog.at_level(logging.INFO, logger="langchain_rse"):
-        assert index.add(filing(pages=5, year=2024)) == chunks_of(filing(pages=5))
-    assert "cannot read vectors from FAISS" in caplog.text
 
 
 @given(

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-import numpy as np
 import pytest
 from langchain_core.documents import Document
 from langchain_core.stores import InMemoryByteStore
@@ -105,16 +103,4 @@ def test_a_text_that_the_model_refuses_costs_its_document(way: Way, batch_size: 
     ):
         way.add(indexer, documents_of(*texts))
     assert stored_ids(indexer) == ["a", "c"]
-    assert indexer.check().ok
-
-
-def test_arrays_are_vectors(way: Way) -> None:
-    """As models return them that do not keep to the interface."""
-
-    class Arrays(fakes.BagOfWords):
-        def embed_documents(self, texts: list[str]) -> Any:
-            return np.asarray(super().embed_documents(texts))
-
-    indexer = RSEIndexer(InMemoryVectorStore(Arrays()), InMemoryByteStore())
-    way.add(indexer, documents_of("a one"))
     assert indexer.check().ok

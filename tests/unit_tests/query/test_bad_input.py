@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.runnables import RunnableLambda
@@ -15,7 +13,6 @@ from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import PRESETS, RSERetriever
-from langchain_rse.errors import CandidateError
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import (
     FixedRetriever,
@@ -77,11 +74,6 @@ class Returning(BaseDocumentCompressor):
     ) -> Any:
         del query, callbacks
         return self.function(list(documents))
-
-
-def candidates_of(source: RSERetriever) -> list[Document]:
-    assert source.vectorstore is not None
-    return source.vectorstore.similarity_search(QUERY, k=10_000)
 
 
 def scoring(scores: Sequence[Any], name: str = "relevance_score") -> Returning:
@@ -157,32 +149,6 @@ def many(request: pytest.FixtureRequest) -> Many:
     ]
     assert len(chunks) == MANY
     return Many(texts, chunks, fakes.WatchedDocStore(source.docstore, fakes.Writes()))
-
-
-# Metadata of candidates
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *(("doc_id", value) for value in (None, 7, "", True, ["a"], b"a")),
-        *(("rse_version", value) for value in (None, 1, "", ["v"])),
-        *(
-            ("chunk_index", value)
-            for value in (None, "0", -1, True, 0.5, math.nan, math.inf, [0], np.True_, Decimal(0))
-        ),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("reranked", [False, True])
-def test_metadata_of_a_wrong_type_is_named(name: str, value: object, *, reranked: bool) -> None:
-    source = make_retriever({"a": lines(0)})
-    (document,) = candidates_of(source)
-    document.metadata[name] = value
-    reranker = Returning(function=lambda documents: documents) if reranked else None
-    base = [document]
-    with pytest.raises(CandidateError, match=rf"^base_retriever must .*'{name}'"):
-        ask(wrap(source, base, reranker=reranker), QUERY)
 
 
 # Half an emoji in a query

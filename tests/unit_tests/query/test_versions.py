@@ -12,7 +12,7 @@ from langchain_core.stores import InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever
-from langchain_rse.stores.records import document_key, manifest_key
+from langchain_rse.stores.records import document_key
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import QUERY, Way, ask, lines, make_retriever, ranges, wrap
 
@@ -72,31 +72,6 @@ def test_a_document_replaced_between_search_and_reading_is_found(way: Way, store
     store.then = lambda n: replace(retriever, "a", replaced) if n == 1 else None
     assert texts(way.invoke(retriever, QUERY, order="relevance")) == [replaced, lines(20)]
     assert store.searches == 2
-
-
-def test_a_document_whose_deletion_two_searches_meet_is_gone(store: Scripted) -> None:
-    """Its vectors are found without a current version, then without a manifest, then no more."""
-    retriever = make_retriever({"a": lines(0), "b": lines(20)}, vectorstore=store)
-    key = manifest_key(document_key("a"))
-    (record,) = retriever.docstore.mget([key])
-    assert record is not None
-    fields = {**record.metadata, "current": None, "garbage": [record.metadata["current"]]}
-    rows = dict(store.store)
-
-    def delete_in_steps(searches: int) -> None:
-        if searches == 1:
-            retriever.docstore.mset([(key, Document("", metadata=fields))])
-        elif searches == 2:
-            retriever.delete(["a"])
-
-    store.then = delete_in_steps
-    assert ranges(ask(retriever, QUERY)) == [("b", 0, 1)]
-    assert store.searches == 3
-
-    # If they stay, they are left over.
-    store.store = rows
-    with pytest.warns(UserWarning, match=r"'a' are not in the docstore"):
-        assert ranges(ask(retriever, QUERY)) == [("b", 0, 1)]
 
 
 def test_a_document_replaced_again_and_again(store: Scripted) -> None:

@@ -14,7 +14,6 @@ from langchain_rse.text.sentences import (
     SPACED_ENDS,
     UNSPACED_ENDS,
     sentence_ends,
-    split_sentences,
 )
 
 
@@ -53,12 +52,3 @@ def test_ends_ascend_within_the_text(text: str) -> None:
     ends = list(sentence_ends(text))
     assert ends == sorted(set(ends))
     assert all(0 < end <= len(text) for end in ends)
-
-
-@pytest.mark.parametrize("piece", [".", ". ", '."', "\"'", ".\n", "。", "。」", " ", "A.", ". a"])
-def test_a_long_text_is_read_to_its_end(piece: str) -> None:
-    """In proportion to its length; in its square, this would not end."""
-    text = piece * (1_000_000 // len(piece))
-    for _ in sentence_ends(f".{text}"):
-        pass
-    split_sentences(text)

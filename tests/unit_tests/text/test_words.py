@@ -72,11 +72,3 @@ def test_words_of_a_query_are_found(query: str, text: str) -> None:
     text_words = TextWords([spaced_words(text), spaced_words("something else")])
     match, other = text_words.counts(find_words(query)).sum(axis=1)
     assert match > other == 0
-
-
-@pytest.mark.parametrize("pattern", ["a", "é", "é ", "北", "北 a", "\u0301", "ไ"])
-def test_a_long_text_is_read_to_its_end(pattern: str) -> None:
-    """In proportion to its length; in its square, this would not end."""
-    text = pattern * (1_000_000 // len(pattern))
-    words = find_words(text)
-    assert TextWords([spaced_words(text)]).sizes.tolist() == [len(words)]
