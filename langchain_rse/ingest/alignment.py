@@ -1,7 +1,6 @@
 """Locates chunks in their source text, even if the splitter altered them.
 
-The search tries three forms of the text in turn: the text itself; its letters and digits without
-case, accents and ligatures; and, for HTML, the letters and digits outside tags.
+The search tries the text itself, then its letters and digits without case, accents and ligatures.
 """
 
 import functools
@@ -9,11 +8,10 @@ import itertools
 import re
 import unicodedata
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from langchain_rse.ingest.finding import Finder
-from langchain_rse.ingest.markup import shown_text, start_of_tags, text_outside_tags
 
 UNKNOWN = "\ufffd"
 """A wildcard in a chunk: any text, or none, may be here in the source."""
@@ -26,8 +24,6 @@ _REACHES = (40, 10_000)
 # A chunk is expected within this many separator characters of the last one; otherwise overlapping
 # positions are tried first.
 _LONGEST_SEPARATOR = 1000
-# Length of the tags in front of a chunk that are counted as part of it, at most.
-_LONGEST_TAGS = 1000
 
 
 @functools.cache
@@ -66,22 +62,19 @@ class Placement(NamedTuple):
 
 
 def align(text: str, chunks: Sequence[str]) -> Placement | int:
-    """Place chunks in the form of the text that loses least.
+    """Place chunks in the form of the text that loses less.
 
     If no form contains all chunks, return the number of a chunk that was not found.
     """
-    best: Placement | int = 0
-    for form in _forms(text):
-        placement = _align(form, chunks)
-        if isinstance(placement, int):
-            if isinstance(best, int):
-                best = placement
-            continue
-        if isinstance(best, int) or placement.lost < best.lost:
-            best = placement
-        if best.lost == 0:
-            break
-    return best
+    exact = _align(_exact(text), chunks)
+    if isinstance(exact, Placement) and exact.lost == 0:
+        return exact
+    folded = _align(_folded(text), chunks)
+    if isinstance(exact, int):
+        return folded
+    if isinstance(folded, int) or exact.lost <= folded.lost:
+        return exact
+    return folded
 
 
 # Forms of a text
@@ -94,26 +87,21 @@ class Form(NamedTuple):
     text: str
     places: Sequence[int]  # source position of each character, then the source's length
     is_exact: bool = False
-    is_html: bool = False
 
 
-def _forms(text: str) -> Iterator[Form]:
-    yield Form(text, text, range(len(text) + 1), is_exact=True)
-    yield folded(text, enumerate(text))
-    if "<" in text and ">" in text:
-        yield folded(text, text_outside_tags(text))._replace(is_html=True)
+def _exact(text: str) -> Form:
+    return Form(text, text, range(len(text) + 1), is_exact=True)
 
 
-def folded(source: str, pieces: Iterable[tuple[int, str]]) -> Form:
-    """Make a form from pieces of the source, folded; each piece comes with its source position."""
+def _folded(text: str) -> Form:
     contents: list[str] = []
     places = array("q")
-    for start, piece in pieces:
-        content = fold(piece)
+    for place, character in enumerate(text):
+        content = _fold_character(character)
         contents.append(content)
-        places.extend([start] * len(content))
-    places.append(len(source))
-    return Form(source, "".join(contents), places)
+        places.extend([place] * len(content))
+    places.append(len(text))
+    return Form(text, "".join(contents), places)
 
 
 def _parts(form: Form, chunk: str) -> list[str]:
@@ -129,8 +117,6 @@ def _source_span(form: Form, start: int, end: int, chunk: str) -> tuple[int, int
     if form.is_exact:
         return start, end
     first = _with_opening_punctuation(form.source, form.places[start], chunk)
-    if form.is_html:
-        first = start_of_tags(form.source, max(0, first - _LONGEST_TAGS), first)
     return first, form.places[end - 1] + 1
 
 
@@ -147,21 +133,13 @@ def _with_opening_punctuation(source: str, first: int, chunk: str) -> int:
     return first
 
 
-def _add_gap(
-    placement: Placement, number: int, form: Form, finder: Finder, *, start: int, end: int
-) -> None:
-    """Record uncovered text before a chunk, if it contains letters or digits."""
+def _gap(form: Form, start: int, end: int) -> Gap | None:
+    """Return uncovered text; None if it has no letter or digit."""
     content = fold(form.text[start:end])
     if not content:
-        return
-    if form.is_html:
-        # Some splitters keep scripts, styles and comments; they do not count as text.
-        source_start = form.places[start - 1] + 1 if start else 0
-        content = fold(shown_text(form.source[source_start : form.places[end]]))
-        if not content:
-            return
-    first = form.places[finder.next_content(start)]
-    placement.gaps[number] = Gap(first, form.places[end - 1] + 1, content)
+        return None
+    first = form.places[_next_content(form.text, start, end)]
+    return Gap(first, form.places[end - 1] + 1, content)
 
 
 # The search
@@ -176,7 +154,7 @@ def _align(form: Form, chunks: Sequence[str]) -> Placement | int:
     """
     parts_of_chunks = [_parts(form, chunk) for chunk in chunks]
     known_parts = [_without_unknown_start(parts) for parts in parts_of_chunks]
-    finder = Finder(form.text, _fold_character)
+    finder = Finder(form.text)
     latest = _latest(finder, known_parts)
     if isinstance(latest, int):
         return latest
@@ -196,18 +174,30 @@ def _align(form: Form, chunks: Sequence[str]) -> Placement | int:
         start, end = span
         begins_known = parts_of_chunks[number][0] != ""
         if begins_known and not after_unknown:
-            _add_gap(placement, number, form, finder, start=reached, end=start)
+            gap = _gap(form, reached, start)
+            if gap is not None:
+                placement.gaps[number] = gap
         placement.spans.append(_source_span(form, start, end, chunks[number]))
         reached = max(reached, end)
         after_unknown = parts[-1] == ""
     if not after_unknown:
-        _add_gap(placement, len(chunks), form, finder, start=reached, end=len(form.text))
+        gap = _gap(form, reached, len(form.text))
+        if gap is not None:
+            placement.gaps[len(chunks)] = gap
     return placement
 
 
 def _without_unknown_start(parts: Sequence[str]) -> list[str]:
     """Drop leading parts of a chunk that are empty."""
     return list(itertools.dropwhile(lambda part: not part, parts))
+
+
+def _next_content(text: str, start: int, end: int) -> int:
+    """Find the first letter or digit of a range, or else its end."""
+    position = start
+    while position < end and not _fold_character(text[position]):
+        position += 1
+    return position
 
 
 def _latest(finder: Finder, chunks: Sequence[Sequence[str]]) -> list[int] | int:
@@ -236,7 +226,8 @@ def _next(
 
     Prefer text right after ``reached``, then the span with the least overlap.
     """
-    following = min(finder.next_content(reached), reached + _LONGEST_SEPARATOR, last)
+    furthest = min(reached + _LONGEST_SEPARATOR, len(finder.text))
+    following = min(_next_content(finder.text, reached, furthest), last)
     for reach in _REACHES:
         continuing = finder.find(parts, reached, following, reach)
         if continuing is not None:

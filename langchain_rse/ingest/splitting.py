@@ -14,7 +14,6 @@ from langchain_text_splitters import RecursiveJsonSplitter
 
 from langchain_rse.errors import SplittingError
 from langchain_rse.ingest.alignment import UNKNOWN, Gap, Placement, align, fold
-from langchain_rse.ingest.markup import start_of_tags
 from langchain_rse.text.quoting import first_few
 
 _EXCERPT = 60
@@ -93,7 +92,9 @@ def find_spans(text: str, splitter: Splitter) -> list[Span]:
         _check_tiling(spans, len(text), name)
         return spans
 
-    chunks = [_as_document(chunk) for chunk in splitter.split_text(text)]
+    chunks: list[Document] = []
+    for chunk in splitter.split_text(text):
+        chunks.append(chunk if isinstance(chunk, Document) else Document(chunk))
     if all(not chunk.page_content.strip() for chunk in chunks):
         return [Span(0, len(text), text)]
     placement = _place(text, chunks, name)
@@ -101,19 +102,11 @@ def find_spans(text: str, splitter: Splitter) -> list[Span]:
     return _tile(text, chunks, placement)
 
 
-def _as_document(chunk: str | Document) -> Document:
-    return chunk if isinstance(chunk, Document) else Document(chunk)
-
-
 def _check_tiling(spans: Sequence[Span], length: int, name: str) -> None:
     """Refuse spans that do not tile a text of this length."""
-    end = 0
-    is_tiled = True
-    for span in spans:
-        if span.start != end or span.end <= span.start:
-            is_tiled = False
-        end = span.end
-    if not is_tiled or end != length:
+    ends = [0, *(span.end for span in spans)]
+    starts = [*(span.start for span in spans), length]
+    if starts != ends or any(span.start >= span.end for span in spans):
         raise SplittingError(
             f"the spans from {name}.split_spans do not tile the text: the first must start at 0, "
             f"each next one where the previous one ends, and the last must end at {length}; got "
@@ -125,22 +118,18 @@ def _place(text: str, chunks: Sequence[Document], name: str) -> Placement:
     """Locate the chunks in the text; raise a SplittingError if one cannot be found."""
     texts = [chunk.page_content for chunk in chunks]
     placement = align(text, texts)
-    if isinstance(placement, int) and _moves_headings(chunks):
+    # Metadata may contain headings that the splitter moved out of the text.
+    if isinstance(placement, int) and any(chunk.metadata for chunk in chunks):
         placement = align(text, [chunk.replace(_SEAM, UNKNOWN) for chunk in texts])
     if isinstance(placement, int):
         raise SplittingError(
             f"chunk {placement} of {len(chunks)} from {name}, "
             f"{texts[placement][:_EXCERPT]!r}, was not found in the text after the earlier chunks: "
             "the splitter rewrites, reorders or invents text. Use a splitter that keeps the text, "
-            "such as RecursiveCharacterTextSplitter; for HTML, its from_language('html') or "
-            "HTMLSectionSplitter. With a regular expression as separator, set keep_separator=True"
+            "such as RecursiveCharacterTextSplitter; for HTML, its from_language('html'). "
+            "With a regular expression as separator, set keep_separator=True"
         )
     return placement
-
-
-def _moves_headings(chunks: Sequence[Document]) -> bool:
-    """True if chunks have metadata, which may contain headings removed from the text."""
-    return any(chunk.metadata for chunk in chunks)
 
 
 def _check_omitted(text: str, placement: Placement, name: str) -> None:
@@ -209,9 +198,5 @@ def _start_with_heading(text: str, chunk: Document, gap: Gap, reached: int, star
     """
     if not any(heading in gap.content for heading in _headings(chunk)):
         return start
-    # Include the start of the heading's line, or the tags before the heading.
-    start_with_tags = start_of_tags(text, reached, gap.start)
-    if start_with_tags < gap.start:
-        return start_with_tags
     line_break = text.rfind("\n", reached, gap.start)
     return reached if line_break < 0 else line_break + 1

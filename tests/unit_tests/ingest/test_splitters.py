@@ -217,28 +217,13 @@ def _semantic(**kwargs: Any) -> HTMLSemanticPreservingSplitter:
 
 
 @pytest.mark.parametrize(
-    "splitter",
-    [
-        HTMLHeaderTextSplitter(TAGS),
-        HTMLHeaderTextSplitter(TAGS, return_each_element=True),
-        HTMLSectionSplitter(TAGS),
-        _semantic(),
-        _semantic(max_chunk_size=25),
-        _semantic(normalize_text=True),
-        _semantic(elements_to_preserve=["ul", "table"]),
-    ],
-    ids=lambda splitter: type(splitter).__name__,
+    "splitter", [HTMLHeaderTextSplitter(TAGS), HTMLSectionSplitter(TAGS), _semantic()]
 )
-def test_tags_and_entities_of_html_are_passed_over(splitter: Splitter) -> None:
-    spans = find_spans(PAGE, splitter)
+def test_a_splitter_that_drops_tags_is_refused_with_advice(splitter: Splitter) -> None:
+    name = type(splitter).__name__
 
-    _assert_tiled(PAGE, spans)
-    starts = {PAGE[span.start :][:15] for span in spans}
-    assert "<h2>Setup</h2><" in starts
-    assert "<h2>Use</h2>\n<p" in starts
-    (setup,) = (span for span in spans if "one" in span.embedded_text.split())
-    assert "<li>one</li>" in PAGE[setup.start : setup.end]
-    assert setup.metadata["section"] == "Setup"
+    with pytest.raises(SplittingError, match=rf"from {name}, .*for HTML.*from_language"):
+        find_spans(PAGE, splitter)
 
 
 class Dropping:
