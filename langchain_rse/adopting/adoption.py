@@ -120,20 +120,20 @@ def _check_search(vectorstore: VectorStore) -> None:
 
 def _chunks_to_adopt(chunks: Iterable[Document], namespace: str) -> list[Document]:
     """Return the chunks of this namespace that other code wrote."""
-    foreign = [chunk for chunk in chunks if VERSION not in chunk.metadata]
-    if not foreign:
-        raise AdoptionError(
-            "the vector store has no chunks to adopt: it is empty, or contains only chunks that "
-            "this package wrote. Check its collection and folder. To start a new index, use "
-            "add_documents"
-        )
-    chunks_to_adopt = [chunk for chunk in foreign if namespace_in(chunk.metadata) == namespace]
-    if not chunks_to_adopt:
-        raise AdoptionError(
-            f"none of {len(foreign)} chunks has {NAMESPACE}={namespace!r}, the digest of this "
-            "namespace, in its metadata. Add this field through the vector store"
-        )
-    return chunks_to_adopt
+    chunks_to_adopt: list[Document] = []
+    for chunk in chunks:
+        if VERSION not in chunk.metadata and namespace_in(chunk.metadata) == namespace:
+            chunks_to_adopt.append(chunk)
+    if chunks_to_adopt:
+        return chunks_to_adopt
+    problem = (
+        "the vector store has no chunks to adopt: it is empty, or contains only chunks that "
+        "this package wrote. Check its collection and folder. To start a new index, use "
+        "add_documents"
+    )
+    if namespace:
+        problem += f". Chunks of this namespace have {NAMESPACE}={namespace!r} in their metadata"
+    raise AdoptionError(problem)
 
 
 @dataclass

@@ -29,6 +29,8 @@ class ExistingIndex(BaseModel):
             `start_index_key` is set.
         start_index_key: Metadata field with the position of the chunk's first character in the
             document, or in the page if `page_key` is set (LangChain's ``add_start_index=True``).
+            Without the text, what is missing between two chunks cannot be known: up to 32
+            characters count as indentation that the splitter stripped, more are a gap.
         page_key: Metadata field with the page number.
         in_store_order: True if chunks without another position were added in text order.
         chunk_overlap: Maximum number of characters that neighboring chunks share: the splitter's
@@ -60,17 +62,13 @@ class ExistingIndex(BaseModel):
     on_error: Literal["raise", "skip"] = "raise"
 
     @model_validator(mode="after")
-    def _check_documents(self) -> Self:
+    def _check(self) -> Self:
         if self.doc_id_key is not None and self.doc_id is not None:
             raise ValueError(
                 "set only one of doc_id_key (the metadata field that names a chunk's document) "
                 "and doc_id (the name of the document, if all chunks belong to one); got "
                 f"doc_id_key={self.doc_id_key!r}, doc_id={self.doc_id!r}"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _check_order(self) -> Self:
         keys = (self.page_key, self.chunk_index_key, self.start_index_key)
         if not any(keys) and not self.in_store_order and self.texts is None:
             raise ValueError(

@@ -7,8 +7,8 @@ from langchain_rse.adopting.existing_index import ExistingIndex, Gap
 from langchain_rse.adopting.stated_overlap import check_no_repetition, shared_length
 from langchain_rse.errors import AdoptionError
 
-# Up to this many missing characters between two chunks count as white space, indentation included,
-# that the splitter stripped.
+# Up to this many missing characters between two chunks count as white space that the splitter
+# stripped: a blank line and the indentation of deeply nested code.
 _STRIPPED = 32
 
 _PAGE_BREAK = "\n\n"

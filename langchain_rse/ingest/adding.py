@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 from langchain_core.documents import Document
@@ -107,7 +108,8 @@ class AddOperation:
         documents = self._convert_each(self._split, sources)
         if self.headers is not None and documents:
             documents = run(self.headers.make(documents, self.writer.docstore, answered))
-        versions = self._convert_each(self._with_name, documents)
+        name = partial(with_name, namespace=namespace_of(self.writer.docstore))
+        versions = self._convert_each(name, documents)
         if versions:
             self.writer.write(versions, expected, force=self.force)
 
@@ -118,9 +120,6 @@ class AddOperation:
         if not document.chunks:
             self._blank.append(repr(source.doc_id))
         return document
-
-    def _with_name(self, document: DocumentVersion) -> DocumentVersion:
-        return with_name(document, namespace_of(self.writer.docstore))
 
     def _convert_each(self, convert: Callable[[S], T], items: Iterable[S]) -> list[T]:
         """Convert items; record and exclude items whose id or metadata cannot be stored."""

@@ -82,14 +82,11 @@ def check_stores(
         for _ in range(_REPAIRS):
             if not scan.problems:
                 break
-            before = scan
-            repair(before)
+            repair(scan)
             # The full-text index keeps words of damaged records that were removed.
             rebuild_indexes(writer)
-            scan = Scan(writer, advance, notes=before.notes)
+            scan = Scan(writer, advance, notes=scan.notes)
             scan.run()
-            if scan.problems == before.problems:
-                break
             found |= _count(scan.problems)
     repaired = found - _count(scan.problems)
     return replace(_report(scan, scan.problems), repaired=dict(repaired))

@@ -83,7 +83,7 @@ class Scan:
         manifests: Lost or corrupt manifests, restored from other records.
         unfinished: Manifests of documents with versions to remove.
         unlisted: Versions to remove that their manifest does not list, by document key.
-        damaged: Manifests of documents whose text is incomplete.
+        damaged: Manifests of documents to write again, or to add again.
         records: Keys of records to remove.
         vectors: Ids of vectors to remove.
         to_write: Documents to write again, with their versions.
@@ -112,15 +112,18 @@ class Scan:
 
     def run(self) -> None:
         """Check the docstore's indexes and records, then the vectors if they can be listed."""
-        index_problems = find_index_problems(self.writer)
-        if index_problems:
-            self.problems.append(Problem("indexes", index_problems))
+        self._add("indexes", find_index_problems(self.writer))
         owned = self._list_keys()
         for keys in batches(self._versions, _BATCH):
             self._check_documents(keys)
         for keys in batches(owned, _BATCH):
             self._check_owned_records(keys)
         self._check_vectors()
+
+    def _add(self, kind: str, items: list[str], doc_id: str = "") -> None:
+        """Record problems of one kind, if any."""
+        if items:
+            self.problems.append(Problem(kind, items, doc_id))
 
     # The docstore
 
@@ -176,8 +179,7 @@ class Scan:
         found.unlisted = self._unlisted(manifest.key, manifest.versions)
         abandoned = manifest.abandoned()
         leftovers_of_document = [*manifest.garbage, *abandoned, *found.unlisted]
-        if leftovers_of_document:
-            found.note("leftovers", [version.name for version in leftovers_of_document])
+        found.note("leftovers", [version.name for version in leftovers_of_document])
         if len(abandoned) < len(manifest.announced):
             self.notes[
                 f"document {manifest.doc_id!r} is being written, or a call that was writing it "
@@ -187,17 +189,14 @@ class Scan:
             return found
         self.chunks += current.chunks
         stored = read_document(self.writer.docstore, manifest)
-        if stored.problems:
-            found.note("unreadable", stored.problems)
+        found.note("unreadable", stored.problems)
         found.document = stored.document
         found.vectors = stored.vectors
         if self.writer.is_of_another_model(manifest):
             found.note("vectors", ["vectors of another embedding model"])
         if current.adopted and not stored.problems:
             versions = dict.fromkeys(found.vectors, current.name)
-            unrecorded = self.writer.records.unrecorded(versions)
-            if unrecorded:
-                found.note("unreadable", unrecorded)
+            found.note("unreadable", self.writer.records.unrecorded(versions))
         return found
 
     def _unlisted(self, key: str, listed: Iterable[Version]) -> list[Version]:
@@ -213,17 +212,17 @@ class Scan:
         manifest = found.manifest
         current = manifest.current
         for kind, items in found.problems.items():
-            self.problems.append(Problem(kind, items, manifest.doc_id))
+            self._add(kind, items, manifest.doc_id)
         stored = StoredManifest(manifest, manifest.to_document(), is_known=True)
         if "leftovers" in found.problems:
             self.unfinished.append(stored)
             self.unlisted[manifest.key] = found.unlisted
         if not found.problems.keys() & {"unreadable", "vectors"} or current is None:
             return
+        self.damaged.append(stored)
         if found.document is not None:
             self.to_write.append((found.document, current))
         else:
-            self.damaged.append(stored)
             self.add_again[manifest.key] = manifest.doc_id
 
     def _check_without_manifest(self, key: str, error: CorruptRecordError | None) -> None:
@@ -247,7 +246,7 @@ class Scan:
             self._note_leftovers_without_manifest(key, doc_id)
             return
         self._unknown.add(key)
-        self.problems.append(Problem("unreadable", [manifest_key(key)], doc_id))
+        self._add("unreadable", [manifest_key(key)], doc_id)
 
     def _note_leftovers_without_manifest(self, key: str, doc_id: str) -> None:
         """Record the records and vectors of a document that no longer exists."""
@@ -255,16 +254,14 @@ class Scan:
         for version in versions:
             self.records += version.docstore_keys(key)
             self.vectors += version.vector_ids(key)
-        if versions:
-            names = [version.name for version in versions]
-            self.problems.append(Problem("leftovers", names, doc_id))
+        self._add("leftovers", [version.name for version in versions], doc_id)
 
     def _check_owned_records(self, record_keys: Sequence[str]) -> None:
         """Find answers and records of adopted vectors that are corrupt, or whose owner is gone."""
         owners: dict[str, _Owner] = {}
         for key, record in read_records(self.writer.docstore, record_keys).items():
             if isinstance(record, CorruptRecordError):
-                self.problems.append(Problem("unreadable", [key]))
+                self._add("unreadable", [key])
                 self.records.append(key)
             elif key.startswith(answers_key("")):
                 owners[key] = key.removeprefix(answers_key("")), None
@@ -272,9 +269,8 @@ class Scan:
                 owner = document_key(str(record.metadata[DOC_ID]))
                 owners[key] = owner, record.metadata.get(VERSION)
         gone = self._without_owner(owners)
-        if gone:
-            self.problems.append(Problem("leftovers", gone))
-            self.records += gone
+        self._add("leftovers", gone)
+        self.records += gone
 
     def _without_owner(self, owners: Mapping[str, _Owner]) -> list[str]:
         """Return keys or ids whose document or version certainly no longer exists."""
@@ -346,7 +342,7 @@ class Scan:
             if existing is None or vector in existing:
                 leftovers.setdefault(doc_ids[vector], []).append(vector)
         for doc_id, ids in leftovers.items():
-            self.problems.append(Problem("leftovers", ids, doc_id))
+            self._add("leftovers", ids, doc_id)
             self.vectors += ids
 
     def _find_foreign_vectors(self, chunks: Iterable[Document]) -> None:
@@ -357,8 +353,7 @@ class Scan:
                 record_keys[str(chunk.id)] = adopted_key(str(chunk.id))
         records = read_records(self.writer.docstore, list(record_keys.values()))
         foreign = [vector for vector, key in record_keys.items() if records[key] is None]
-        if foreign:
-            self.problems.append(Problem("foreign_vectors", foreign))
+        self._add("foreign_vectors", foreign)
 
 
 @dataclass
@@ -372,7 +367,8 @@ class _Findings:
     document: DocumentVersion | None = None  # None if its text is incomplete
 
     def note(self, kind: str, items: Sequence[str]) -> None:
-        self.problems.setdefault(kind, []).extend(items)
+        if items:
+            self.problems.setdefault(kind, []).extend(items)
 
 
 def find_index_problems(writer: Writer) -> list[str]:

@@ -17,10 +17,6 @@ from langchain_rse.stores.records import Manifest, manifest_key
 from langchain_rse.text.quoting import counted
 
 
-def _as_damaged(manifest: Manifest) -> Manifest | None:
-    return None if manifest.is_damaged else replace(manifest, is_damaged=True)
-
-
 def rebuild_indexes(writer: Writer) -> list[str]:
     """Rebuild the docstore's indexes if they do not match its records; return the problems."""
     problems = find_index_problems(writer)
@@ -82,7 +78,13 @@ def repair(scan: Scan) -> None:
 
     unfinished = writer.records.change_manifests(scan.unfinished, with_leftovers_as_garbage)
     writer.remove_garbage(unfinished.values())
-    writer.records.change_manifests(scan.damaged, _as_damaged)
+    before = {stored.manifest.key: stored.manifest.current for stored in scan.damaged}
+
+    def as_damaged(manifest: Manifest) -> Manifest | None:
+        is_unchanged = manifest.current == before[manifest.key]
+        return replace(manifest, is_damaged=True) if is_unchanged else None
+
+    writer.records.change_manifests(scan.damaged, as_damaged)
     for document, version in scan.to_write:
         with suppress(UnexpectedVersionError):  # changed since: left to the next scan
-            writer.write([document], {document.doc_id: version}, repair=True)
+            writer.write([document], {document.doc_id: version})

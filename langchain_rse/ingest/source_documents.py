@@ -4,6 +4,7 @@ import bisect
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any, Literal, Protocol, TypeGuard, get_args, runtime_checkable
 
 import numpy as np
@@ -34,9 +35,9 @@ _FORMAT = "3"
 
 _RULES = TypeAdapter(dict[str, Rule], config=ConfigDict(title="metadata_rules"))
 
-IdOrigin = Literal["ids", "metadata", "source", "text"]
-"""Origin of a document's id: ``ids=``, metadata ``doc_id`` or ``Document.id``, metadata
-``source``, or a digest of its text."""
+IdOrigin = Literal["given", "source", "text"]
+"""Origin of a document's id: ``ids=``, metadata ``doc_id`` or ``Document.id``; metadata ``source``;
+or a digest of its text."""
 
 
 @dataclass
@@ -45,7 +46,7 @@ class SourceDocument:
 
     doc_id: str
     parts: list[Document]  # such as pages, in order
-    id_origin: IdOrigin = "ids"
+    id_origin: IdOrigin
     stored: int = 0  # number of leading parts that are already stored
     is_separate: bool = False  # True if its source holds more documents, such as table rows
 
@@ -94,11 +95,11 @@ def split_document(
         metadata_of_parts, rules, doc_id, changing=names_in_spans
     )
 
-    part_starts = _starts(source.parts, separator)
+    parts = _parts(source.parts, separator, changing)
     chunks: list[Chunk] = []
     for span, metadata_of_span in zip(spans, metadata_of_spans, strict=True):
         chunk_text = text[span.start : span.end]
-        changes = _metadata_along(chunk_text, span.start, part_starts, changing, metadata_of_span)
+        changes = _metadata_along(chunk_text, span.start, parts, metadata_of_span)
         chunk = Chunk(
             start=span.start,
             end=span.end,
@@ -119,8 +120,8 @@ def split_document(
         metadata=shared,
         rules=stored_rules,
     )
-    parts = _parts(source.parts, part_starts, changing)
-    return DocumentVersion(manifest=manifest, chunks=chunks, parts=parts)
+    stored_parts = parts if changing or len(parts) > 1 else ()
+    return DocumentVersion(manifest=manifest, chunks=chunks, parts=stored_parts)
 
 
 def _split(text: str, splitter: Splitter, doc_id: str) -> list[Span]:
@@ -142,49 +143,33 @@ def _without(names: Collection[str], metadata: Mapping[str, Any]) -> dict[str, A
     return {name: value for name, value in metadata.items() if name not in names}
 
 
-def _starts(parts: Sequence[Document], separator: str) -> list[int]:
-    """Return the start of each part in the document's text."""
-    starts: list[int] = []
-    start = 0
-    for part in parts:
-        starts.append(start)
-        start += len(part.page_content) + len(separator)
-    return starts
-
-
 def _parts(
-    parts: Sequence[Document], starts: Sequence[int], changing: Sequence[Mapping[str, Any]]
-) -> Sequence[Part]:
-    """Describe the parts of a document; empty for a single part without separate metadata."""
-    if len(parts) == 1 and not changing:
-        return ()
-    described: list[Part] = []
-    for number, (part, start) in enumerate(zip(parts, starts, strict=True)):
-        metadata = changing[number] if changing else {}
-        described.append((start, len(part.page_content), metadata))
-    return described
+    documents: Sequence[Document], separator: str, changing: Sequence[Mapping[str, Any]]
+) -> list[Part]:
+    """Describe the parts of a document, with the metadata that changes between them."""
+    parts: list[Part] = []
+    start = 0
+    for number, document in enumerate(documents):
+        length = len(document.page_content)
+        parts.append((start, length, changing[number] if changing else {}))
+        start += length + len(separator)
+    return parts
 
 
 def _metadata_along(
-    chunk: str,
-    start: int,
-    part_starts: Sequence[int],
-    metadata_of_parts: Sequence[Mapping[str, Any]],
-    metadata_of_span: Mapping[str, Any],
+    chunk: str, start: int, parts: Sequence[Part], metadata_of_span: Mapping[str, Any]
 ) -> Sequence[tuple[int, Mapping[str, Any]]]:
     """Collect the metadata along a chunk, from its parts and from the splitter."""
-    if not metadata_of_parts:
-        return [(0, metadata_of_span)] if metadata_of_span else ()
     # White space at the ends of a chunk is ignored.
     first_character = start + len(chunk) - len(chunk.lstrip() or chunk)
     last_character = start + len(chunk.rstrip() or chunk) - 1
-    first_part = bisect.bisect_right(part_starts, first_character) - 1
-    last_part = bisect.bisect_right(part_starts, last_character) - 1
+    first_part = bisect.bisect_right(parts, first_character, key=itemgetter(0)) - 1
+    last_part = bisect.bisect_right(parts, last_character, key=itemgetter(0)) - 1
     changes: list[tuple[int, Mapping[str, Any]]] = []
-    for part in range(first_part, last_part + 1):
-        offset = 0 if part == first_part else part_starts[part] - start
-        changes.append((offset, {**metadata_of_parts[part], **metadata_of_span}))
-    return changes
+    for part_start, _, metadata in parts[first_part : last_part + 1]:
+        offset = part_start - start if changes else 0
+        changes.append((offset, {**metadata, **metadata_of_span}))
+    return changes if any(metadata for _, metadata in changes) else ()
 
 
 def with_name(document: DocumentVersion, namespace: str) -> DocumentVersion:

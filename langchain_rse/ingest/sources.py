@@ -7,7 +7,7 @@ from langchain_core.documents import Document
 
 from langchain_rse._sync import call, run
 from langchain_rse.errors import MetadataError
-from langchain_rse.ingest.source_documents import IdOrigin, SourceDocument, is_whole_number
+from langchain_rse.ingest.source_documents import SourceDocument, is_whole_number
 from langchain_rse.stores.json import encode_json
 from langchain_rse.stores.records import DOC_ID, PASSAGE, START_INDEX, VERSION, WRITTEN, digest
 
@@ -176,14 +176,9 @@ def identified(
     if not isinstance(document, Document):
         raise TypeError(f"documents must be a list of Documents; it contains {document!r:.200}")
     check_whole(document)
-    names: list[tuple[object, IdOrigin]] = [
-        (given, "ids"),
-        (document.metadata.get(DOC_ID), "metadata"),
-        (document.id, "metadata"),
-    ]
-    for name, origin in names:
+    for name in (given, document.metadata.get(DOC_ID), document.id):
         if name is not None and name != "":
-            return SourceDocument(str(name), [document], origin, is_separate=separate is True)
+            return SourceDocument(str(name), [document], "given", is_separate=separate is True)
     source = document.metadata.get("source")
     text_id = digest(document.page_content)
     if source is None or source == "":
@@ -213,21 +208,17 @@ def _row(document: Document) -> str | None:
 
 def check_whole(document: Document) -> None:
     """Refuse a document that is a chunk or a retrieved passage, as its metadata shows."""
-    metadata = document.metadata
-    start = metadata.get(START_INDEX)
-    if is_whole_number(start) and start != 0:
-        field, value = START_INDEX, repr(start)
-    elif VERSION in metadata:
-        field, value = VERSION, repr(metadata[VERSION])
-    elif PASSAGE in metadata:
-        field, value = PASSAGE, "{...}"
-    else:
-        return
-    raise ValueError(
-        f"the document that begins {document.page_content[:_EXCERPT]!r} has {field}={value} in its "
-        f"metadata, so it is a chunk of another document. Instead, {_ADD_WHOLE}. To store it as a "
-        f"document of its own, remove {field!r} from its metadata"
-    )
+    for field in (START_INDEX, VERSION, PASSAGE):
+        value = document.metadata.get(field, 0)
+        is_start = field == START_INDEX and not is_whole_number(value)
+        if value == 0 or is_start:
+            continue
+        raise ValueError(
+            f"the document that begins {document.page_content[:_EXCERPT]!r} has "
+            f"{field}={value!r:.40} in its metadata, so it is a chunk of another document. "
+            f"Instead, {_ADD_WHOLE}. To store it as a document of its own, remove {field!r} from "
+            "its metadata"
+        )
 
 
 def check_one_document(source: SourceDocument, *, append: bool) -> None:

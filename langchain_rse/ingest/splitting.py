@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 from langchain_core.documents import Document
-from langchain_text_splitters import RecursiveJsonSplitter
 
 from langchain_rse.errors import SplittingError
 from langchain_rse.ingest.alignment import UNKNOWN, Gap, Placement, align, fold
@@ -56,17 +55,11 @@ class Span(NamedTuple):
 
 
 def check_splitter(splitter: Any) -> Splitter:  # noqa: ANN401 - checked here
-    """Return the splitter if it can be used; otherwise raise a TypeError or SplittingError."""
+    """Return the splitter if it can be used; otherwise raise a TypeError."""
     if isinstance(splitter, type) or not callable(getattr(splitter, "split_text", None)):
         raise TypeError(
             "text_splitter must be an object with a method split_text(text), such as "
             f"RecursiveCharacterTextSplitter(), not a class; got {splitter!r}"
-        )
-    if isinstance(splitter, RecursiveJsonSplitter):
-        raise SplittingError(
-            "RecursiveJsonSplitter rewrites the JSON, so the text does not contain its chunks. Use "
-            "RecursiveCharacterTextSplitter(separators=['},', '],', ',', ' ', ''], "
-            "keep_separator='end') instead"
         )
     return cast("Splitter", splitter)
 

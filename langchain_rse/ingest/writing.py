@@ -112,7 +112,6 @@ class Writer:
         expected: ExpectedVersions | None = None,
         *,
         force: bool = False,
-        repair: bool = False,
     ) -> None:
         """Write new and changed documents, and remove their garbage.
 
@@ -124,7 +123,6 @@ class Writer:
             expected: The version that each document must have when it is written. If None, any
                 version is replaced.
             force: Write and embed unchanged documents as well.
-            repair: Write unchanged documents as well, and embed chunks without a vector.
 
         Raises:
             UnexpectedVersionError: If a document does not have the expected version.
@@ -137,7 +135,7 @@ class Writer:
         refused: list[Write] = []
         for _ in range(_ATTEMPTS):
             writes = self._read_stored(documents)
-            if not force and not repair:
+            if not force:
                 writes = self._without_unchanged(writes)
             self._check(writes, expected)
             self._write_all(writes, expected, force=force)
@@ -191,19 +189,16 @@ class Writer:
         """Return the writes of documents that are not stored; remove leftovers of the others."""
         unchanged = [write for write in writes if self._is_stored(write)]
         incomplete = self._find_incomplete(unchanged) | self._find_unrecorded(unchanged)
-        needed: list[Write] = []
+        complete = [write for write in unchanged if write.before.key not in incomplete]
         leftovers: list[StoredManifest] = []
-        for write in writes:
-            manifest = write.before
-            if not self._is_stored(write) or manifest.key in incomplete:
-                needed.append(write)
-                continue
+        for write in complete:
             self.vectors.advance(len(write.document.chunks))
-            if manifest.garbage or manifest.abandoned():
+            if write.before.garbage or write.before.abandoned():
                 leftovers.append(write.stored)
         changed = self.records.change_manifests(leftovers, without_abandoned)
         self.remove_garbage(changed.values())
-        return needed
+        is_complete = set(complete)
+        return [write for write in writes if write not in is_complete]
 
     def _is_stored(self, write: Write) -> bool:
         """True if this version of a document is stored, embedded by this model."""
