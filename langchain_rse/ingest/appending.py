@@ -1,12 +1,11 @@
 """Appends parts to stored documents."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from langchain_core.documents import Document
 
-from langchain_rse.ingest.source_documents import SourceDocument
+from langchain_rse.ingest.source_documents import SourceDocument, dropped
 from langchain_rse.ingest.sources import described
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.records import Manifest, Rule, Version, document_key
@@ -15,19 +14,16 @@ from langchain_rse.stores.whole_documents import read_parts
 _EXCERPT = 40
 
 
-class Extended(NamedTuple):
-    """Documents whose stored parts precede the new ones."""
-
-    sources: list[SourceDocument]
-    versions: dict[str, Version | None]  # stored version by document id
-
-
 def read_stored_parts(
     writer: Writer, sources: Sequence[SourceDocument], rules: Mapping[str, Rule]
-) -> Extended:
-    """Put the stored parts of documents before the new ones."""
+) -> tuple[list[SourceDocument], dict[str, Version | None]]:
+    """Put the stored parts of documents before the new ones.
+
+    Returns the documents, and the stored version of each by document id.
+    """
     manifests = writer.records.manifests(document_key(source.doc_id) for source in sources)
-    extended = Extended([], {})
+    extended: list[SourceDocument] = []
+    versions: dict[str, Version | None] = {}
     for source, manifest in zip(sources, manifests, strict=True):
         if source.id_origin == "text":
             raise ValueError(
@@ -39,9 +35,9 @@ def read_stored_parts(
         # A row has no parts: it replaces the stored row.
         if not source.is_separate and manifest is not None and manifest.current is not None:
             whole = _with_stored_parts(writer, source, manifest, rules)
-        extended.sources.append(whole)
-        extended.versions[source.doc_id] = manifest.current if manifest is not None else None
-    return extended
+        extended.append(whole)
+        versions[source.doc_id] = manifest.current if manifest is not None else None
+    return extended, versions
 
 
 def _with_stored_parts(
@@ -54,8 +50,13 @@ def _with_stored_parts(
             f"{source.doc_id!r}, which is normal for adopted documents. Add the whole document "
             "without append=True"
         )
+    fields = dropped(rules)
+
+    def content(part: Document) -> tuple[str, str]:
+        return part.page_content, described(part, source.doc_id, fields)
+
     last_stored = stored[-len(source.parts) :]
-    if _comparable(last_stored, source, rules) == _comparable(source.parts, source, rules):
+    if list(map(content, last_stored)) == list(map(content, source.parts)):
         end = source.parts[-1].page_content
         raise ValueError(
             f"append=True: document {source.doc_id!r} already ends with these parts "
@@ -63,18 +64,3 @@ def _with_stored_parts(
             "document"
         )
     return replace(source, parts=[*stored, *source.parts], stored=len(stored))
-
-
-def _comparable(
-    parts: Iterable[Document], source: SourceDocument, rules: Mapping[str, Rule]
-) -> list[tuple[str, str]]:
-    """Return the texts of parts with the metadata that is stored."""
-    comparable: list[tuple[str, str]] = []
-    for part in parts:
-        stored_fields = {}
-        for name, value in part.metadata.items():
-            if rules.get(name) != "drop":
-                stored_fields[name] = value
-        fields = described(Document("", metadata=stored_fields), source.doc_id)
-        comparable.append((part.page_content, fields))
-    return comparable

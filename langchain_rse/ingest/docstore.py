@@ -44,8 +44,7 @@ class StoredManifest(NamedTuple):
     # Without a record: a manifest without versions. For a corrupt record: all versions found in the
     # docstore, as garbage.
     manifest: Manifest
-    record: Document | None  # None if missing or corrupt
-    is_known: bool  # True if a record exists, readable or corrupt
+    record: Record  # an error if it is corrupt
 
 
 ChangeManifest = Callable[[Manifest], Manifest | None]
@@ -91,8 +90,7 @@ class DocStoreWriter:
                 if record is not None or may_be_lost:
                     versions = stored_versions(self.docstore, document_key(doc_id))
                 manifest = Manifest(doc_id, garbage=versions)
-            readable_record = record if isinstance(record, Document) else None
-            stored.append(StoredManifest(manifest, readable_record, is_known=record is not None))
+            stored.append(StoredManifest(manifest, record))
         return stored
 
     def change_manifests(
@@ -123,8 +121,7 @@ class DocStoreWriter:
                     batch, changes, outcomes, strict=True
                 ):
                     if is_made:
-                        is_known = record is not None
-                        changed[new.key] = StoredManifest(new, record, is_known=is_known)
+                        changed[new.key] = StoredManifest(new, record)
                     else:
                         failed.append(old)
             if not failed:
@@ -221,5 +218,7 @@ def _with_new(
 
 
 def _change_of(old: StoredManifest, new: Manifest) -> Change:
+    # For a change, a corrupt record counts as missing.
+    expected = old.record if isinstance(old.record, Document) else None
     record = new.to_document() if new.versions else None
-    return manifest_key(new.key), old.record, record
+    return manifest_key(new.key), expected, record

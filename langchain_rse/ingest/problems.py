@@ -213,7 +213,7 @@ class Scan:
         current = manifest.current
         for kind, items in found.problems.items():
             self._add(kind, items, manifest.doc_id)
-        stored = StoredManifest(manifest, manifest.to_document(), is_known=True)
+        stored = StoredManifest(manifest, manifest.to_document())
         if "leftovers" in found.problems:
             self.unfinished.append(stored)
             self.unlisted[manifest.key] = found.unlisted

@@ -86,7 +86,7 @@ def split_document(
     text = separator.join(part.page_content for part in source.parts)
     spans = _split(text, splitter, doc_id)
 
-    excluded = WRITTEN | _dropped(rules)
+    excluded = WRITTEN | dropped(rules)
     metadata_of_parts = [_without(excluded, part.metadata) for part in source.parts]
     metadata_of_spans = [_without(excluded, span.metadata) for span in spans]
     # Metadata that the splitter adds to chunks never holds for the whole document.
@@ -134,7 +134,7 @@ def _split(text: str, splitter: Splitter, doc_id: str) -> list[Span]:
         raise SplittingError(f"document {doc_id!r}: {error}") from error
 
 
-def _dropped(rules: Mapping[str, Rule]) -> set[str]:
+def dropped(rules: Mapping[str, Rule]) -> set[str]:
     """Return the names of metadata fields that are not stored."""
     return {name for name, rule in rules.items() if rule == "drop"}
 
@@ -161,15 +161,17 @@ def _metadata_along(
 ) -> Sequence[tuple[int, Mapping[str, Any]]]:
     """Collect the metadata along a chunk, from its parts and from the splitter."""
     # White space at the ends of a chunk is ignored.
-    first_character = start + len(chunk) - len(chunk.lstrip() or chunk)
-    last_character = start + len(chunk.rstrip() or chunk) - 1
-    first_part = bisect.bisect_right(parts, first_character, key=itemgetter(0)) - 1
-    last_part = bisect.bisect_right(parts, last_character, key=itemgetter(0)) - 1
+    text_start = start + len(chunk) - len(chunk.lstrip() or chunk)
+    text_end = start + len(chunk.rstrip() or chunk)
+    start_of_part = itemgetter(0)
+    first = bisect.bisect_right(parts, text_start, key=start_of_part) - 1
+    after = bisect.bisect_left(parts, text_end, key=start_of_part)
     changes: list[tuple[int, Mapping[str, Any]]] = []
-    for part_start, _, metadata in parts[first_part : last_part + 1]:
+    for part_start, _, metadata in parts[first:after]:
         offset = part_start - start if changes else 0
         changes.append((offset, {**metadata, **metadata_of_span}))
-    return changes if any(metadata for _, metadata in changes) else ()
+    has_metadata = any(metadata for _, metadata in changes)
+    return changes if has_metadata else ()
 
 
 def with_name(document: DocumentVersion, namespace: str) -> DocumentVersion:
@@ -230,8 +232,8 @@ def sort_metadata(
         The document's metadata; the metadata of each part, or an empty list if no part has any;
         and the rules to store, without default rules.
     """
-    dropped = _dropped(rules)
-    kept_parts = [_without(dropped, part) for part in parts]
+    dropped_names = dropped(rules)
+    kept_parts = [_without(dropped_names, part) for part in parts]
     shared: dict[str, Any] = {}
     for name in dict.fromkeys(itertools.chain.from_iterable(kept_parts)):
         values = [part[name] for part in kept_parts if name in part]

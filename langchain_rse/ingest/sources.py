@@ -249,8 +249,8 @@ def check_one_document(source: SourceDocument, *, append: bool) -> None:
     )
 
 
-def described(part: Document, doc_id: str) -> str:
-    """Encode a part's metadata without its position, to compare it with other parts."""
-    names = sorted(set(part.metadata) - WRITTEN, key=str)
+def described(part: Document, doc_id: str, dropped: Iterable[str] = ()) -> str:
+    """Encode a part's metadata, except position and dropped fields, to compare it with others."""
+    names = sorted(set(part.metadata).difference(WRITTEN, dropped), key=str)
     fields = {name: part.metadata[name] for name in names}
     return encode_json(fields, f"metadata of document {doc_id!r}")

@@ -61,7 +61,7 @@ class UnexpectedVersionError(ValueError):
     def __init__(self, doc_id: str) -> None:
         super().__init__(
             f"another call changed document {doc_id!r} at the same time, so it was not written. "
-            "Call again"
+            "With append=True, call again with the new parts"
         )
 
 
@@ -166,7 +166,7 @@ class Writer:
             raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
         run(check_pair(self.docstore, self.vectors.vectorstore, record=False))
         stored = self.records.stored_manifests(ids, may_be_lost=True)
-        existing = [each for each in stored if each.is_known or each.manifest.versions]
+        existing = [each for each in stored if each.record is not None or each.manifest.versions]
         # Without a current version, queries no longer see the document, and adding it again after a
         # crash does not mistake it for complete.
         changed = self.records.change_manifests(existing, _all_garbage)
@@ -240,24 +240,23 @@ class Writer:
         return {manifests[vector].key for vector in self.records.unrecorded(versions)}
 
     def _check(self, writes: Iterable[Write], expected: ExpectedVersions | None) -> None:
-        """Refuse documents that must not replace the stored ones."""
-        adopted: list[DocumentVersion] = []
-        for write in writes:
-            if expected is not None:
-                if not is_expected(write.document, write.before, expected):
-                    raise UnexpectedVersionError(write.document.doc_id)
-            elif write.document.adopted:
-                check_adopted(write.document, write.before)
-                adopted.append(write.document)
-        if adopted:
-            self._check_vectors_of(adopted)
+        """Refuse documents that must not replace the stored ones.
 
-    def _check_vectors_of(self, adopted: Sequence[DocumentVersion]) -> None:
-        """Refuse adopted documents whose vectors were deleted during adoption."""
-        doc_ids: dict[str, str] = {}  # by the first vector of each document
-        for document in adopted:
-            doc_ids[document.adopted[0].id] = document.doc_id
-        existing = self.vectors.existing(list(doc_ids))
+        These are documents that another call changed, adopted documents that were also added, and
+        adopted documents whose vectors were deleted during adoption.
+        """
+        doc_ids: dict[str, str] = {}  # by the first vector of each adopted document
+        for write in writes:
+            document = write.document
+            current = write.before.current
+            if expected is not None:
+                if not is_expected(document, write.before, expected):
+                    raise UnexpectedVersionError(document.doc_id)
+            elif document.adopted:
+                if current is not None and not current.adopted:
+                    raise AdoptionError(f"document {document.doc_id!r} {WAS_ADDED}")
+                doc_ids[document.adopted[0].id] = document.doc_id
+        existing = self.vectors.existing(list(doc_ids)) if doc_ids else None
         if existing is None:
             return
         gone = [repr(doc_id) for vector, doc_id in doc_ids.items() if vector not in existing]
@@ -401,7 +400,7 @@ class Writer:
             return
         garbage = {each.manifest.key: each.manifest.garbage for each in with_garbage}
         versions: list[tuple[Manifest, Version]] = []
-        for manifest, _, _ in with_garbage:
+        for manifest, _ in with_garbage:
             versions += ((manifest, version) for version in manifest.garbage)
         self.remove_versions(versions)
 
@@ -459,9 +458,3 @@ def is_expected(document: DocumentVersion, manifest: Manifest, expected: Expecte
     if manifest.current == expected[document.doc_id]:
         return True
     return document.version.has_content_of(manifest.current)  # rewriting equal content is fine
-
-
-def check_adopted(document: DocumentVersion, manifest: Manifest) -> None:
-    """Refuse to adopt a document that was added with ``add_documents``."""
-    if manifest.current is not None and not manifest.current.adopted:
-        raise AdoptionError(f"document {document.doc_id!r} {WAS_ADDED}")
