@@ -66,7 +66,8 @@ class ExistingIndex(BaseModel):
         if self.doc_id_key is not None and self.doc_id is not None:
             raise ValueError(
                 "set only one of doc_id_key (the metadata field that names a chunk's document) "
-                "and doc_id (the name of the document, if all chunks belong to one)"
+                "and doc_id (the name of the document, if all chunks belong to one); got "
+                f"doc_id_key={self.doc_id_key!r}, doc_id={self.doc_id!r}"
             )
         keys = (self.page_key, self.chunk_index_key, self.start_index_key)
         if not any(keys) and not self.in_store_order and self.texts is None:

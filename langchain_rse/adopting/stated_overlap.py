@@ -26,9 +26,15 @@ _ENDS_OF_SENTENCES = (".", "!", "?", "\u3002")
 
 
 def _equal_lengths(before: str, after: str) -> list[int]:
-    """Return all lengths at which the end of one text begins the next."""
+    """Return all lengths at which the end of one text begins the next, ascending."""
+    lengths: list[int] = []
     longest = min(len(before), len(after), _LONGEST_OVERLAP)
-    return [length for length in range(1, longest + 1) if before.endswith(after[:length])]
+    start = before.find(after[0], len(before) - longest)
+    while start >= 0:
+        if after.startswith(before[start:]):
+            lengths.append(len(before) - start)
+        start = before.find(after[0], start + 1)
+    return lengths[::-1]
 
 
 def shared_length(before: str, after: str, max_overlap: int) -> int | None:
