@@ -4,13 +4,13 @@ Arrays have one number per chunk: document by document, in the order of the text
 only numpy.
 """
 
-from langchain_rse.engine.checks import Bounds, Floats, Segment
-from langchain_rse.engine.exact import Ranking, rank_chunks
+from langchain_rse.engine.exact import Bounds, Ranking, Segment, rank_chunks
 from langchain_rse.engine.published import best_segments, solve_greedy
 from langchain_rse.engine.relevance import (
     NEIGHBOR_RADIUS,
     RANK_RELEVANCE,
     Calibration,
+    Floats,
     bm25_scores,
     calibrate,
     fuse_with_rank,

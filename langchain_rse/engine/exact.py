@@ -37,16 +37,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from langchain_rse.engine.checks import (
-    Bounds,
-    Floats,
-    Indices,
-    Segment,
-    check_array,
-    check_boundaries,
-    check_lengths,
-    check_number,
-)
+from langchain_rse.engine.relevance import Floats, Indices
 
 # Replaces a penalty of 0; so small that it only breaks ties.
 _LEAST_PENALTY = 1e-200
@@ -58,8 +49,25 @@ _LEAST_SHARE = 2.0**-45
 _LEFT = -1
 _RIGHT = 1
 
+Bounds = tuple[int, int]
+"""Range ``(start, end)`` of the chunks of a segment, end exclusive."""
+
 Point = tuple[complex, int, int]
 """Position (to the right, and up as the imaginary part), number of chunks before it, and side."""
+
+
+class Segment(NamedTuple):
+    """Neighboring chunks of one document.
+
+    Attributes:
+        start: Index of the first chunk.
+        end: Index after the last chunk.
+        value: Sum of the values of the chunks; with the exact solver, minus the segment cost.
+    """
+
+    start: int
+    end: int
+    value: float
 
 
 def rank_chunks(
@@ -72,7 +80,7 @@ def rank_chunks(
     boundaries: Sequence[int] = (),
     document_lengths: ArrayLike | None = None,
 ) -> Ranking:
-    """Order chunks as a growing budget adds them.
+    """Order chunks as a growing budget adds them. All numbers are finite.
 
     Args:
         relevance: Shape ``(chunks,)``, at least 0.
@@ -89,32 +97,23 @@ def rank_chunks(
     Returns:
         The order. Ties are broken in favor of less text and fewer segments.
 
-    Raises:
-        ValueError: If an argument is out of range or not finite.
-
     Examples:
         >>> ranking = rank_chunks([0, 0.6, 0.5, 0, 0.9], [100] * 5)
         >>> [segment[:2] for segment in ranking.within(250)]
         [(4, 5), (1, 2)]
     """
-    relevance = check_array("relevance", relevance)
-    if relevance.min(initial=0) < 0:
-        raise ValueError(f"relevance must be at least 0; got {relevance.min()}")
-    lengths = check_lengths("lengths", lengths, relevance.size)
-    check_number("penalty", penalty)
-    check_number("segment_cost", segment_cost)
-    check_boundaries(boundaries, lengths.size)
+    relevance = np.asarray(relevance, dtype=np.float64)
+    lengths = np.asarray(lengths, dtype=np.float64)
     limits = np.unique([0, *boundaries, lengths.size])
     starts = limits[:-1]
     if document_lengths is None:
         sums = np.add.reduceat(lengths, starts)
         document_lengths = np.repeat(sums, np.diff(limits))
-    document_lengths = check_lengths("document_lengths", document_lengths, lengths.size)
     if unit is None:
         relevant_lengths = lengths[relevance > 0]
         unit = float(relevant_lengths.mean()) if relevant_lengths.size else 1.0
     weights = lengths / unit
-    segment_costs = segment_cost * np.minimum(document_lengths / unit, 1.0)
+    segment_costs = segment_cost * np.minimum(np.asarray(document_lengths) / unit, 1.0)
     penalty = max(penalty, _LEAST_PENALTY)
     values = weights * (relevance - penalty)
     costs = penalty * segment_costs

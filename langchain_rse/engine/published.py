@@ -13,14 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from langchain_rse.engine.checks import (
-    Floats,
-    Indices,
-    Segment,
-    check_array,
-    check_boundaries,
-    check_number,
-)
+from langchain_rse.engine.exact import Segment
+from langchain_rse.engine.relevance import Floats, Indices
 
 # A minimum value that excludes segments of value 0.
 _LEAST_VALUE = float(np.nextafter(0, 1))
@@ -42,8 +36,8 @@ def solve_greedy(
     wins, then the shorter segment. The search ends when no segment reaches ``minimum_value``.
 
     Args:
-        values: Shape ``(chunks,)``, or ``(queries, chunks)``: the queries then take turns, one
-            segment each, over the same chunks and the same total.
+        values: Finite numbers, shape ``(chunks,)``, or ``(queries, chunks)``: the queries then take
+            turns, one segment each, over the same chunks and the same total.
         max_length: Maximum number of chunks in a segment, at least 1.
         overall_max_length: Maximum number of chunks in all segments together, at least 0.
         minimum_value: Minimum value of a segment.
@@ -51,16 +45,8 @@ def solve_greedy(
 
     Returns:
         The segments in the order in which they were taken.
-
-    Raises:
-        ValueError: If an argument is out of range, or a value is not finite.
     """
-    rows = np.atleast_2d(check_array("values", values, dimensions=(1, 2)))
-    check_number("max_length", max_length, least=1, whole=True)
-    check_number("overall_max_length", overall_max_length, whole=True)
-    check_boundaries(boundaries, rows.shape[1])
-    if np.isnan(minimum_value):
-        raise ValueError("minimum_value must be a number, such as 0.5; got nan")
+    rows = np.atleast_2d(np.asarray(values, dtype=np.float64))
     limits = np.unique([*boundaries, rows.shape[1]])
     room = overall_max_length
     queries: deque[_SegmentTable] = deque()
@@ -102,9 +88,6 @@ def best_segments(
 
     Returns:
         The segments in the order in which they were taken; they do not overlap.
-
-    Raises:
-        ValueError: If an argument is out of range, or a value is not finite.
 
     Examples:
         >>> best_segments([-0.2, -0.2, 0.4, 0.8, -0.1], max_length=15)

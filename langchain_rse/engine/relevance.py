@@ -10,7 +10,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from langchain_rse.engine.checks import Floats
+Floats = NDArray[np.float64]
+"""An array of floats."""
+
+Indices = NDArray[np.intp]
 
 Calibration = Literal["identity", "minmax", "rank", "cohere", "voyage"]
 """The name of a method of `calibrate`."""

@@ -146,38 +146,6 @@ def test_a_segment_of_a_short_document_costs_less() -> None:
     assert segments == [Segment(1, 3, 0.125 + 0.625 - 0.375)]
 
 
-@pytest.mark.parametrize(
-    ("argument", "value"),
-    [
-        ("penalty", -0.1),
-        ("penalty", math.nan),
-        ("penalty", math.inf),
-        ("segment_cost", -0.1),
-        ("segment_cost", "1"),
-        ("boundaries", [3]),
-        ("boundaries", [-1]),
-        ("boundaries", [0.5]),
-        ("boundaries", [math.nan]),
-        ("relevance", [0.1, math.nan]),
-        ("relevance", [math.inf, -math.inf]),
-        ("relevance", [0.5, -0.1]),
-        ("relevance", [[0.1, 0.1]]),
-        ("relevance", 0.5),
-        ("lengths", [1.0]),
-        ("lengths", [[1.0, 1.0]]),
-        ("lengths", [1.0, 0.0]),
-        ("lengths", [1.0, -1.0]),
-        ("lengths", [1.0, math.inf]),
-    ],
-)
-def test_errors_name_what_is_wrong(argument: str, value: Any) -> None:
-    arguments: dict[str, Any] = {"relevance": [0.5, 0.5], "penalty": 0.2, "lengths": [1, 1]}
-    arguments[argument] = value
-
-    with pytest.raises(ValueError, match=rf"^{argument} must "):
-        rank_chunks(**arguments)
-
-
 @example(budget_problem([0.9, 0.0, 0.5], [10, 1, 10]), 11)
 @example(budget_problem([0.9, 0.0, 0.5], [10, 1, 10]), 20)
 @example(budget_problem([0.5, 0.5, 0.5], [1, 1, 1], boundaries=[1, 2]), 2)
