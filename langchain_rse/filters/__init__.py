@@ -4,6 +4,6 @@ Use them as ``reranker`` of `RSERetriever`, or wherever LangChain accepts a docu
 """
 
 from langchain_rse.filters.model_filter import LMBasedRelevanceFilter
-from langchain_rse.filters.similarity import SimilarityBasedRelevanceFilter, has_text
+from langchain_rse.filters.similarity import SimilarityBasedRelevanceFilter
 
-__all__ = ["LMBasedRelevanceFilter", "SimilarityBasedRelevanceFilter", "has_text"]
+__all__ = ["LMBasedRelevanceFilter", "SimilarityBasedRelevanceFilter"]

@@ -1,7 +1,6 @@
 """SimilarityBasedRelevanceFilter: keeps chunks whose vectors are similar to the query vector."""
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from langchain_core.callbacks import Callbacks
@@ -14,25 +13,9 @@ from langchain_rse._compressing import Compressor, best_first
 from langchain_rse._sync import Steps, call, during
 from langchain_rse.stores.records import RELEVANCE_SCORE
 
-# Metadata fields that may contain the type of a document's content.
-_KIND_FIELDS = ("type", "modality", "media_type", "mime_type", "content_type")
-_NOT_TEXT = re.compile(r"\s*(?:image|audio|video)\s*(?:/|$)", re.IGNORECASE)
-
-
-def has_text(document: Document) -> bool:
-    """Return True for documents with text, False for images, audio, video and white space.
-
-    Images, audio and video are recognized by a value such as ``"image"`` or ``"image/png"`` in the
-    metadata fields ``type``, ``modality``, ``media_type``, ``mime_type`` or ``content_type``.
-    """
-    if not document.page_content.strip():
-        return False
-    kinds = [str(document.metadata.get(field)) for field in _KIND_FIELDS]
-    return not any(_NOT_TEXT.match(kind) for kind in kinds)
-
 
 class SimilarityBasedRelevanceFilter(Compressor):
-    """Keeps the text documents whose vectors are similar enough to the query vector.
+    """Keeps the documents whose vectors are similar enough to the query vector.
 
     Similarity is the cosine of the two vectors, clipped to [0, 1]; it is 0 for a zero vector.
     Returns copies of the kept documents, the most similar first, with the similarity as
@@ -47,14 +30,12 @@ class SimilarityBasedRelevanceFilter(Compressor):
     """Embeds the query and the documents."""
     threshold: float = Field(default=0.5, ge=0, le=1, strict=True)
     """Minimum similarity of kept documents, from 0 to 1."""
-    is_text: Callable[[Document], bool] = has_text
-    """Returns True for documents with text."""
 
     @override
     def _compress(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None
     ) -> Steps[list[Document]]:
-        documents = [document for document in documents if self.is_text(document)]
+        documents = [document for document in documents if document.page_content.strip()]
         if not documents:
             return []
         texts = [document.page_content for document in documents]

@@ -10,7 +10,7 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
-from langchain_rse.filters import SimilarityBasedRelevanceFilter, has_text
+from langchain_rse.filters import SimilarityBasedRelevanceFilter
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way
 from tests.unit_tests.filters.judging import documents_of, texts_of
@@ -79,31 +79,10 @@ def test_the_threshold_is_the_least_similarity(threshold: float, expected: list[
     assert all(0 <= document.metadata["relevance_score"] <= 1 for document in kept)
 
 
-NOT_TEXT = [
-    Document(""),
-    Document(" \n\t"),
-    Document("a bird 0", metadata={"type": "image"}),
-    Document("a song 0", metadata={"type": "Audio"}),
-    Document("a flight 0", metadata={"mime_type": "video/mp4"}),
-    Document("a bird 0", metadata={"content_type": "image/png; x=y"}),
-    Document("a bird 0", metadata={"modality": "IMAGE", "type": "text"}),
-]
-TEXT = [
-    Document("plain 0"),
-    Document("a 0", metadata={"type": "text"}),
-    Document("b 0", metadata={"type": "10-K", "mime_type": "text/markdown"}),
-    Document("c 0", metadata={"type": "table"}),
-    Document("d 0", metadata={"type": "imagery"}),
-    Document("e 0", metadata={"type": 3, "modality": None}),
-]
-
-
-def test_documents_that_are_not_text_are_left_out_and_not_embedded() -> None:
+def test_documents_without_text_are_left_out_and_not_embedded() -> None:
     embeddings = Angles()
-    assert texts_of(similar(embeddings, [*NOT_TEXT, *TEXT])) == texts_of(TEXT)
-    assert embeddings.embedded == texts_of(TEXT)
-    assert not any(map(has_text, NOT_TEXT))
-    assert all(map(has_text, TEXT))
-    without_text = Angles()
-    assert similar(without_text, NOT_TEXT) == similar(without_text, []) == []
-    assert without_text.ways == []
+    without_text = [Document(""), Document(" \n\t")]
+    with_text = documents_of("plain 0", "a 0")
+    assert texts_of(similar(embeddings, [*without_text, *with_text])) == texts_of(with_text)
+    assert embeddings.embedded == texts_of(with_text)
+    assert similar(Angles(), without_text) == similar(Angles(), []) == []
