@@ -5,7 +5,7 @@ so that the same filters apply.
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -168,20 +168,16 @@ class DocumentAccess:
                 "white space. A scanned PDF needs OCR first"
             )
         characters = range(max(start, 0), min(end, manifest.length))
-        for gap in _gaps(manifest):
-            if gap.start < characters.stop and characters.start < gap.stop:
-                raise MissingRecordError(
-                    f"cannot read characters {format_range(start, end)} of {manifest.doc_id!r}: "
-                    "the index that it was adopted from has no text at characters "
-                    f"{format_range(gap.start, gap.stop)}. Read before or behind them"
-                )
         passage = self._read(manifest, range(manifest.chunk_count), characters)
-        if passage is None:
+        length = 0
+        if passage is not None:
+            length = passage.metadata[END_INDEX] - passage.metadata[START_INDEX]
+        if passage is None or length < len(characters):  # shorter at a gap of an adopted document
             raise MissingRecordError(
                 f"cannot read characters {format_range(start, end)} of {manifest.doc_id!r}, which "
                 f"has {manifest.length:,}: the range is outside the document, some of its text is "
-                "missing, or the document was replaced. If other code changed an adopted index, "
-                "adopt it again"
+                "missing or was never adopted, or the document was replaced. If other code changed "
+                "an adopted index, adopt it again"
             )
         return passage
 
@@ -252,10 +248,3 @@ def document_access(sources: Sources, settings: QuerySettings) -> DocumentAccess
             f"{OPERATORS}; or set candidates_only=False if base_retriever does not filter"
         )
     return DocumentAccess(sources.docstore, filters.conditions, sources.adapter)
-
-
-def _gaps(manifest: Manifest) -> Iterator[range]:
-    """Yield the characters of each gap of an adopted document."""
-    ends = [*manifest.starts[1:], manifest.length] if manifest.gaps else []
-    for number in manifest.gaps:
-        yield range(manifest.starts[number], ends[number])

@@ -591,8 +591,6 @@ class RSERetriever(QuerySettings, BaseRetriever):
             )
         documents = []
         for text, metadata in zip(listed, metadata_of_texts, strict=True):
-            if not isinstance(text, str):
-                raise TypeError(f"texts must be strings; got {type_name(text)}")
             documents.append(Document(text, metadata=metadata))
         return cls.from_documents(
             documents,

@@ -28,7 +28,7 @@ _ALL_WORDS = 1 - 1e-9  # a sum of shares, with rounding errors
 _MODEL_FIELDS = ("model", "model_name", "model_id")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class FittedFloor:
     """A fitted threshold: a query whose best candidate scores below it returns nothing.
 
@@ -67,9 +67,6 @@ class FittedFloor:
         """Add the bonus for a share of words to a score (subtract it from a distance)."""
         bonus = self.word_bonus * word_share
         return score + bonus if self.higher_is_better else score - bonus
-
-    def __repr__(self) -> str:
-        return f"<FittedFloor {self.floor:.3g}: rejects {self._shares}>"
 
     def __str__(self) -> str:
         side, sign = ("below", "+") if self.higher_is_better else ("above", "-")

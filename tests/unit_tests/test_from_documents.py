@@ -49,8 +49,6 @@ def test_a_wrong_argument_says_what_to_do(way: fakes.Way) -> None:
         make(way, [], "text-embedding-3-small")
     with pytest.raises(TypeError, match=r"got the class BagOfWords: pass an object, BagOfWords\("):
         make(way, [], fakes.BagOfWords)
-    with pytest.raises(TypeError, match="texts must be strings; got Document"):
-        make_of_texts(way, [Document("text")], fakes.BagOfWords())
     store = InMemoryVectorStore(fakes.BagOfWords())
     with pytest.raises(TypeError, match="multiple values for keyword argument 'vectorstore'"):
         make(way, [], fakes.BagOfWords(), vectorstore=store)
