@@ -10,7 +10,7 @@ from langchain_rse._sync import Steps, call, compute, during
 from langchain_rse.access import DocumentAccess
 from langchain_rse.config import QuerySettings
 from langchain_rse.explaining.side_by_side import TOP_K, Piece, SideBySide
-from langchain_rse.query.candidates import VECTORS, Candidate, Sources, all_candidates
+from langchain_rse.query.candidates import VECTORS, Candidate, Sources, best_of_queries
 from langchain_rse.query.pipeline import answer
 from langchain_rse.query.searching import check_documents
 from langchain_rse.query.trace import Trace
@@ -55,7 +55,7 @@ def compare_answers(
 def _best_chunks(sources: Sources, trace: Trace, length: int) -> list[Piece]:
     """Read the best chunks of the search, before any reranker, from their documents."""
     ranked: list[tuple[int, Candidate]] = []
-    for candidate in all_candidates(trace.searched):
+    for candidate in best_of_queries(trace.searched):
         if VECTORS in candidate.hits:
             ranked.append((candidate.hits[VECTORS].rank, candidate))
     ranked.sort(key=lambda pair: pair[0])

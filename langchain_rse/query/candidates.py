@@ -190,15 +190,6 @@ class Exclusion(NamedTuple):
     detail: str | None = None
 
 
-def all_candidates(candidates: Candidates) -> list[Candidate]:
-    """List the candidates of all queries, each chunk once."""
-    by_chunk: dict[ChunkKey, Candidate] = {}
-    for candidates_of_query in candidates.values():
-        for candidate in candidates_of_query:
-            by_chunk[candidate.chunk_key] = candidate
-    return list(by_chunk.values())
-
-
 def best_of_queries(candidates: Candidates) -> Sequence[Candidate]:
     """Merge the ranked candidates of all queries; each chunk keeps its highest relevance."""
     if len(candidates) == 1:

@@ -8,7 +8,7 @@ only candidates. A number never counts as a filter: it is a limit or a depth.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
@@ -17,6 +17,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_rse._messages import warn
 from langchain_rse.config import QuerySettings
 from langchain_rse.stores.conditions import contradicts, fields_of
+from langchain_rse.stores.layouts import Layout
 from langchain_rse.stores.records import DOC_ID, VERSION, WRITTEN
 from langchain_rse.text.quoting import first_few
 
@@ -70,10 +71,14 @@ class Filters(NamedTuple):
             )
         return bool(self.others)
 
-    def hold_for(self, shared_fields: Collection[str]) -> bool:
-        """True if the filters use only fields that are the same throughout a document."""
+    def may_split(self, layout: Layout) -> bool:
+        """True if the filters may include some chunks of a document and exclude others."""
+        shared_fields = set(layout.manifest.metadata)
+        if not layout.is_adopted:
+            # In an adopted store, a field with this name may have another meaning.
+            shared_fields.add(DOC_ID)
         fields = [fields_of(condition) or set() for condition in self.conditions]
-        return set().union(*fields) <= set(shared_fields)
+        return not set().union(*fields) <= shared_fields
 
 
 def filters_of(search_kwargs: Mapping[str, Any], base_retriever: object) -> Filters:

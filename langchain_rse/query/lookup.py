@@ -27,7 +27,6 @@ from langchain_rse.query.filters import Filters
 from langchain_rse.query.witnesses import rank
 from langchain_rse.stores.compare_and_set import Record
 from langchain_rse.stores.layouts import Layout, Layouts, VersionKey, read_layouts
-from langchain_rse.stores.records import DOC_ID
 from langchain_rse.text.words import beginning_of, find_words, without_function_words
 
 # The longest gap between relevant chunks that the exact solver closes, in chunks.
@@ -52,13 +51,6 @@ class LookedUp(NamedTuple):
     windows: Mapping[str, Sequence[range]]  # the chunks that can be in passages, by document
     exclusions: Mapping[ChunkKey, Exclusion]
     floors: Record  # the docstore's record of score floors
-
-    def without(self, queries: Collection[str]) -> LookedUp:
-        """Return a copy without the candidates of rejected queries."""
-        remaining = {
-            query: found for query, found in self.candidates.items() if query not in queries
-        }
-        return self._replace(candidates=remaining)
 
     def outdated(self) -> set[Outdated]:
         """Return the found versions of documents of which no current version was found."""
@@ -100,7 +92,7 @@ def look_up(
         if error is not None:
             read[key] = error
             continue
-        may_split = only_candidates or (filters.conditions and _may_split(filters, layout))
+        may_split = only_candidates or filters.may_split(layout)
         reached = _windows(indexes, 0, 2) if may_split else _windows_of(indexes, settings)
         layouts[key] = layout
         windows[key] = layout.within(reached)
@@ -162,15 +154,6 @@ def _windows(chunks: Sequence[int], reach: int, least_distance: int) -> list[ran
                 start = windows.pop().start
         windows.append(range(start, chunk + reach + 1))
     return windows
-
-
-def _may_split(filters: Filters, layout: Layout) -> bool:
-    """True if filters may include some chunks of a document and exclude others."""
-    shared_fields = set(layout.manifest.metadata)
-    if not layout.is_adopted:
-        # In an adopted store, a field with this name may have another meaning.
-        shared_fields.add(DOC_ID)
-    return not filters.hold_for(shared_fields)
 
 
 def _beyond_end(layout: Layout, chunks: Sequence[int]) -> CorruptRecordError | None:

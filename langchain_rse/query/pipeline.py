@@ -15,7 +15,7 @@ from langchain_rse._messages import warn
 from langchain_rse._sync import Steps, compute
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CorruptRecordError, MissingRecordError, StoreMismatchError
-from langchain_rse.query.candidates import Candidates, Reason, Sources, all_candidates
+from langchain_rse.query.candidates import Candidates, Reason, Sources, best_of_queries
 from langchain_rse.query.filters import Filters, filters_of, may_exclude
 from langchain_rse.query.floor import check_floor
 from langchain_rse.query.lookup import LookedUp, Outdated, look_up
@@ -179,10 +179,13 @@ def _without_rejected(
         return looked_up
     checks = check_floor(looked_up.candidates, sources, trace.settings, model, looked_up.floors)
     trace.floor_checks = checks
-    accepted = looked_up.without({check.query for check in checks if check.is_rejected})
-    if not accepted.candidates:
+    accepted = dict(looked_up.candidates)
+    for check in checks:
+        if check.is_rejected:
+            del accepted[check.query]
+    if not accepted:
         _give_reason(trace, Reason.BELOW_THE_FLOOR, checks[0]._asdict())
-    return accepted
+    return looked_up._replace(candidates=accepted)
 
 
 def _finish(
@@ -238,7 +241,7 @@ def _filters_in(trace: Trace) -> dict[str, Any]:
 def _explain_nothing_found(trace: Trace, sources: Sources) -> None:
     """Set the reason why there are no candidates."""
     if any(trace.searched.values()):
-        count = counted(len(all_candidates(trace.searched)), "candidate")
+        count = counted(len(best_of_queries(trace.searched)), "candidate")
         _give_reason(trace, Reason.DROPPED, {"dropped": f"all of {count}"})
         return
     filters = _filters_in(trace).items()
@@ -295,7 +298,7 @@ def _check_excluded(trace: Trace, sources: Sources) -> Steps[None]:
 
     unknown = names.get(Reason.UNKNOWN, ())
     if unknown:
-        found = {candidate.doc_id for candidate in all_candidates(trace.candidates)}
+        found = {candidate.doc_id for candidate in best_of_queries(trace.candidates)}
         if len(unknown) == len(found) and not (yield from _has_text(sources)):
             raise MissingRecordError(
                 f"the docstore has no documents, but the vector store has chunks of "

@@ -18,7 +18,7 @@ from langchain_rse._sync import Steps, batches, compute, during
 from langchain_rse.config import LengthFunction, QuerySettings
 from langchain_rse.engine import Segment
 from langchain_rse.errors import CorruptRecordError
-from langchain_rse.query.candidates import Candidates, Reason, Sources, all_candidates
+from langchain_rse.query.candidates import Candidates, Reason, Sources, best_of_queries
 from langchain_rse.query.scoring import Chunk, ScoredChunks
 from langchain_rse.query.selecting import Selection
 from langchain_rse.stores.layouts import Layout, VersionKey, read_chunks
@@ -70,6 +70,13 @@ class Passage(NamedTuple):
         return text[self.skipped : len(text) - self.dropped]
 
 
+def shown_text(passage: Passage, settings: QuerySettings) -> str:
+    """Return the text of a passage, below its headers with ``include_header``."""
+    if not settings.include_header:
+        return passage.text
+    return with_headers(passage.layout.manifest.header, passage.chunks[0].record, passage.text)
+
+
 class ReadPassages(NamedTuple):
     """The passages that fit the budget, and the versions that could not be read."""
 
@@ -101,7 +108,7 @@ def budget_in_characters(settings: QuerySettings, candidates: Candidates) -> flo
         return settings.max_context_length
     characters = 0
     length = 0.0
-    for candidate in all_candidates(candidates)[:_SAMPLE]:
+    for candidate in best_of_queries(candidates)[:_SAMPLE]:
         text = candidate.document.page_content
         characters += len(text)
         length += measure(text, settings.length_function)
@@ -135,8 +142,11 @@ def read(
     if limit is not None and (is_estimate or settings.include_header):
 
         def length_after(steps: int) -> float:
-            segments = selection.passages_after(steps)
-            return sum(_length_of(segment, scored, records, settings) for segment in segments)
+            length = 0.0
+            for segment in selection.passages_after(steps):
+                text = shown_text(passage_of(segment, scored, selection, records), settings)
+                length += measure(text, settings.length_function)
+            return length
 
         # Length grows with the number of steps: a binary search finds the first that does not fit.
         count = bisect_right(range(1, count + 1), limit, key=length_after)
@@ -152,21 +162,6 @@ def read(
             passages.append(_without_last_headings(passage))
     passages.sort(key=lambda passage: -passage.value)
     return ReadPassages(passages, count, corrupt, replaced)
-
-
-def _length_of(
-    segment: Segment,
-    scored: ScoredChunks,
-    records: Mapping[int, Document],
-    settings: QuerySettings,
-) -> float:
-    """Return the length of a passage as it is returned, headers included."""
-    found = [records.get(position) for position in range(segment.start, segment.end)]
-    text = "".join(record.page_content for record in found if record is not None)
-    if settings.include_header:
-        layout, _ = scored.chunks[segment.start]
-        text = with_headers(layout.manifest.header, found[0], text)
-    return measure(text, settings.length_function)
 
 
 def passage_of(

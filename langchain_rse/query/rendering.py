@@ -11,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_rse.config import QuerySettings
 from langchain_rse.query.candidates import FULL_TEXT
 from langchain_rse.query.filters import Filters
-from langchain_rse.query.reading import Passage
+from langchain_rse.query.reading import Passage, shown_text
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.stores.json import encode_json
 from langchain_rse.stores.records import (
@@ -27,7 +27,6 @@ from langchain_rse.stores.records import (
     chunk_key,
     content_name,
     metadata_changes,
-    with_headers,
 )
 
 _DIGITS = 4  # significant digits of scores in the metadata of passages
@@ -83,9 +82,6 @@ def render(
     if passage.skipped or passage.dropped:
         identity += f"/{passage.skipped}-{passage.dropped}"
     start_index, end_index = passage.span
-    text = passage.text
-    if settings.include_header:
-        text = with_headers(manifest.header, passage.chunks[0].record, text)
     described: dict[str, Any] = {
         "version": version,
         "chunk_start": passage.start,
@@ -96,7 +92,7 @@ def render(
         described[COUNTS_IN_SOURCE] = False
     document = Document(
         id=identity,
-        page_content=text,
+        page_content=shown_text(passage, settings),
         metadata={
             **_metadata_by_rules(manifest.metadata, manifest.rules, _metadata_along(passage)),
             DOC_ID: manifest.doc_id,

@@ -18,7 +18,6 @@ from langchain_rse.query.candidates import (
     ChunkKey,
     Exclusion,
     Reason,
-    all_candidates,
     best_of_queries,
 )
 from langchain_rse.query.floor import FloorCheck
@@ -100,7 +99,7 @@ class Trace:
             reason = Reason.BELOW_THE_FLOOR if is_rejected else Reason.NOT_CONSIDERED
             exclusions[candidate.chunk_key] = Exclusion(candidate, reason)
         exclusions |= looked_up
-        for candidate in all_candidates(self.searched):
+        for candidate in best_of_queries(self.searched):
             exclusions.setdefault(candidate.chunk_key, Exclusion(candidate, Reason.DROPPED))
         if self.scored is not None:
             for candidate in self.scored.candidates.values():
