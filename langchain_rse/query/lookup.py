@@ -88,7 +88,9 @@ def look_up(
             continue
         version_key = key, layout.version
         indexes = sorted(chunks.get(version_key, ()))
-        error = unusable.get(version_key) or _beyond_end(layout, indexes)
+        error = unusable.get(version_key)
+        if indexes and indexes[-1] >= layout.chunk_count:
+            error = _beyond_end(layout, indexes[-1])
         if error is not None:
             read[key] = error
             continue
@@ -156,13 +158,11 @@ def _windows(chunks: Sequence[int], reach: int, least_distance: int) -> list[ran
     return windows
 
 
-def _beyond_end(layout: Layout, chunks: Sequence[int]) -> CorruptRecordError | None:
-    """Return an error if a candidate lies beyond the document's end."""
-    if not chunks or chunks[-1] < layout.chunk_count:
-        return None
+def _beyond_end(layout: Layout, chunk: int) -> CorruptRecordError:
+    """Return the error for a candidate beyond the document's end."""
     return CorruptRecordError(
-        f"the vector store has chunk {chunks[-1]} of document {layout.manifest.doc_id!r}, but in "
-        f"the docstore the document has only {layout.chunk_count} chunks"
+        f"the vector store has chunk {chunk} of document {layout.manifest.doc_id!r}, but in the "
+        f"docstore the document has only {layout.chunk_count} chunks"
     )
 
 
