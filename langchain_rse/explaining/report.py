@@ -23,6 +23,7 @@ from langchain_rse.explaining.text import (
     summarize,
     words_in,
 )
+from langchain_rse.explaining.values import NOT_SHOWN, settings_as_values
 from langchain_rse.query.candidates import Reason
 from langchain_rse.query.reading import Passage
 from langchain_rse.query.scoring import Chunk
@@ -33,8 +34,6 @@ from langchain_rse.text.quoting import format_range
 # Characters that could end a script element or a line of JavaScript.
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 _EDGES = re.compile(r"\A(?:[^\S\n]*\n)+|\s+\Z")  # empty lines around a text
-# Settings that are neither numbers nor names.
-_NOT_SHOWN = frozenset({"config", "queries", "query_generator", "reranker", "search_kwargs"})
 _WITH_SLIDER = ("irrelevant_chunk_penalty", "max_context_length")
 _SCRIPTS = ("data.js", "strips.js", "passages.js", "chunk.js", "page.js")
 # The style sheet shows controls only where scripts run.
@@ -59,7 +58,7 @@ def render_report(trace: TraceByDocument) -> str:
     text = environment.from_string(_read("report.html.jinja")).render(
         trace=trace,
         obstacle=obstacle,
-        settings=_settings_as_values(trace.settings),
+        settings=settings_as_values(trace.settings),
         format_range=format_range,
         headline=headline(trace),
         summary=summarize(trace),
@@ -70,19 +69,6 @@ def render_report(trace: TraceByDocument) -> str:
     )
     # A file cannot contain lone surrogates.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _settings_as_values(settings: QuerySettings) -> dict[str, Any]:
-    """The settings of a query, with its config, as numbers and names."""
-    values = settings.config.model_dump()
-    for name in QuerySettings.model_fields:
-        if name not in _NOT_SHOWN:
-            values[name] = getattr(settings, name)
-    values["irrelevant_chunk_penalty"] = settings.penalty
-    for name, value in values.items():
-        if callable(value):
-            values[name] = name_of_function(value)
-    return values
 
 
 def _read(name: str) -> str:
@@ -167,7 +153,7 @@ def _arguments(settings: QuerySettings | RSEConfig) -> list[str]:
     arguments = []
     for name, field in model.model_fields.items():
         value = getattr(settings, name)
-        if name in _WITH_SLIDER or name in _NOT_SHOWN or value == field.default:
+        if name in _WITH_SLIDER or name in NOT_SHOWN or value == field.default:
             continue
         written = name_of_function(value) if callable(value) else repr(value)
         arguments.append(f"{name}={written}")

@@ -12,6 +12,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_rse._messages import load
 from langchain_rse.explaining import text
 from langchain_rse.explaining.by_document import TraceByDocument
+from langchain_rse.explaining.values import as_values
 from langchain_rse.query.trace import Trace
 from langchain_rse.text.quoting import visible
 
@@ -45,6 +46,10 @@ class RSETrace(TraceByDocument):
 
     def __str__(self) -> str:
         return text.as_text(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the trace as a dict of JSON values."""
+        return as_values(self)
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the report as an HTML page, and write it to ``path`` if given.

@@ -1,7 +1,8 @@
-"""The views of a trace: text, records, HTML."""
+"""The views of a trace: text, JSON values, HTML."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -55,18 +56,24 @@ def test_text_of_documents_cannot_control_a_terminal(trace: RSETrace) -> None:
         assert text.encode()
 
 
-def test_its_records_say_what_was_found(trace: RSETrace) -> None:
-    assert trace.spent == 17
-    [first, *_] = trace.documents
-    assert [chunk.outcome for chunk in first.chunks] == [
-        *(Reason.RETURNED, Reason.BELOW_THE_PENALTY, Reason.RETURNED),
+def test_values_that_json_has(trace: RSETrace) -> None:
+    values = trace.to_dict()
+    assert json.loads(json.dumps(values)) == values
+    assert values["settings"]["length_function"] == "len"
+    assert values["settings"]["irrelevant_chunk_penalty"] == 0.5
+    assert values["spent"] == 17
+    [first, *_] = values["documents"]
+    assert [chunk["outcome"] for chunk in first["chunks"]] == [
+        *("returned", "below the penalty", "returned"),
     ]
-    best = first.chunks[0]
-    assert best.candidate is not None
-    assert {name: hit.rank for name, hit in best.candidate.hits.items()} == {"vectors": 0}
-    assert best.candidate.signals["vectors"] == pytest.approx(1.0)
-    assert (best.span, best.candidate.document.page_content) == ((0, 5), "c0 0\n")
-    assert {passage.text for passage in trace.returned} == {"c0 0\n", "c2 10\n", "d0 30\n"}
+    best = first["chunks"][0]
+    candidate = best["candidate"]
+    assert candidate["hits"] == {"vectors": {"rank": 0, "score": pytest.approx(1.0)}}
+    assert candidate["signals"]["vectors"] == pytest.approx(1.0)
+    assert (best["start_index"], best["end_index"], candidate["text"]) == (0, 5, "c0 0\n")
+    for passage in values["passages"]:
+        assert passage["text"] in {"c0 0\n", "c2 10\n", "d0 30\n"}
+    assert sorted(passage["number"] for passage in values["passages"]) == [1, 2, 3]
 
 
 # What relevance is made of
@@ -105,15 +112,14 @@ def test_evidence_adds_up_to_relevance(settings: Mapping[str, Any], names: set[s
     config = RSEConfig(document_weight=0.0)
     docstore = SQLDocStore("sqlite://", lexical=True)
     trace = make_retriever(texts, docstore=docstore, config=config).explain("birds 0", **settings)
-    chunks = [chunk for document in trace.documents for chunk in document.chunks]
+    chunks = [chunk for document in trace.to_dict()["documents"] for chunk in document["chunks"]]
     assert len(chunks) == 5
     with_evidence = set()
     for chunk in chunks:
-        candidate = chunk.candidate
-        assert candidate is not None
-        signals = candidate.signals
-        assert sum(signals.values()) == pytest.approx(chunk.relevance, abs=1e-12)
-        assert set(candidate.found_words) <= set(candidate.document.page_content.split())
+        candidate = chunk["candidate"]
+        signals = candidate["signals"]
+        assert sum(signals.values()) == pytest.approx(chunk["relevance"], abs=1e-12)
+        assert set(candidate["found_words"]) <= set(candidate["text"].split())
         with_evidence |= {name for name, number in signals.items() if number}
     assert with_evidence == names
 

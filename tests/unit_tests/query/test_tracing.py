@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -162,36 +163,42 @@ def test_explain_takes_what_invoke_takes(way: Way) -> None:
 
 
 def agree(trace: RSETrace, answer: Sequence[Document]) -> None:
+    values = trace.to_dict()
+    assert json.loads(json.dumps(values)) == values
     assert str(trace)
-    for passage, one in zip(trace.returned, answer, strict=True):
-        assert passage.layout.manifest.doc_id == one.metadata["doc_id"]
-        assert passage.span == (one.metadata["start_index"], one.metadata["end_index"])
-        assert (passage.value, passage.text) == (one.metadata["relevance_score"], one.page_content)
+    returned = [passage for passage in values["passages"] if passage["number"] is not None]
+    returned.sort(key=lambda passage: passage["number"])
+    fields = ("doc_id", "start_index", "end_index", "value", "text")
+    assert [[passage[name] for name in fields] for passage in returned] == [
+        [
+            *(one.metadata[name] for name in ("doc_id", "start_index", "end_index")),
+            *(one.metadata["relevance_score"], one.page_content),
+        ]
+        for one in answer
+    ]
     chunks = {}
-    for document in trace.documents:
-        for chunk in document.chunks:
-            chunks[document.doc_id, chunk.index] = chunk
+    for document in values["documents"]:
+        for chunk in document["chunks"]:
+            chunks[document["doc_id"], chunk["index"]] = chunk
     # A chunk is named once, but for copies of older versions.
-    assert len(chunks) == sum(len(document.chunks) for document in trace.documents)
+    assert len(chunks) == sum(len(document["chunks"]) for document in values["documents"])
     inside = set()
     for one in answer:
         for described in one.metadata["rse"]["chunks"]:
             place = one.metadata["doc_id"], described["index"]
             inside.add(place)
             chunk = chunks[place]
-            is_filled = bool(described.get("filled"))
-            assert chunk.outcome is (Reason.FILLED if is_filled else Reason.RETURNED)
+            assert chunk["outcome"] == ("filled" if described.get("filled") else "returned")
             if "query" in described:
-                assert chunk.candidate is not None
-                assert chunk.candidate.query == described["query"]
+                assert chunk["candidate"]["query"] == described["query"]
             for name in {"relevance", "credited", "value"} & set(described):
-                assert getattr(chunk, name) == pytest.approx(described[name], rel=1e-3), name
+                assert chunk[name] == pytest.approx(described[name], rel=1e-3), name
     for place, chunk in chunks.items():
-        assert (chunk.outcome in {Reason.RETURNED, Reason.FILLED}) == (place in inside)
-        assert "{" not in trace.why(chunk)
-        if len(trace.queries) == 1 and chunk.weight:
-            worth = chunk.weight * (chunk.credited - trace.settings.penalty)
-            assert chunk.value == pytest.approx(worth, abs=1e-12)
+        assert (chunk["outcome"] in {"returned", "filled"}) == (place in inside)
+        assert "{" not in chunk["why"]
+        if len(trace.queries) == 1 and chunk["weight"]:
+            worth = chunk["weight"] * (chunk["credited"] - trace.settings.penalty)
+            assert chunk["value"] == pytest.approx(worth, abs=1e-12)
     assert trace.spent == sum(len(one.page_content) for one in answer)
     left_out = {chunk.outcome for _, chunk in trace.left_out}
     assert left_out.isdisjoint({Reason.RETURNED, Reason.FILLED, Reason.NO_CANDIDATE})
