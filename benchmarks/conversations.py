@@ -107,12 +107,11 @@ class ScriptedModel(BaseChatModel):
 
 def readable_in(message: BaseMessage) -> Iterator[tuple[int, Place]]:
     """The numbers and places of the passages that are in the text of a message."""
-    passages = getattr(message, "artifact", None) or ()
-    for visible, passage in zip(passages_in(message), passages, strict=True):
-        if visible.part is not None:
+    for passage in passages_in([message]):
+        if passage.is_shown:
             where = passage.metadata
             place = Place(where["doc_id"], where["start_index"], where["end_index"])
-            yield visible.number, place
+            yield passage.number, place
 
 
 def share_of(places: Sequence[Place], shown: Iterable[Place]) -> float:

@@ -1,13 +1,13 @@
 """Finds the places in documents that Claude cites."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from langchain_core.messages import BaseMessage
 
 from langchain_rse.text.quoting import encodable
-from langchain_rse.tools.passages import block_ranges, block_source, heading_of
+from langchain_rse.tools.passages import block_ranges, heading_of
 from langchain_rse.tools.places import Passage, PassageLike, Place, read_passages
 
 _Blocks = Sequence[str | Mapping[str, Any]]
@@ -49,91 +49,53 @@ def locate_citations(
     Returns:
         The citations in the order of the answer.
     """
-    read = read_passages(passages)
     blocks = answer.content if isinstance(answer, BaseMessage) else answer
     if isinstance(blocks, str):
         return []
-    return list(_locate_all(blocks, read))
-
-
-def _locate_all(blocks: _Blocks, passages: Sequence[Passage]) -> Iterator[ModelCitation]:
-    """Locate the citations of all blocks. Each applies to a whole text block of the answer."""
-    position = 0
+    read = read_passages(passages)
+    citations = []
+    start = 0
     for block in blocks:
+        # A citation applies to a whole text block of the answer.
         text = block if isinstance(block, str) else ""
         annotations: Iterable[Mapping[str, Any]] = ()
         if isinstance(block, Mapping) and block.get("type") == "text":
             text = block.get("text") or ""
             annotations = block.get("citations") or block.get("annotations") or ()
-        for annotation in annotations:
-            citation = _read_annotation(annotation)
-            if citation is not None:
-                yield _locate(citation, text, position, passages)
-        position += len(text)
+        end = start + len(text)
+        for fields in map(_fields_of, annotations):
+            if fields.keys() >= _FIELDS:
+                place = _find_cited(fields, read)
+                citations.append(ModelCitation(text, start, end, **place))
+        start = end
+    return citations
 
 
-class _ClaudeCitation(NamedTuple):
-    """A citation of type ``search_result_location``."""
-
-    result: int  # the position of the search result in the request, from 0
-    start: int  # the first text block of the search result
-    end: int  # the one after the last
-    source: str | None
-    title: str | None
-    text: str  # the cited text; empty if unknown
+# Of a citation of a search result by Claude.
+_FIELDS = {"search_result_index", "start_block_index", "end_block_index"}
 
 
-def _read_annotation(annotation: Mapping[str, Any]) -> _ClaudeCitation | None:
-    """Read a citation in Anthropic's or LangChain's form; None unless it cites a search result."""
-    fields = annotation
+def _fields_of(annotation: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the fields of a citation in Anthropic's or LangChain's form."""
     if annotation.get("type") == "non_standard_annotation":
-        fields = annotation.get("value") or {}
-    elif annotation.get("type") == "citation":
-        fields = {**(annotation.get("extras") or {}), **annotation}
-    indexes = []
-    for name in ("search_result_index", "start_block_index", "end_block_index"):
-        index = fields.get(name)
-        if not isinstance(index, int) or index < 0:
-            return None
-        indexes.append(index)
-    result, start, end = indexes
+        return annotation.get("value") or {}
+    return {**(annotation.get("extras") or {}), **annotation}
+
+
+def _find_cited(citation: Mapping[str, Any], passages: Sequence[Passage]) -> dict[str, Any]:
+    """Find the place of a citation in the passage with its title."""
+    start = citation["start_block_index"]
     # In Anthropic's guide, a citation of one block has the same start and end.
-    end = max(end, start + 1)
-    text = fields.get("cited_text") or ""
-    return _ClaudeCitation(result, start, end, fields.get("source"), fields.get("title"), text)
-
-
-def _locate(
-    citation: _ClaudeCitation, text: str, position: int, passages: Sequence[Passage]
-) -> ModelCitation:
-    """Find the place of a citation, first in the passage at its position, then in all others."""
-    at_its_number = passages[citation.result : citation.result + 1]
-    for passage in [*at_its_number, *passages]:
-        characters = _find_cited(citation, passage)
-        if characters is not None:
+    end = max(citation["end_block_index"], start + 1)
+    cited = citation.get("cited_text") or ""
+    for passage in passages:
+        ranges = block_ranges(passage)[start:end]
+        if citation.get("title") != heading_of(passage) or len(ranges) < end - start:
+            continue
+        first, last = ranges[0][0], ranges[-1][1]
+        shown = encodable(passage.shown[first:last])
+        if "".join(cited.split()) in "".join(shown.split()):
             # Characters of the header are not cited.
-            start, end = (max(each - len(passage.header), 0) for each in characters)
-            place = passage.place(start, end)
-            return ModelCitation(text, position, position + len(text), **place)
-    return ModelCitation(text, position, position + len(text), found=citation.text)
-
-
-def _find_cited(citation: _ClaudeCitation, passage: Passage) -> tuple[int, int] | None:
-    """Find the cited characters of a passage; None if the citation is for another passage."""
-    if citation.title not in {None, heading_of(passage)}:
-        return None
-    if citation.source not in {None, block_source(passage)}:
-        return None
-    ranges = block_ranges(passage)[citation.start : citation.end]
-    if len(ranges) < citation.end - citation.start:
-        return None
-    first = ranges[0][0]
-    last = ranges[-1][1]
-    shown = encodable(passage.shown[first:last])
-    if "".join(citation.text.split()) not in "".join(shown.split()):
-        return None
-    # Some models cite a part of the blocks.
-    if citation.text and shown.count(citation.text) == 1:
-        first += shown.index(citation.text)
-        last = first + len(citation.text)
-    return first, last
+            header_length = len(passage.header)
+            return passage.place(max(first - header_length, 0), max(last - header_length, 0))
+    return {"found": cited}

@@ -1,6 +1,7 @@
 """Keeps the passages of a conversation within one budget."""
 
 import itertools
+import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -9,13 +10,14 @@ from typing import Any, TypeAlias
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
+from langchain_rse.stores.records import RELEVANCE_SCORE
 from langchain_rse.tools.citations import locate_citations
-from langchain_rse.tools.conversation import VisiblePassage, passages_in, remove_passages
+from langchain_rse.tools.conversation import ReadPassage, passages_in, remove_passages
 from langchain_rse.tools.search import limit_of
 
 _CITED = re.compile(r"\[(\d{1,6}(?:\s*,\s*\d{1,6})*)\]")
-# When the budget is exceeded, older passages keep this share of what the new ones leave.
-_SHARE_OF_OLD = 0.7
+# Text is removed in steps of this share of the budget, so that the next requests begin alike.
+_STEP = 0.3
 
 _TO_INSTALL = "RSEMiddleware is for LangChain's create_agent: pip install 'langchain>=1.0.2'"
 
@@ -29,16 +31,20 @@ except ImportError as error:
 _ToolResult: TypeAlias = ToolMessage | Command[Any]
 
 
-@dataclass(eq=False)
+@dataclass
 class _Item:
     """A passage in a conversation."""
 
-    passage: VisiblePassage
+    passage: ReadPassage
     position: int  # of its message
     length: float
     last_use: int  # position of the last message that shows or cites it
-    is_used: bool | None = None  # None until the model has answered
-    is_removed: bool = False
+    is_needed: bool = False  # the model has cited it, or has not answered yet
+
+    @property
+    def value(self) -> float:
+        """Its relevance."""
+        return float(self.passage.metadata[RELEVANCE_SCORE])
 
 
 class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
@@ -133,52 +139,38 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
     def _fit(self, messages: Sequence[AnyMessage], reserved: float = 0) -> list[AnyMessage]:
         """Copy messages, with a line in place of the passages of each that are beyond the budget.
 
-        Repeats the decisions of all earlier requests, so that a request begins as the one before
-        it unless the budget is exceeded again.
-
         Args:
             messages: The conversation.
             reserved: Maximum length of answers that follow.
         """
         items: list[_Item] = []
-        start = 0  # of the items that are new in the next request
+        first_new = first_unanswered = 0
         for position, message in enumerate(messages):
             if isinstance(message, AIMessage):
-                self._remove(items, start)
-                start = len(items)
                 _note_uses(message, position, items)
-            for passage in passages_in(message):
-                length = self._length_function(passage.text)
-                items.append(_Item(passage, position, length, last_use=position))
-        self._remove(items, start, reserved)
+                first_new = len(items)
+                if not message.tool_calls:
+                    first_unanswered = len(items)
+            for passage in passages_in([message]):
+                if passage.is_shown:
+                    length = self._length_function(passage.text)
+                    items.append(_Item(passage, position, length, last_use=position))
+        for item in items[first_unanswered:]:
+            item.is_needed = True
+        old, new = items[:first_new], items[first_new:]
+        excess = _length(items) + reserved - self._max_context_length
+        step = self._max_context_length * _STEP
+        old.sort(key=lambda item: (item.is_needed, item.last_use, item.value))
+        removed = _first_of_length(old, math.ceil(excess / step) * step)
+        new.sort(key=lambda item: item.value)
+        removed += _first_of_length(new, _length(new) - self._max_context_length)
         fitted = list(messages)
-        removed = (item for item in items if item.is_removed and item.passage.part is not None)
+        removed.sort(key=lambda item: (item.position, item.passage.number))
         for position, group in itertools.groupby(removed, lambda item: item.position):
             message = messages[position]
             content = remove_passages(message.content, [item.passage for item in group])
             fitted[position] = message.model_copy(update={"content": content})
         return fitted
-
-    def _remove(self, items: Sequence[_Item], start: int, reserved: float = 0) -> None:
-        """Remove passages beyond the budget; the new ones stay as far as possible."""
-        old = _shown(items[:start])
-        new = _shown(items[start:])
-        room = self._max_context_length - reserved
-        if _length([*old, *new]) <= room:
-            return
-        kept = _first_that_fit(new, self._max_context_length)
-        # Less than the budget allows, so that the next requests need not change again.
-        room_of_old = (room - _length(kept)) * _SHARE_OF_OLD
-        kept += _first_that_fit(old, room_of_old)
-        for item in {*old, *new}.difference(kept):
-            item.is_removed = True
-
-
-def _shown(items: Iterable[_Item]) -> list[_Item]:
-    """Sort the passages that are shown: the first stays longest."""
-    shown = [item for item in items if not item.is_removed and item.passage.part is not None]
-    shown.sort(key=lambda item: (item.is_used is False, -item.last_use, -item.passage.value))
-    return shown
 
 
 def _note_uses(answer: AIMessage, position: int, items: Sequence[_Item]) -> None:
@@ -189,21 +181,20 @@ def _note_uses(answer: AIMessage, position: int, items: Sequence[_Item]) -> None
     numbers.update(citation.number or 0 for citation in citations)
     for item in items:
         if item.passage.number in numbers:
-            item.is_used = True
+            item.is_needed = True
             item.last_use = position
-        elif item.is_used is None and not answer.tool_calls:
-            item.is_used = False
 
 
 def _length(items: Iterable[_Item]) -> float:
     return sum(item.length for item in items)
 
 
-def _first_that_fit(items: Iterable[_Item], room: float) -> list[_Item]:
-    fitting: list[_Item] = []
+def _first_of_length(items: Iterable[_Item], length: float) -> list[_Item]:
+    """Return as many items as have at least this length together, or all."""
+    first: list[_Item] = []
     for item in items:
-        room -= item.length
-        if room < 0:
+        if length <= 0:
             break
-        fitting.append(item)
-    return fitting
+        length -= item.length
+        first.append(item)
+    return first

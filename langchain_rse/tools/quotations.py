@@ -4,8 +4,6 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from langchain_rse.ingest.markup import unescape
-
 # Each opening mark, with its closing marks.
 _MARKS = "“” ”” „“” «» »« \u2039\u203a 「」 『』 《》 \uff02\uff02 ❝❞ 〝〞〟"
 _CLOSING_MARKS = {marks[0]: marks[1:] for marks in _MARKS.split()}
@@ -41,8 +39,6 @@ _LIST_MARKS = r"[ \t]*(?:(?:[-*+]|\d+[.)])[ \t]+)*"  # of lists around a block q
 def _quotation_pattern() -> str:
     """Make the pattern of block quotes, marked quotations and, last, unclosed quotations."""
     patterns = [rf"^{_LIST_MARKS}(?P<block>>.*(?:\n[ \t]*>.*)*)"]
-    for name in ("q", "blockquote"):
-        patterns.append(rf"<{name}\b[^<>]*>(?P<{name}>(?:(?!</?{name}\b)[\s\S])*)</{name}\s*>")
     for opening, closing in _CLOSING_MARKS.items():
         patterns.append(f"{opening}(?:{_SAME_PARAGRAPH}[^{opening}{closing}])*[{closing}]")
     for opening, closing, inside in _AMBIGUOUS_MARKS:
@@ -53,7 +49,6 @@ def _quotation_pattern() -> str:
 
 
 _QUOTATION = re.compile(_quotation_pattern(), re.MULTILINE | re.IGNORECASE)
-_TAG = re.compile(r"<[^<>]*>")
 _CODE = re.compile(r"```(?s:.*?)(?:```|\Z)|`[^`\n]+`")
 _CITATION = re.compile(r"\[\d+(?:\s*,\s*\d+)*\]")
 _BLOCK_MARKS = re.compile(rf"^(?:{_LIST_MARKS}>)+[ \t]*", re.MULTILINE)
@@ -84,40 +79,33 @@ def find_quotations(answer: str) -> Iterator[Quotation]:
     without_code = _CODE.sub(lambda code: "." * len(code[0]), answer)
     without_code = _HEBREW_ABBREVIATION.sub(lambda mark: mark["prefix"] or ".", without_code)
     for match in _QUOTATION.finditer(without_code):
-        start = match.start() + 1
-        end = match.end() - 1
+        start, end = match.span()
         if match["block"]:
-            yield from _find_in_block(answer, *match.span("block"))
-        elif match["q"] or match["blockquote"]:
-            inner_start, inner_end = match.span(match.lastgroup or 0)
-            in_html = without_code[inner_start:inner_end]
-            text = unescape(_TAG.sub(" ", in_html)).strip()
-            if _count_words(text):
-                yield Quotation(text, *match.span(match.lastgroup or 0))
+            found = _find_in_block(answer, *match.span("block"))
         elif match["open"]:
-            yield Quotation(answer[start : end + 1], start, end + 1, is_closed=False)
-        elif _count_words(answer[start:end]):
-            yield Quotation(answer[start:end], start, end)
+            found = [Quotation(answer[start + 1 : end], start + 1, end, is_closed=False)]
+        else:
+            found = [Quotation(answer[start + 1 : end - 1], start + 1, end - 1)]
+        for quotation in found:
+            if _count_words(quotation.text):
+                yield quotation
 
 
-def _find_in_block(answer: str, start: int, end: int) -> Iterator[Quotation]:
+def _find_in_block(answer: str, start: int, end: int) -> list[Quotation]:
     """Find the quotation of a block quote, or the quotations in quotation marks within it."""
     block = answer[start:end]
     text = _BLOCK_MARKS.sub("", block).strip()
     text = _ATTRIBUTION.sub("", text).strip(_PUNCTUATION)
-    # If most of the block is in quotation marks, the other words are not from the source.
     unmarked_block = _BLOCK_MARKS.sub(lambda marks: " " * len(marks[0]), block)
-    marked = [
-        quotation
-        for quotation in find_quotations(unmarked_block)
-        if quotation.is_closed and not quotation.is_too_short
-    ]
+    marked = []
+    for quotation in find_quotations(unmarked_block):
+        if quotation.is_closed and not quotation.is_too_short:
+            moved = quotation._replace(start=start + quotation.start, end=start + quotation.end)
+            marked.append(moved)
+    # If most of the block is in quotation marks, the other words are not from the source.
     if 2 * sum(len(quotation.text) for quotation in marked) >= len(text):
-        for quotation in marked:
-            yield quotation._replace(start=start + quotation.start, end=start + quotation.end)
-        return
-    if _count_words(text):
-        yield Quotation(text, start, end)
+        return marked
+    return [Quotation(text, start, end)]
 
 
 def _count_words(text: str) -> int:
@@ -134,9 +122,9 @@ def remove_punctuation(text: str) -> str:
     return text.strip(_PUNCTUATION)
 
 
-def count_omissions(text: str) -> int:
-    """Count the ellipses of a quotation."""
-    return len(_OMISSION.findall(text))
+def has_omission(text: str) -> bool:
+    """True if a quotation has an ellipsis."""
+    return _OMISSION.search(text) is not None
 
 
 def split_at_omissions(text: str) -> list[str]:

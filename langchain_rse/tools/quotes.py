@@ -3,20 +3,20 @@
 import itertools
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
-from unicodedata import category, normalize
+from unicodedata import normalize
 
 from rapidfuzz.distance import Indel
 from rapidfuzz.fuzz import partial_ratio_alignment
 
-from langchain_rse.ingest.alignment import Form, fold
+from langchain_rse.ingest.alignment import Form, fold, folded
 from langchain_rse.tools.places import Passage, PassageLike, Place, read_passages
 from langchain_rse.tools.quotations import (
     Quotation,
-    count_omissions,
     find_quotations,
+    has_omission,
     remove_citations,
     remove_punctuation,
     split_at_omissions,
@@ -28,15 +28,11 @@ _NUMBER = re.compile(rf"(?:{_SIGN})?\d+(?:[.,]\d+)*|[¹²³⁰-₉]+|[¼-¾⅐-�
 _PLAIN = str.maketrans("\u2010\u2011\u2012\u2013\u2212\u2044", "----- ")
 # A number at the edge of a match may extend this many characters beyond it.
 _AROUND = 100
-# Symbols that change the meaning, in addition to mathematical and currency symbols.
-_SYMBOLS = frozenset("%\u2030\u2031\u00b0")
-# Symbols that do not count: Markdown, signs (compared with their numbers) and fraction slashes.
-_NO_SYMBOLS = frozenset("|~`^+\u2212\u2044")
 
-# At most this many parts of a similar quotation are compared.
+# At most this many parts of a quotation are compared.
 _MOST_PARTS = 50
 # Similar text is located by runs of this many letters, the longest that rapidfuzz slides in one
-# step per letter. They must be at least this similar, in percent.
+# step per letter. One of them must be at least this similar, in percent.
 _RUN = 64
 _LEAST_SIMILAR = 60
 # The alignment takes time and memory by the square of the letters.
@@ -64,8 +60,7 @@ class Quote(Place):
         start_index: The first character of the place in the document's text.
         end_index: The character after the last one of the place.
         found: The text of the place.
-        similarity: The share of equal letters, digits and symbols, from 0 to 1; below 1 if any
-            differs.
+        similarity: The share of equal letters and digits, from 0 to 1; below 1 if any differs.
         omitted: The passage's text at each ellipsis between two parts. It may be a "not": check it
             before you show the quotation.
         source: The source of the passage's document, or its id.
@@ -106,11 +101,11 @@ def verify_quotes(
 
 
 class _Source(NamedTuple):
-    """A passage, and two normalized forms of its text."""
+    """A passage, and two searchable forms of its text."""
 
     passage: Passage
     compact: Form  # without white space
-    compared: Form  # what is compared in similar text
+    letters: Form  # letters and digits without case
 
 
 class _Match(NamedTuple):
@@ -119,7 +114,7 @@ class _Match(NamedTuple):
     similarity: float
     start: int
     end: int
-    omitted: tuple[tuple[int, int], ...] = ()  # the ranges between its parts
+    omitted: Sequence[str] = ()  # the texts between its parts
 
 
 _Find = Callable[[str, _Source, int], _Match | None]
@@ -130,53 +125,42 @@ def _read_source(passage: Passage) -> _Source:
     text = passage.text
     places = [place for place, character in enumerate(text) if not character.isspace()]
     compact = Form(text, "".join(text.split()), places)
-    return _Source(passage, compact, _compared(text))
+    return _Source(passage, compact, folded(text, enumerate(text)))
 
 
 def _verify(quotation: Quotation, sources: Sequence[_Source], min_similarity: float) -> Quote:
-    text, start, end, is_closed = quotation
-    if not is_closed:
-        return Quote(text, start, end, verdict="unclosed")
+    text = quotation.text
+    quote = Quote(text, quotation.start, quotation.end, verdict="missing")
+    if not quotation.is_closed:
+        return replace(quote, verdict="unclosed")
     if quotation.is_too_short:
-        return Quote(text, start, end, verdict="too short")
-    for verdict, find, parts in _attempts(text):
+        return replace(quote, verdict="too short")
+    variants = dict.fromkeys([text, remove_citations(text)])  # the source may have such numbers
+    for find, variant in itertools.product((_find_exact, _find_similar), variants):
+        parts = split_at_omissions(variant)
         found = []
         for source in sources:
             match = _find_in_order(parts, source, find)
             if match is not None and match.similarity >= min_similarity:
                 found.append((match, source.passage))
-        if found:
-            match, passage = max(found, key=lambda pair: pair[0].similarity)
-            return Quote(
-                text,
-                start,
-                end,
-                verdict=verdict,
-                similarity=match.similarity,
-                omitted=[passage.text[slice(*omitted)] for omitted in match.omitted],
-                **passage.place(match.start, match.end),
-            )
-    return Quote(text, start, end, verdict="missing")
-
-
-def _attempts(text: str) -> Iterator[tuple[Verdict, _Find, list[str]]]:
-    """Yield the ways to find a quotation, best first, with the verdict of each."""
-    # The source may itself contain an ellipsis, or numbers in brackets.
-    variants = list(dict.fromkeys([text, remove_citations(text)]))
-    for variant in variants:
-        # An ellipsis at the end is an omission too, unless the source has it.
-        if count_omissions(remove_punctuation(variant)) == count_omissions(variant):
-            yield "exact", _find_exact, [variant]
-    for variant in variants:
-        if count_omissions(variant):
-            yield "shortened", _find_exact, split_at_omissions(variant)
-    for variant in variants:
-        parts = split_at_omissions(variant)
-        if len(parts) <= _MOST_PARTS:
-            yield "similar", _find_similar, parts
+        if not found:
+            continue
+        match, passage = max(found, key=lambda pair: pair[0].similarity)
+        verdict: Verdict = "shortened" if has_omission(variant) else "exact"
+        return replace(
+            quote,
+            verdict=verdict if find is _find_exact else "similar",
+            similarity=match.similarity,
+            omitted=match.omitted,
+            **passage.place(match.start, match.end),
+        )
+    return quote
 
 
 def _find_in_order(parts: Sequence[str], source: _Source, find: _Find) -> _Match | None:
+    """Find the parts of a quotation, each after the one before."""
+    if len(parts) > _MOST_PARTS:
+        return None
     matches: list[_Match] = []
     position = 0
     for part in parts:
@@ -186,10 +170,10 @@ def _find_in_order(parts: Sequence[str], source: _Source, find: _Find) -> _Match
         matches.append(match)
         position = match.end
     lowest = min(match.similarity for match in matches)
-    omitted: list[tuple[int, int]] = []
+    omitted = []
     for before, after in itertools.pairwise(matches):
-        omitted.append((before.end, after.start))
-    return _Match(lowest, matches[0].start, matches[-1].end, tuple(omitted))
+        omitted.append(source.passage.text[before.end : after.start])
+    return _Match(lowest, matches[0].start, matches[-1].end, omitted)
 
 
 def _find_exact(part: str, source: _Source, position: int) -> _Match | None:
@@ -197,7 +181,7 @@ def _find_exact(part: str, source: _Source, position: int) -> _Match | None:
     characters = "".join(part.split())
     first = bisect_left(source.compact.places, position)
     start = source.compact.text.find(characters, first)
-    if start < 0 or not characters:
+    if start < 0:
         return None
     return _match(source.compact, 1.0, start, start + len(characters))
 
@@ -207,63 +191,29 @@ def _match(form: Form, similarity: float, start: int, end: int) -> _Match:
     return _Match(similarity, form.places[start], form.places[end - 1] + 1)
 
 
-# Similar text
-
-
 def _find_similar(part: str, source: _Source, position: int) -> _Match | None:
-    """Find the same letters and symbols, or most of them, with the same numbers."""
-    letters = _compared(part).text
-    if not letters:
-        return None
-    numbers = _numbers_in(part, 0, len(part))
-    first = bisect_left(source.compared.places, position)
-    text = source.compared.text[first:]
-    for start, end in _similar_ranges(letters, text):
-        similarity = Indel.normalized_similarity(letters, text[start:end])
-        match = _match(source.compared, similarity, first + start, first + end)
-        if _numbers_in(source.passage.text, match.start, match.end) == numbers:
-            return match
-    return None
-
-
-def _similar_ranges(letters: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of equal letters, in order, and then the range of the most similar ones."""
-    start = text.find(letters)
-    while start >= 0:
-        end = start + len(letters)
-        yield start, end
-        start = text.find(letters, end)
+    """Find most of the letters, with the same numbers."""
+    letters = fold(part)
+    first = bisect_left(source.letters.places, position)
+    text = source.letters.text[first:]
     place = _locate(letters, text)
-    if place is not None:
-        yield _align(letters, text, place)
-
-
-def _compared(text: str) -> Form:
-    """Reduce a text to its letters, its digits and the symbols that change its meaning."""
-    contents: list[str] = []
-    places: list[int] = []
-    for place, character in enumerate(text.replace("!=", "\u2260 ")):
-        content = fold(character) or _symbol(character)
-        contents.append(content)
-        places.extend([place] * len(content))
-    return Form(text, "".join(contents), places)
-
-
-def _symbol(character: str) -> str:
-    """Return a mathematical or currency symbol or percent sign in its usual form, else ""."""
-    usual = normalize("NFKC", character)
-    is_symbol = category(usual[0]) in {"Sm", "Sc"} and usual not in _NO_SYMBOLS
-    return usual if is_symbol or usual in _SYMBOLS else ""
+    if place is None:
+        return None
+    start, end = _align(letters, text, place)
+    similarity = Indel.normalized_similarity(letters, text[start:end])
+    match = _match(source.letters, similarity, first + start, first + end)
+    numbers = _numbers_in(source.passage.text, match.start, match.end)
+    return match if numbers == _numbers_in(part, 0, len(part)) else None
 
 
 def _locate(letters: str, text: str) -> int | None:
     """Find the place in a text that is similar to the letters."""
     if len(letters) > _MOST_LETTERS:
         return None
-    last_run = max(len(letters) - _RUN, 0)
-    highest = float(_LEAST_SIMILAR)
     place = None
-    for start in sorted({0, last_run // 2, last_run}):
+    highest = float(_LEAST_SIMILAR)
+    last_run = max(len(letters) - _RUN, 0)
+    for start in (0, last_run // 2, last_run):
         run = letters[start : start + _RUN]
         found = partial_ratio_alignment(run, text, score_cutoff=highest)
         if found is not None and (place is None or found.score > highest):

@@ -40,13 +40,7 @@ from langchain_rse.tools.catalog import (
     ContentType,
     search_arguments,
 )
-from langchain_rse.tools.conversation import (
-    VisibleChunks,
-    last_number,
-    messages_in,
-    split_visible,
-    visible_chunks,
-)
+from langchain_rse.tools.conversation import ReadPassage, messages_in, passages_in, split_shown
 from langchain_rse.tools.passages import (
     format_passages,
     number_passages,
@@ -273,9 +267,8 @@ class _Search:
         if conditions:
             own_filter = self.retriever.search_kwargs.get("filter")
             arguments["filter"] = self.make_filter(conditions, own_filter)
-        messages = messages_in(runtime)
-        shown = visible_chunks(messages)
-        passages, found_again = yield from self._find_new(query, k, shown, arguments)
+        read = list(passages_in(messages_in(runtime)))
+        passages, found_again = yield from self._find_new(query, k, read, arguments)
         note = ""
         if found_again:
             numbers = ", ".join(f"[{number}]" for number in sorted(found_again))
@@ -286,7 +279,7 @@ class _Search:
         return self._show(passages, k, first_number(runtime, self.k), note)
 
     def _find_new(
-        self, query: str, k: int, shown: VisibleChunks, arguments: Mapping[str, Any]
+        self, query: str, k: int, read: Sequence[ReadPassage], arguments: Mapping[str, Any]
     ) -> Steps[tuple[list[Document], set[int]]]:
         """Find passages without repeated text, and the numbers of passages found again.
 
@@ -307,7 +300,7 @@ class _Search:
             found_again: set[int] = set()
             for passage in found:
                 parts, numbers = yield from compute(
-                    split_visible, self.retriever.docstore, passage, shown
+                    split_shown, self.retriever.docstore, passage, read
                 )
                 passages.extend(parts)
                 found_again.update(numbers)
@@ -367,8 +360,8 @@ def _explain_nothing(query: str, conditions: Mapping[str, Any], note: str, trace
 def first_number(runtime: Any, k: int) -> int:  # noqa: ANN401
     """Return the number of a call's first passage; ``k`` is the most of a search."""
     messages = messages_in(runtime)
-    reserved = max(k, MIN_DISTANCE)
-    return 1 + last_number(messages) + _calls_before(runtime, messages) * reserved
+    last = max((passage.number for passage in passages_in(messages)), default=0)
+    return 1 + last + _calls_before(runtime, messages) * max(k, MIN_DISTANCE)
 
 
 def _calls_before(runtime: Any, messages: Sequence[object]) -> int:  # noqa: ANN401

@@ -187,7 +187,7 @@ def test_what_is_known_of_a_citation() -> None:
     "fields",
     [
         {"title": "[1] other.txt"},
-        {"source": "other.txt"},
+        {"title": None},
         {"start_block_index": 2, "end_block_index": 3},
         {"start_block_index": 0, "end_block_index": 3},
         {"cited_text": "Storks nest."},

@@ -41,7 +41,8 @@ def check(answer: str, *passages: Document) -> list[Quote]:
         ("* > - > Revenue grew by 12%\n  > in 2023", "exact"),
         ("\u201athe board doesn\u2019t expect\u2019", "exact"),
         ('"Revenue grew ... margins. Costs fell [...] freight"', "shortened"),
-        ('"Herons fish at dawn ... and cranes dance"', "exact"),
+        ('"Herons fish at dawn ... and cranes dance"', "shortened"),  # also if the source has it
+        ("“Costs fell ... because freight got more cheap”", "similar"),
         ("“Revenue rose by 12% in 2023, driven by higher margins”", "similar"),
         ("“REVENUE GREW by 12 % in 2023”", "similar"),
         ("“Revenue grew by 21% in 2023, driven by higher margins”", "missing"),
@@ -49,8 +50,6 @@ def check(answer: str, *passages: Document) -> list[Quote]:
         ("“Profits were lost to bad weather and strikes”", "missing"),
         ("“higher margins”", "too short"),
         ("“Revenue grew by 12% in 2023\n\nand so on", "unclosed"),
-        ("<q>Revenue grew by 12% in 2023</q>", "exact"),
-        ("<blockquote>\n<p>Revenue grew by 12% in 2023</p></blockquote>", "exact"),
     ],
 )
 def test_one_quotation(answer: str, verdict: str) -> None:
