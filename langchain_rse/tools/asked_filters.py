@@ -14,8 +14,6 @@ FilterFields = Sequence[str] | Mapping[str, str]
 MakeFilter = Callable[[dict[str, Any], Any], Any]
 """Makes the vector store's filter from the model's values by field, and the retriever's filter."""
 
-# Stores whose filters are not dicts.
-_OTHER_FILTERS = frozenset({"LanceDB", "Milvus", "QdrantVectorStore"})
 _Value = Annotated[str, Field(max_length=1_000)] | int | float | bool
 
 
@@ -31,19 +29,13 @@ def check_fields(
         raise ValueError("filter_fields require vectorstore: a base_retriever takes no filter")
     if make_filter is not None:
         return
-    adapter = retriever.sources.adapter
-    store = "" if adapter is None else type(adapter.store).__name__
     own_filter = retriever.search_kwargs.get("filter")
-    if store in _OTHER_FILTERS:
-        reason = f"{store} filters are not dicts"
-    elif not isinstance(own_filter, Mapping | None):
-        reason = f"the retriever's filter is not a dict: {own_filter!r:.200}"
-    else:
-        return
-    raise ValueError(
-        f"filter_fields={list(fields)!r:.200} require make_filter: {reason}. Pass a function that "
-        "takes a dict of fields and values and the retriever's filter, and returns a filter"
-    )
+    if not isinstance(own_filter, Mapping | None):
+        raise ValueError(  # noqa: TRY004 - of another type of store
+            f"filter_fields={list(fields)!r:.200} require make_filter, because the retriever's "
+            f"filter is not a dict: {own_filter!r:.200}. Pass a function that takes a dict of "
+            "fields and values and the retriever's filter, and returns a filter"
+        )
 
 
 def filter_argument(fields: FilterFields) -> tuple[Any, Any]:

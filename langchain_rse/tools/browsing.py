@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from langchain_core.documents import Document
-from langchain_core.tools import BaseTool, ToolException
+from langchain_core.tools import BaseTool
 from pydantic import BaseModel
 
 from langchain_rse._sync import in_thread
@@ -24,20 +24,26 @@ from langchain_rse.text.quoting import counted, format_range
 from langchain_rse.text.titles import short_names
 from langchain_rse.tools.asked_filters import FilterFields, MakeFilter, conditions_of
 from langchain_rse.tools.catalog import BROWSING_TOOLS, DEFAULT_K, MAX_READ_LENGTH
-from langchain_rse.tools.page_labels import pages_of
-from langchain_rse.tools.passages import format_passages, name_shown, number_passages, quote_lines
-from langchain_rse.tools.places import LINE, name_in
+from langchain_rse.tools.passages import (
+    LINE,
+    format_passages,
+    name_in,
+    name_shown,
+    number_passages,
+    pages_of,
+    quote_lines,
+)
 from langchain_rse.tools.search import (
     MIN_DISTANCE,
     ToolLimit,
     answer_limit,
+    answering_errors,
     create_rse_tool,
     first_number,
     make_tool,
 )
 
 _MAX_MATCHES = MIN_DISTANCE  # of an answer: a passage for each, or fewer
-_MAX_LISTED = 200
 
 Answer = tuple[str, list[Document]]
 """The content for the model, and the passages."""
@@ -107,12 +113,9 @@ def _numbering(function: Callable[..., Answer], k: int) -> Callable[..., Answer]
     """
 
     def numbering(runtime: Any = None, **arguments: Any) -> Answer:  # noqa: ANN401 - of LangGraph
-        try:
-            return function(first=first_number(runtime, k), **arguments)
-        except (ImportError, RSEError, ValueError) as error:
-            raise ToolException(str(error)) from error
+        return function(first=first_number(runtime, k), **arguments)
 
-    return numbering
+    return answering_errors(numbering)
 
 
 class _Browser:
@@ -146,40 +149,35 @@ class _Browser:
         if not page.matches:
             found = f"There are only {page.total:,} matches" if page.total else "Nothing was found"
             return f"{found} for {pattern!r:.200}.", []
-        passages, before = self._read_lines(page.matches)
-        problem = "too long to show" if passages else "in documents that changed or are corrupt"
-        documents = counted(page.documents, "document")
-        before.append(len(page.matches))
-        for count in _shorter(len(passages)):
-            end = offset + before[count]
-            head = f"Matches {format_range(offset + 1, end)} of {page.total:,} in {documents}"
-            if end < page.total:
-                head += f". Continue with offset={end}"
-            numbered = number_passages(passages[:count], first)
-            content = f"{head}:\n\n{format_passages(numbered)}"
+        documents = f" in {counted(page.documents, 'document')}"
+        lines = self._read_lines(page.matches)
+        for count in _shorter(len(lines)):
+            passages = [passage for passage in lines[:count] if passage is not None]
+            numbered = number_passages(passages, first)
+            head = _head("Matches", offset, count, page.total, documents)
+            content = f"{head}\n\n{format_passages(numbered)}"
             if self.limit.fits(content):
                 return content, numbered
-        return f"Matches found, but {problem}.", []
+        return "Matches found, but too long to show.", []
 
-    def _read_lines(self, matches: Sequence[Match]) -> tuple[list[Document], list[int]]:
-        """Read the lines of matches, each once, with the number of matches before them.
+    def _read_lines(self, matches: Sequence[Match]) -> list[Document | None]:
+        """Read the lines of each match.
 
-        Lines of documents that changed or are corrupt are skipped.
+        None if they are those of the match before, or if the document changed or is corrupt.
         """
         access = self._get_access()
-        passages: list[Document] = []
-        before: list[int] = []
+        passages: list[Document | None] = []
         last: Match | None = None  # the match whose lines were read last
-        for number, match in enumerate(matches):
+        for match in matches:
+            passages.append(None)
             if last and match.doc_id == last.doc_id and match.end <= last.around[1]:
                 continue
             last = match
             with suppress(RSEError):
                 passage = access.passage(match.manifest, *match.around)
                 passage.metadata[PASSAGE][LINE] = match.line
-                passages.append(passage)
-                before.append(number)
-        return passages, before
+                passages[-1] = passage
+        return passages
 
     def outline(self, document: str | None = None, *, offset: int = 0, first: int = 1) -> Answer:  # noqa: ARG002
         """List the sections of a document, or all documents."""
@@ -187,14 +185,14 @@ class _Browser:
             return self._list_documents(offset), []
         access = self._get_access()
         manifest, text = access.whole_text(document_named(access, document).doc_id)
-        name = name_shown(name_in({**manifest.metadata, DOC_ID: manifest.doc_id}))
+        name = name_in({**manifest.metadata, DOC_ID: manifest.doc_id})
         sections = outline(text)
         if not sections:
             length = f"{manifest.length:,} characters"
             return f"{name} has no headings, but {length}: read it by start or page.", []
         highest = min(section.level for section in sections)
         lines = []
-        for section in sections[offset : offset + _MAX_LISTED]:
+        for section in sections[offset:]:
             indent = "  " * (section.level - highest)
             place = format_range(section.start, section.end)
             lines.append(quote_lines(f"{indent}{section.title} ({place})"))
@@ -204,25 +202,19 @@ class _Browser:
         """List documents by source, or by id if several have the same source."""
         manifests = self._get_access().manifests()
         count_of = Counter(map(source_of, manifests))
-        listed = manifests[offset : offset + _MAX_LISTED]
-        paths = []
-        for manifest in listed:
+        listed = {}
+        for manifest in manifests[offset:]:
             source = source_of(manifest)
-            paths.append(source if count_of[source] == 1 else manifest.doc_id)
-        names = short_names(paths)
+            listed[source if count_of[source] == 1 else manifest.doc_id] = manifest.length
         lines = []
-        for path, manifest in zip(paths, listed, strict=True):
-            lines.append(f"{name_shown(names[path])}, {manifest.length:,} characters")
+        for path, name in short_names(listed).items():
+            lines.append(f"{name_shown(name)}, {listed[path]:,} characters")
         return self._listed("Documents", "", lines, offset, len(manifests))
 
     def _listed(self, noun: str, owner: str, lines: Sequence[str], offset: int, total: int) -> str:
-        """Show as many lines as fit, with the number to continue from."""
+        """Show as many lines as fit."""
         for count in _shorter(len(lines)):
-            end = offset + count
-            head = f"{noun} {format_range(offset + 1, end)} of {total:,}{owner}"
-            if end < total:
-                head += f". Continue with offset={end}"
-            content = "\n".join([f"{head}:", *lines[:count]])
+            content = "\n".join([_head(noun, offset, count, total, owner), *lines[:count]])
             if len(content) <= MAX_READ_LENGTH and self.limit.fits(content):
                 return content
         return f"{noun} 0 of {total:,}{owner}: nothing to show from offset={offset}."
@@ -262,6 +254,13 @@ class _Browser:
         return "Found, but too long to show.", []
 
 
+def _head(noun: str, offset: int, count: int, total: int, owner: str) -> str:
+    """Describe a part of a list, with the number to continue from."""
+    end = offset + count
+    following = f". Continue with offset={end}" if end < total else ""
+    return f"{noun} {format_range(offset + 1, end)} of {total:,}{owner}{following}:"
+
+
 def _shorter(length: int) -> Iterator[int]:
     """Yield the lengths to try until an answer fits its limit."""
     while length:
@@ -275,7 +274,7 @@ def _page_range(access: DocumentAccess, manifest: Manifest, page: str) -> tuple[
     pages: list[str] = []
     bounds: list[int] = []
     for start, length, metadata in access.parts(manifest):
-        name = (pages_of({**manifest.metadata, **metadata}) or "").replace(",", "")
+        name = pages_of({**manifest.metadata, **metadata}).replace(",", "")
         if name == wanted:
             bounds += [start, start + length]
         elif bounds:

@@ -7,8 +7,14 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 
 from langchain_rse.text.quoting import encodable
-from langchain_rse.tools.passages import block_ranges, heading_of
-from langchain_rse.tools.places import Passage, PassageLike, Place, read_passages
+from langchain_rse.tools.passages import (
+    Passage,
+    PassageLike,
+    Place,
+    block_ranges,
+    heading_of,
+    read_passages,
+)
 
 _Blocks = Sequence[str | Mapping[str, Any]]
 

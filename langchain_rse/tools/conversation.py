@@ -10,8 +10,13 @@ from langchain_core.stores import BaseStore
 
 from langchain_rse.access import DocumentAccess
 from langchain_rse.stores.records import DOC_ID, END_INDEX, PASSAGE, RELEVANCE_SCORE, START_INDEX
-from langchain_rse.tools.passages import format_passages, search_result_blocks, text_of_blocks
-from langchain_rse.tools.places import NUMBER, PassageLike
+from langchain_rse.tools.passages import (
+    NUMBER,
+    PassageLike,
+    format_passages,
+    search_result_blocks,
+    text_of_blocks,
+)
 
 _Content = str | list[Any]
 

@@ -22,6 +22,7 @@ from langchain_rse.tools.connector import (
     create_connector_tools,
     url_of_source,
 )
+from langchain_rse.tools.search import create_rse_tool
 
 # Arguments that n8n adds to those of the model.
 _ADDED_BY_HOSTS = frozenset({"action", "chatInput", "sessionId", "tool", "toolCallId"})
@@ -67,12 +68,14 @@ def create_mcp_server(
     """
     if tools not in INSTRUCTIONS:
         raise ValueError(f"tools must be 'passages' or 'connector'; got {tools!r}")
-    made = create_rse_tools(retriever, k=k, max_context_length=max_context_length)
-    made[0].description = SEARCH_OF_CLIENTS  # which does not cite by number
     answers: Mapping[str, type[BaseModel]] = {}
     if tools == "connector":
-        made = create_connector_tools(retriever, made[0], make_url)
+        search = create_rse_tool(retriever, k=k, max_context_length=max_context_length)
+        made = create_connector_tools(retriever, search, make_url)
         answers = ANSWERS
+    else:
+        made = create_rse_tools(retriever, k=k, max_context_length=max_context_length)
+        made[0].description = SEARCH_OF_CLIENTS  # which does not cite by number
     return _Server(
         made,
         answers,

@@ -1,7 +1,6 @@
 """Keeps the passages of a conversation within one budget."""
 
 import itertools
-import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -16,8 +15,9 @@ from langchain_rse.tools.conversation import ReadPassage, passages_in, remove_pa
 from langchain_rse.tools.search import limit_of
 
 _CITED = re.compile(r"\[(\d{1,6}(?:\s*,\s*\d{1,6})*)\]")
-# Text is removed in steps of this share of the budget, so that the next requests begin alike.
-_STEP = 0.3
+# When the budget is exceeded, older passages keep this share of what the new ones leave, so that
+# the next requests begin alike.
+_SHARE_OF_OLD = 0.7
 
 _TO_INSTALL = "RSEMiddleware is for LangChain's create_agent: pip install 'langchain>=1.0.2'"
 
@@ -39,12 +39,15 @@ class _Item:
     position: int  # of its message
     length: float
     last_use: int  # position of the last message that shows or cites it
-    is_needed: bool = False  # the model has cited it, or has not answered yet
+    is_needed: bool = True  # False if the model has answered without it
+    is_cited: bool = False
+    is_removed: bool = False
 
     @property
-    def value(self) -> float:
-        """Its relevance."""
-        return float(self.passage.metadata[RELEVANCE_SCORE])
+    def order(self) -> tuple[bool, int, float]:
+        """Of the order in which passages are removed."""
+        value: float = self.passage.metadata[RELEVANCE_SCORE]
+        return self.is_needed, self.last_use, value
 
 
 class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
@@ -82,21 +85,15 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
         self.tools = tools
         self._max_context_length = max_context_length
         self._length_function = limit_of(tools[0]).length_function
-        self._limit_of: dict[str, float] = {}
+        self._limit_of = {tool.name: limit_of(tool).max_context_length for tool in tools}
         for tool in tools:
-            limit = limit_of(tool)
-            if not limit.max_context_length <= max_context_length:
+            limit, length_function = limit_of(tool)
+            if not limit <= max_context_length or length_function != self._length_function:
                 raise ValueError(
-                    f"max_context_length={max_context_length!r} must be at least the "
-                    f"max_context_length of the tool {tool.name!r}, {limit.max_context_length!r}. "
-                    "Pass a smaller max_context_length to create_rse_tool"
+                    f"the max_context_length of the tool {tool.name!r} must be at most that of "
+                    f"RSEMiddleware, {max_context_length!r}, in the same length_function as that "
+                    f"of {tools[0].name!r}; got {limit!r} in {length_function!r}"
                 )
-            if limit.length_function != self._length_function:
-                raise ValueError(
-                    f"all tools must have the same length_function; got {self._length_function!r} "
-                    f"for {tools[0].name!r} and {limit.length_function!r} for {tool.name!r}"
-                )
-            self._limit_of[tool.name] = limit.max_context_length
 
     def wrap_model_call(
         self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]
@@ -139,38 +136,41 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
     def _fit(self, messages: Sequence[AnyMessage], reserved: float = 0) -> list[AnyMessage]:
         """Copy messages, with a line in place of the passages of each that are beyond the budget.
 
+        Repeats the decisions of all earlier requests, so that a request begins as the one before
+        it unless the budget is exceeded again.
+
         Args:
             messages: The conversation.
             reserved: Maximum length of answers that follow.
         """
         items: list[_Item] = []
-        first_new = first_unanswered = 0
+        first_new = 0
         for position, message in enumerate(messages):
             if isinstance(message, AIMessage):
-                _note_uses(message, position, items)
+                self._remove(items, first_new)
                 first_new = len(items)
-                if not message.tool_calls:
-                    first_unanswered = len(items)
+                _note_uses(message, position, items)
             for passage in passages_in([message]):
                 if passage.is_shown:
                     length = self._length_function(passage.text)
                     items.append(_Item(passage, position, length, last_use=position))
-        for item in items[first_unanswered:]:
-            item.is_needed = True
-        old, new = items[:first_new], items[first_new:]
-        excess = _length(items) + reserved - self._max_context_length
-        step = self._max_context_length * _STEP
-        old.sort(key=lambda item: (item.is_needed, item.last_use, item.value))
-        removed = _first_of_length(old, math.ceil(excess / step) * step)
-        new.sort(key=lambda item: item.value)
-        removed += _first_of_length(new, _length(new) - self._max_context_length)
+        self._remove(items, first_new, reserved)
         fitted = list(messages)
-        removed.sort(key=lambda item: (item.position, item.passage.number))
+        removed = [item for item in items if item.is_removed]
         for position, group in itertools.groupby(removed, lambda item: item.position):
             message = messages[position]
             content = remove_passages(message.content, [item.passage for item in group])
             fitted[position] = message.model_copy(update={"content": content})
         return fitted
+
+    def _remove(self, items: Sequence[_Item], first_new: int, reserved: float = 0) -> None:
+        """Remove passages beyond the budget; the new ones stay as far as possible."""
+        old = [item for item in items[:first_new] if not item.is_removed]
+        new = items[first_new:]
+        room_of_old = self._max_context_length - reserved - _length(new)
+        if _length(old) > room_of_old:
+            _shorten(old, _SHARE_OF_OLD * room_of_old)
+            _shorten(new, self._max_context_length)
 
 
 def _note_uses(answer: AIMessage, position: int, items: Sequence[_Item]) -> None:
@@ -181,20 +181,21 @@ def _note_uses(answer: AIMessage, position: int, items: Sequence[_Item]) -> None
     numbers.update(citation.number or 0 for citation in citations)
     for item in items:
         if item.passage.number in numbers:
-            item.is_needed = True
+            item.is_cited = True
             item.last_use = position
+        if not answer.tool_calls:
+            item.is_needed = item.is_cited
 
 
 def _length(items: Iterable[_Item]) -> float:
     return sum(item.length for item in items)
 
 
-def _first_of_length(items: Iterable[_Item], length: float) -> list[_Item]:
-    """Return as many items as have at least this length together, or all."""
-    first: list[_Item] = []
-    for item in items:
-        if length <= 0:
+def _shorten(items: Sequence[_Item], room: float) -> None:
+    """Remove passages until the others fit."""
+    excess = _length(items) - room
+    for item in sorted(items, key=lambda item: item.order):
+        if excess <= 0:
             break
-        length -= item.length
-        first.append(item)
-    return first
+        excess -= item.length
+        item.is_removed = True

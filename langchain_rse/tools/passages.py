@@ -4,9 +4,11 @@ Each passage has a number and a place to cite: source, pages and characters.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
+from langchain_core.messages.content import Citation, create_citation
 
 from langchain_rse.stores.records import (
     COUNTS_IN_SOURCE,
@@ -16,28 +18,130 @@ from langchain_rse.stores.records import (
     START_INDEX,
 )
 from langchain_rse.text.quoting import encodable, format_range, shortened, visible
-from langchain_rse.text.titles import short_names
-from langchain_rse.tools.page_labels import pages_of
-from langchain_rse.tools.places import (
-    LINE,
-    NAME,
-    NUMBER,
-    Passage,
-    PassageLike,
-    name_in,
-    path_in,
-    read_passages,
-)
+from langchain_rse.text.titles import short_names, shown_name
 
-SEARCH_RESULT = "search_result"
-"""The type of the content blocks that Claude cites."""
+NUMBER = "number"
+"""The field in the ``rse`` metadata of a passage for its citation number."""
 
+LINE = "line"
+"""The field in the ``rse`` metadata of a found line with its number, from 1."""
+
+_NAME = "name"  # in the ``rse`` metadata: the name of its document
 _LONGEST_NAME = 1_000
+_LONGEST_LABEL = 20
+
+PassageLike = Document | Mapping[str, Any]
+"""A passage, or its dict from a checkpointer."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A part of an answer, and the place in a document that supports it."""
+
+    text: str
+    start: int
+    end: int
+    number: int | None = None
+    doc_id: str | None = None
+    start_index: int = 0
+    end_index: int = 0
+    found: str = ""
+    source: str | None = None
+    title: str | None = None
+
+    def to_citation(self) -> Citation:
+        """Make LangChain's standard annotation of a text block.
+
+        ``start_index`` and ``end_index`` are characters of the answer; ``cited_text`` is the text
+        of the document. ``extras`` has the place in the document: ``number``, ``doc_id``,
+        ``start_index`` and ``end_index``.
+
+        Raises:
+            ValueError: If the place was not found in the passages.
+        """
+        if self.number is None:
+            raise ValueError(f"cannot cite {self.text!r:.200}: it was not found in the passages")
+        citation = create_citation(
+            url=self.source,
+            title=self.title,
+            start_index=self.start,
+            end_index=self.end,
+            cited_text=self.found,
+        )
+        citation["extras"] = {
+            NUMBER: self.number,
+            DOC_ID: self.doc_id,
+            START_INDEX: self.start_index,
+            END_INDEX: self.end_index,
+        }
+        return citation
+
+
+class Passage(NamedTuple):
+    """A passage that a model has read."""
+
+    number: int  # from the tool, or its position among the passages, from 1
+    header: str  # the header above the text, or ""
+    text: str  # from the document
+    metadata: Mapping[str, Any]
+
+    @property
+    def shown(self) -> str:
+        """The header and text, as the model has read them."""
+        return self.header + self.text
+
+    def place(self, start: int, end: int) -> dict[str, Any]:
+        """Return the fields of a `Place` for the characters from ``start`` to ``end``."""
+        first = self.metadata.get(START_INDEX, 0)
+        source = self.metadata.get("source") or self.metadata.get(DOC_ID)
+        return {
+            "number": self.number,
+            "doc_id": self.metadata.get(DOC_ID),
+            "start_index": first + start,
+            "end_index": first + end,
+            "found": self.text[start:end],
+            "source": source and str(source),
+            "title": self.metadata.get("title") or (source and name_in(self.metadata)),
+        }
+
+
+def read_passages(passages: Iterable[PassageLike]) -> list[Passage]:
+    """Read what is shown of passages, in their order."""
+    return [_read_passage(passage, position) for position, passage in enumerate(passages, 1)]
+
+
+def _read_passage(passage: PassageLike, position: int) -> Passage:
+    fields = passage if isinstance(passage, Mapping) else vars(passage)
+    text: str = fields["page_content"]
+    metadata: Mapping[str, Any] = fields["metadata"]
+    length = metadata.get(END_INDEX, len(text)) - metadata.get(START_INDEX, 0)
+    header_length = max(len(text) - length, 0) if END_INDEX in metadata else 0
+    number = int(_rse_of(metadata).get(NUMBER, position))
+    return Passage(number, text[:header_length], text[header_length:], metadata)
+
+
+def _rse_of(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    return metadata.get(PASSAGE) or {}
+
+
+# Names and places
 
 
 def name_shown(name: str) -> str:
     """Return the name of a document for a model: one line of limited length."""
     return shortened(visible(name), _LONGEST_NAME)
+
+
+def name_in(metadata: Mapping[str, Any]) -> str:
+    """Return a short name of a passage's document: an absolute path without its folders."""
+    path = _path_in(metadata)
+    return name_shown(_rse_of(metadata).get(_NAME) or short_names([path])[path])
+
+
+def _path_in(metadata: Mapping[str, Any]) -> str:
+    """Return the name of a passage's document with its folders."""
+    source = str(metadata.get("source") or metadata[DOC_ID])
+    return shown_name(metadata.get(DOC_ID, source), source)
 
 
 def citation_of(metadata: Mapping[str, Any]) -> str:
@@ -46,45 +150,56 @@ def citation_of(metadata: Mapping[str, Any]) -> str:
     A row, or another separate document of its source, is cited by its id. Its characters are named
     unless they start at 0.
     """
-    place = place_of(metadata)
-    name = name_shown(name_in(metadata))
-    return f"{name}, {place}" if place else name
+    return ", ".join(filter(None, [name_in(metadata), place_of(metadata)]))
 
 
 def place_of(metadata: Mapping[str, Any]) -> str:
     """Return the pages and characters of `citation_of`, or ""."""
     source = str(metadata.get("source") or metadata[DOC_ID])
-    parts = []
-    pages = pages_of(metadata)
-    if pages is not None:
-        parts.append(pages)
-    if LINE in metadata.get(PASSAGE, {}):
-        parts.append(f"line {metadata[PASSAGE][LINE]:,}")
-    is_whole = path_in(metadata) != source and metadata[START_INDEX] == 0
-    if not is_whole:
-        parts.append(_characters_of(metadata, source))
-    return ", ".join(parts)
-
-
-def _characters_of(metadata: Mapping[str, Any], source: str) -> str:
+    rse = _rse_of(metadata)
+    parts = [pages_of(metadata)]
+    if LINE in rse:
+        parts.append(f"line {rse[LINE]:,}")
     characters = f"characters {format_range(metadata[START_INDEX], metadata[END_INDEX])}"
-    if metadata.get(PASSAGE, {}).get(COUNTS_IN_SOURCE, True):
-        return characters
-    if metadata[DOC_ID] == source:
-        return f"{characters} of its stored text"
-    return f"{characters} of document {name_shown(metadata[DOC_ID])}"
+    if not rse.get(COUNTS_IN_SOURCE, True):
+        document = f"document {name_shown(metadata[DOC_ID])}"
+        characters += f" of {'its stored text' if metadata[DOC_ID] == source else document}"
+    if _path_in(metadata) == source or metadata[START_INDEX] > 0:
+        parts.append(characters)
+    return ", ".join(filter(None, parts))
+
+
+def pages_of(metadata: Mapping[str, Any]) -> str:
+    """Name the pages of a passage; "" if they are unknown.
+
+    Pages have the labels that are printed on them. Without labels, ``page`` counts from 0, as in
+    LangChain's loaders of PDFs, and ``page_number`` from 1.
+    """
+    for name, offset in (("page_label", 0), ("page", 1), ("page_number", 0)):
+        first = _label(metadata.get(f"{name}_start", metadata.get(name)), offset)
+        last = _label(metadata.get(f"{name}_end", metadata.get(name)), offset)
+        if first and last:
+            return f"page {first}" if first == last else f"pages {first}\u2013{last}"
+    return ""
+
+
+def _label(value: object, offset: int) -> str:
+    """Return the number or label of a page; "" for values that are none."""
+    if type(value) is int:
+        return f"{value + offset:,}"
+    if isinstance(value, str) and len(value) <= _LONGEST_LABEL:
+        return visible(value.strip())
+    return ""
 
 
 def number_passages(passages: Sequence[Document], first_number: int) -> list[Document]:
     """Copy passages, and add numbers from ``first_number`` and names to their metadata."""
-    name_of = short_names(path_in(passage.metadata) for passage in passages)
+    name_of = short_names(_path_in(passage.metadata) for passage in passages)
     numbered = []
     for number, passage in enumerate(passages, first_number):
         copy = passage.model_copy(deep=True)
-        name = name_of[path_in(copy.metadata)]
-        if name != name_in(copy.metadata):
-            copy.metadata[PASSAGE][NAME] = name
-        copy.metadata[PASSAGE][NUMBER] = number
+        name = name_of[_path_in(copy.metadata)]
+        copy.metadata[PASSAGE] |= {NUMBER: number, _NAME: name}
         numbered.append(copy)
     return numbered
 
@@ -138,8 +253,8 @@ def search_result_blocks(passages: Iterable[PassageLike]) -> list[dict[str, Any]
         if not texts:
             continue
         block = {
-            "type": SEARCH_RESULT,
-            "source": block_source(passage),
+            "type": "search_result",
+            "source": name_in(passage.metadata),
             "title": heading_of(passage),
             "content": [{"type": "text", "text": each} for each in texts],
             # The API requires the same value for all blocks of a request.
@@ -149,11 +264,6 @@ def search_result_blocks(passages: Iterable[PassageLike]) -> list[dict[str, Any]
     return blocks
 
 
-def block_source(passage: Passage) -> str:
-    """Return the source of a passage's block: the name of its document."""
-    return name_shown(name_in(passage.metadata))
-
-
 def block_ranges(passage: Passage) -> list[tuple[int, int]]:
     """Return the range of each text block in the header and text of a passage.
 
@@ -161,7 +271,7 @@ def block_ranges(passage: Passage) -> list[tuple[int, int]]:
     block, or the last one, because the API rejects blank text blocks. A passage whose chunk lengths
     are unknown is one block.
     """
-    chunks = (passage.metadata.get(PASSAGE) or {}).get("chunks", ())
+    chunks = _rse_of(passage.metadata).get("chunks", ())
     lengths = [chunk["length"] for chunk in chunks]
     if sum(lengths) != len(passage.text):
         lengths = [len(passage.text)]

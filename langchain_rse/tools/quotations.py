@@ -37,14 +37,14 @@ _LIST_MARKS = r"[ \t]*(?:(?:[-*+]|\d+[.)])[ \t]+)*"  # of lists around a block q
 
 
 def _quotation_pattern() -> str:
-    """Make the pattern of block quotes, marked quotations and, last, unclosed quotations."""
-    patterns = [rf"^{_LIST_MARKS}(?P<block>>.*(?:\n[ \t]*>.*)*)"]
+    """Make the pattern of marked quotations, and of block quotes that begin without a mark."""
+    marks = "".join(_CLOSING_MARKS)
+    other = rf'[\s>]{{0,9}}(?:["\u2014\u2013{marks}]|--)'  # a quotation, or the name of its source
+    patterns = [rf"^{_LIST_MARKS}(?P<block>>(?!{other}).*(?:\n[ \t]*>.*)*)"]
     for opening, closing in _CLOSING_MARKS.items():
         patterns.append(f"{opening}(?:{_SAME_PARAGRAPH}[^{opening}{closing}])*[{closing}]")
     for opening, closing, inside in _AMBIGUOUS_MARKS:
         patterns.append(rf"{opening}(?=\S)(?:{_SAME_PARAGRAPH}{inside})*?(?<=\S){closing}")
-    opening = rf'[{"".join(_CLOSING_MARKS)}]|(?<![^\W_])"(?=\S)|(?<!{_LETTER_OR_DIGIT})"(?=\w)'
-    patterns.append(rf"(?P<open>{opening})(?:{_SAME_PARAGRAPH}(?!(?P=open))[\s\S])+")
     return "|".join(patterns)
 
 
@@ -66,7 +66,6 @@ class Quotation(NamedTuple):
     text: str
     start: int
     end: int
-    is_closed: bool = True
 
     @property
     def is_too_short(self) -> bool:
@@ -79,33 +78,14 @@ def find_quotations(answer: str) -> Iterator[Quotation]:
     without_code = _CODE.sub(lambda code: "." * len(code[0]), answer)
     without_code = _HEBREW_ABBREVIATION.sub(lambda mark: mark["prefix"] or ".", without_code)
     for match in _QUOTATION.finditer(without_code):
-        start, end = match.span()
+        start, end = match.start() + 1, match.end() - 1
         if match["block"]:
-            found = _find_in_block(answer, *match.span("block"))
-        elif match["open"]:
-            found = [Quotation(answer[start + 1 : end], start + 1, end, is_closed=False)]
-        else:
-            found = [Quotation(answer[start + 1 : end - 1], start + 1, end - 1)]
-        for quotation in found:
-            if _count_words(quotation.text):
-                yield quotation
-
-
-def _find_in_block(answer: str, start: int, end: int) -> list[Quotation]:
-    """Find the quotation of a block quote, or the quotations in quotation marks within it."""
-    block = answer[start:end]
-    text = _BLOCK_MARKS.sub("", block).strip()
-    text = _ATTRIBUTION.sub("", text).strip(_PUNCTUATION)
-    unmarked_block = _BLOCK_MARKS.sub(lambda marks: " " * len(marks[0]), block)
-    marked = []
-    for quotation in find_quotations(unmarked_block):
-        if quotation.is_closed and not quotation.is_too_short:
-            moved = quotation._replace(start=start + quotation.start, end=start + quotation.end)
-            marked.append(moved)
-    # If most of the block is in quotation marks, the other words are not from the source.
-    if 2 * sum(len(quotation.text) for quotation in marked) >= len(text):
-        return marked
-    return [Quotation(text, start, end)]
+            start, end = match.span("block")
+        text = _BLOCK_MARKS.sub("", answer[start:end])
+        if match["block"]:
+            text = _ATTRIBUTION.sub("", text.strip()).strip(_PUNCTUATION)
+        if _count_words(text):
+            yield Quotation(text, start, end)
 
 
 def _count_words(text: str) -> int:

@@ -3,7 +3,7 @@
 import itertools
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 from unicodedata import normalize
@@ -12,7 +12,7 @@ from rapidfuzz.distance import Indel
 from rapidfuzz.fuzz import partial_ratio_alignment
 
 from langchain_rse.ingest.alignment import Form, fold, folded
-from langchain_rse.tools.places import Passage, PassageLike, Place, read_passages
+from langchain_rse.tools.passages import Passage, PassageLike, Place, read_passages
 from langchain_rse.tools.quotations import (
     Quotation,
     find_quotations,
@@ -39,7 +39,7 @@ _LEAST_SIMILAR = 60
 _MOST_LETTERS = 20_000
 _FEWEST = 4  # shorter runs of equal letters occur by chance
 
-Verdict = Literal["exact", "shortened", "similar", "missing", "too short", "unclosed"]
+Verdict = Literal["exact", "shortened", "similar", "missing", "too short"]
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,14 @@ class Quote(Place):
     """A quotation in an answer, and its place in the passages.
 
     Attributes:
-        text: The text between the quotation marks, or of a block quote.
+        text: The text between the quotation marks, or of a block quote, without marks of lines.
         start: The first character of ``text`` in the answer.
         end: The character after the last one of ``text``.
         verdict: ``"exact"``: a passage contains it, except for white space; ``"shortened"``: a
             passage contains its parts, with ``omitted`` text at each ellipsis; ``"similar"``: a
             passage contains it with small differences, see ``similarity``; ``"missing"``: no
-            passage contains it; ``"too short"``: it has fewer than three words; ``"unclosed"``: its
-            closing mark is missing. The last two are not searched for.
+            passage contains it; ``"too short"``: it has fewer than three words, and is not searched
+            for.
         number: The number of the passage, from 1; None if no passage contains the quotation.
         doc_id: The id of the passage's document; None if ``number`` is None.
         start_index: The first character of the place in the document's text.
@@ -96,144 +96,144 @@ def verify_quotes(
     """
     if not 0 <= min_similarity <= 1:
         raise ValueError(f"min_similarity must be from 0 to 1; got {min_similarity!r}")
-    sources = [_read_source(passage) for passage in read_passages(passages)]
+    sources = []
+    for passage in read_passages(passages):
+        sources.append(_Source(passage, folded(passage.text, enumerate(passage.text))))
     return [_verify(quotation, sources, min_similarity) for quotation in find_quotations(answer)]
 
 
 class _Source(NamedTuple):
-    """A passage, and two searchable forms of its text."""
+    """A passage, and the letters and digits of its text."""
 
     passage: Passage
-    compact: Form  # without white space
-    letters: Form  # letters and digits without case
+    letters: Form
 
 
 class _Match(NamedTuple):
     """The place of a quotation, or of a part of it, in the text of a source."""
 
+    is_exact: bool
     similarity: float
     start: int
     end: int
     omitted: Sequence[str] = ()  # the texts between its parts
 
 
-_Find = Callable[[str, _Source, int], _Match | None]
-"""Finds a part of a quotation in a source, from a character on."""
-
-
-def _read_source(passage: Passage) -> _Source:
-    text = passage.text
-    places = [place for place, character in enumerate(text) if not character.isspace()]
-    compact = Form(text, "".join(text.split()), places)
-    return _Source(passage, compact, folded(text, enumerate(text)))
-
-
 def _verify(quotation: Quotation, sources: Sequence[_Source], min_similarity: float) -> Quote:
     text = quotation.text
     quote = Quote(text, quotation.start, quotation.end, verdict="missing")
-    if not quotation.is_closed:
-        return replace(quote, verdict="unclosed")
     if quotation.is_too_short:
         return replace(quote, verdict="too short")
     variants = dict.fromkeys([text, remove_citations(text)])  # the source may have such numbers
-    for find, variant in itertools.product((_find_exact, _find_similar), variants):
-        parts = split_at_omissions(variant)
-        found = []
-        for source in sources:
-            match = _find_in_order(parts, source, find)
-            if match is not None and match.similarity >= min_similarity:
-                found.append((match, source.passage))
-        if not found:
-            continue
-        match, passage = max(found, key=lambda pair: pair[0].similarity)
-        verdict: Verdict = "shortened" if has_omission(variant) else "exact"
-        return replace(
-            quote,
-            verdict=verdict if find is _find_exact else "similar",
-            similarity=match.similarity,
-            omitted=match.omitted,
-            **passage.place(match.start, match.end),
-        )
-    return quote
+    found = []
+    for variant, source in itertools.product(variants, sources):
+        match = _find_in_order(split_at_omissions(variant), source)
+        if match is not None and match.similarity >= min_similarity:
+            found.append((match, source.passage))
+    if not found:
+        return quote
+    match, passage = max(found, key=lambda pair: pair[0][:2])
+    verdict: Verdict = "similar"
+    if match.is_exact:
+        verdict = "shortened" if has_omission(text) else "exact"
+    return replace(
+        quote,
+        verdict=verdict,
+        similarity=match.similarity,
+        omitted=match.omitted,
+        **passage.place(match.start, match.end),
+    )
 
 
-def _find_in_order(parts: Sequence[str], source: _Source, find: _Find) -> _Match | None:
+def _find_in_order(parts: Sequence[str], source: _Source) -> _Match | None:
     """Find the parts of a quotation, each after the one before."""
     if len(parts) > _MOST_PARTS:
         return None
     matches: list[_Match] = []
     position = 0
     for part in parts:
-        match = find(remove_punctuation(part), source, position)
+        match = _find(remove_punctuation(part), source, position)
         if match is None:
             return None
         matches.append(match)
         position = match.end
-    lowest = min(match.similarity for match in matches)
+    weakest = min(matches)
     omitted = []
     for before, after in itertools.pairwise(matches):
         omitted.append(source.passage.text[before.end : after.start])
-    return _Match(lowest, matches[0].start, matches[-1].end, omitted)
+    return weakest._replace(start=matches[0].start, end=matches[-1].end, omitted=omitted)
 
 
-def _find_exact(part: str, source: _Source, position: int) -> _Match | None:
-    """Find the same characters, ignoring white space."""
-    characters = "".join(part.split())
-    first = bisect_left(source.compact.places, position)
-    start = source.compact.text.find(characters, first)
-    if start < 0:
-        return None
-    return _match(source.compact, 1.0, start, start + len(characters))
+def _find(part: str, source: _Source, position: int) -> _Match | None:
+    """Find the characters of a part of a quotation, or most of its letters with the same numbers.
 
-
-def _match(form: Form, similarity: float, start: int, end: int) -> _Match:
-    """Make a match of a range of characters of a form."""
-    return _Match(similarity, form.places[start], form.places[end - 1] + 1)
-
-
-def _find_similar(part: str, source: _Source, position: int) -> _Match | None:
-    """Find most of the letters, with the same numbers."""
+    Args:
+        part: The part.
+        source: Where to find it.
+        position: The first character of the source's text to search.
+    """
     letters = fold(part)
-    first = bisect_left(source.letters.places, position)
-    text = source.letters.text[first:]
-    place = _locate(letters, text)
-    if place is None:
+    if not letters:
         return None
-    start, end = _align(letters, text, place)
-    similarity = Indel.normalized_similarity(letters, text[start:end])
-    match = _match(source.letters, similarity, first + start, first + end)
-    numbers = _numbers_in(source.passage.text, match.start, match.end)
-    return match if numbers == _numbers_in(part, 0, len(part)) else None
+    text = source.passage.text
+    places = source.letters.places
+    numbers = _numbers_in(part, 0, len(part))
+    similar = None
+    for first, last in _ranges(letters, source.letters.text, bisect_left(places, position)):
+        start, end = places[first], places[last - 1] + 1
+        if _numbers_in(text, start, end) != numbers:
+            continue
+        # White space is not compared; symbols around the letters are.
+        before = places[first - 1] + 1 if first > 0 else 0
+        is_exact = _compact(part) in _compact(text[before : places[last]])
+        similarity = Indel.normalized_similarity(letters, source.letters.text[first:last])
+        match = _Match(is_exact, similarity, start, end)
+        if is_exact:
+            return match
+        similar = similar or match
+    return similar
 
 
-def _locate(letters: str, text: str) -> int | None:
-    """Find the place in a text that is similar to the letters."""
+def _compact(text: str) -> str:
+    return "".join(text.split())
+
+
+def _ranges(letters: str, text: str, position: int) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of equal letters from a position on, then the range of similar ones."""
+    start = text.find(letters, position)
+    while start >= 0:
+        end = start + len(letters)
+        yield start, end
+        start = text.find(letters, end)
+    similar = _align(letters, text[position:])
+    if similar is not None:
+        start, end = similar
+        yield position + start, position + end
+
+
+def _align(letters: str, text: str) -> tuple[int, int] | None:
+    """Find the range of a text that is most similar to the letters."""
     if len(letters) > _MOST_LETTERS:
         return None
     place = None
     highest = float(_LEAST_SIMILAR)
     last_run = max(len(letters) - _RUN, 0)
-    for start in (0, last_run // 2, last_run):
-        run = letters[start : start + _RUN]
+    for run_start in (0, last_run // 2, last_run):
+        run = letters[run_start : run_start + _RUN]
         found = partial_ratio_alignment(run, text, score_cutoff=highest)
-        if found is not None and (place is None or found.score > highest):
+        if found is not None and found.score > highest:
             highest = found.score
-            place = max(found.dest_start - found.src_start - start, 0)
-    return place
-
-
-def _align(letters: str, text: str, place: int) -> tuple[int, int]:
-    """Find the range of a text near a place that is most similar to the letters."""
+            place = found.dest_start - found.src_start - run_start
+    if place is None:
+        return None
     slack = len(letters) // 8
     window_start = max(place - slack, 0)
-    window = text[window_start : place + len(letters) + slack]
+    window = text[window_start : max(place, 0) + len(letters) + slack]
     blocks = Indel.editops(letters, window).as_matching_blocks()
     runs = [block for block in blocks if block.size >= _FEWEST] or blocks
-    before_first = runs[0].b - runs[0].a
-    before_last = runs[-1].b - runs[-1].a
-    start = max(window_start + before_first, 0)
-    end = min(window_start + before_last + len(letters), len(text))
-    return start, end
+    start = window_start + runs[0].b - runs[0].a
+    end = window_start + runs[-1].b - runs[-1].a + len(letters)
+    return max(start, 0), min(end, len(text))
 
 
 def _numbers_in(text: str, start: int, end: int) -> str:

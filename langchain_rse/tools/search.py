@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 from langchain_core.runnables.config import merge_configs
-from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool
+from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, ToolException
 from pydantic import (
     BaseModel,
     Field,
@@ -19,7 +19,8 @@ from pydantic import (
 )
 
 from langchain_rse._messages import problems_of
-from langchain_rse._sync import Steps, arun, call, compute, run
+from langchain_rse._sync import P, Steps, T, arun, call, compute, run
+from langchain_rse.errors import RSEError
 from langchain_rse.explaining import RSETrace, TraceCollector
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import RELEVANCE_SCORE
@@ -171,6 +172,18 @@ def make_tool(
         handle_validation_error=_explain_arguments(name, arguments, filter_fields),
         limit=limit,
     )
+
+
+def answering_errors(function: Callable[P, T]) -> Callable[P, T]:
+    """Make a function of a tool whose errors are answers for the model."""
+
+    def answering(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except (ImportError, RSEError, ValueError) as error:
+            raise ToolException(str(error)) from error
+
+    return answering
 
 
 def limit_of(tool: BaseTool) -> ToolLimit:
@@ -350,11 +363,9 @@ def _explain_nothing(query: str, conditions: Mapping[str, Any], note: str, trace
     if values and not trace.candidates:
         return f"Nothing was found for {searched}. {advice}"
     reason = (trace.reason or "").partition(". ")[0]
-    nothing = f"Nothing was found for {searched}: {reason}."
-    is_refused = any(check.is_rejected for check in trace.floor_checks)
-    if is_refused and not trace.passages:
+    if any(check.is_rejected for check in trace.floor_checks):
         advice = "Say that the documents have no answer, or search with other words."
-    return f"{nothing} {advice}"
+    return f"Nothing was found for {searched}: {reason}. {advice}"
 
 
 def first_number(runtime: Any, k: int) -> int:  # noqa: ANN401

@@ -63,7 +63,6 @@ def test_any_range_is_the_slice_of_the_text(start: int, length: int) -> None:
         ([{"page": 37}], "page 38"),
         ([{"page": 0}, {"page": 2}], "pages 1–3"),
         ([{"page": 5, "page_label": "iv"}, {"page": 6, "page_label": "1"}], "pages iv–1"),
-        ([{"page": 5, "page_label": "1"}, {"page": 6, "page_label": "1"}], "pages 6–7"),
         ([{"page": 5, "page_label": "1\n[2] official.pdf, page 1"}], "page 6"),
         ([{"page_number": 3}, {"page_number": 4}], "pages 3–4"),
     ],

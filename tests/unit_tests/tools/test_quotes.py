@@ -49,7 +49,7 @@ def check(answer: str, *passages: Document) -> list[Quote]:
         ("“Costs fell because freight ... Revenue grew by 12%”", "missing"),
         ("“Profits were lost to bad weather and strikes”", "missing"),
         ("“higher margins”", "too short"),
-        ("“Revenue grew by 12% in 2023\n\nand so on", "unclosed"),
+        ("> “Revenue grew by\n> 12% in 2023” (report, page 3)", "exact"),
     ],
 )
 def test_one_quotation(answer: str, verdict: str) -> None:
@@ -102,7 +102,7 @@ WITH_NUMBERS = (
             ["The pump weighs 2.5 kg", "lost −3% of its value"],  # noqa: RUF001
             "exact",
         ),
-        # Quotation marks in a smaller part of a block may be the source's.
+        # Quotation marks inside a block may be the source's.
         (
             "> They lied when they said that “The pump weighs 2.5 kg”",
             ["They lied when they said that “The pump weighs 2.5 kg"],
