@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -24,6 +25,8 @@ from langchain_rse.text.quoting import first_few, format_range
 _BATCH = 500  # chunks that are read at once
 _AROUND = 300  # the most characters of its lines on each side of a match
 _MOST_TITLES = 5  # in a message
+# One match takes time in proportion to the text, but many matches may each read all of it.
+_MOST_SECONDS = 5.0
 
 
 class Match(NamedTuple):
@@ -72,18 +75,29 @@ def find(
         filters: Filters of this call: dicts of fields and values.
         offset: The number of matches to skip, at least 0.
         limit: The most matches to return.
+
+    Raises:
+        ValueError: If the matches take too long, not counting the time to read the documents.
     """
     access = replace(access, filters=[*access.filters, *filters])
     matches: list[Match] = []
     total = 0
     documents = 0
+    seconds = 0.0
     for manifest, runs in _read_texts(access):
         total_before = total
+        started = time.monotonic()
         for first, text, start, end, line in _find_in(runs, pattern):
             if offset <= total < offset + limit:
                 around = _lines_around(first, text, start, end)
                 matches.append(Match(manifest, first + start, first + end, line, around))
             total += 1
+            if seconds + time.monotonic() - started > _MOST_SECONDS:
+                raise ValueError(
+                    f"finding the pattern takes more than {_MOST_SECONDS:g} seconds: use a simpler "
+                    "expression, without .* over several lines"
+                )
+        seconds += time.monotonic() - started
         documents += total > total_before
     return MatchPage(total, documents, matches)
 

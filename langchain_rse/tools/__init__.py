@@ -4,7 +4,8 @@
 outline and read, `create_mcp_server` a server for MCP clients. `RSEMiddleware` keeps the passages
 of a conversation within one budget. `verify_quotes` checks the quotations in an answer against its
 passages. `search_result_blocks` lets Claude cite natively, and `locate_citations` finds the cited
-places. `citation_of` and `place_of` describe the place of a passage.
+places. `citation_of` and `place_of` describe the place of a passage, and `add_utf16_places` adds it
+as JavaScript counts.
 """
 
 import importlib
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_rse.tools.browsing import create_rse_tools
 from langchain_rse.tools.citations import ModelCitation, locate_citations
 from langchain_rse.tools.passages import (
+    add_utf16_places,
     citation_of,
     place_of,
     search_result_blocks,
@@ -28,6 +30,7 @@ __all__ = [
     "ModelCitation",
     "Quote",
     "RSEMiddleware",
+    "add_utf16_places",
     "citation_of",
     "create_mcp_server",
     "create_rse_tool",

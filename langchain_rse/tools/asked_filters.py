@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, BeforeValidator, Field, create_model
 
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.tools.catalog import Arguments
@@ -14,7 +14,22 @@ FilterFields = Sequence[str] | Mapping[str, str]
 MakeFilter = Callable[[dict[str, Any], Any], Any]
 """Makes the vector store's filter from the model's values by field, and the retriever's filter."""
 
-_Value = Annotated[str, Field(max_length=1_000)] | int | float | bool
+_LONGEST_VALUE = 1_000
+_HIGHEST_VALUE = 2**63  # of the integers that databases store
+
+
+def _check_value(value: object) -> object:
+    is_number = isinstance(value, int | float) and abs(value) < _HIGHEST_VALUE  # False for NaN
+    is_text = isinstance(value, str) and len(value) <= _LONGEST_VALUE
+    if not is_number and not is_text:
+        raise ValueError(
+            f"one text of at most {_LONGEST_VALUE:,} characters, one finite number below 2^63, or "
+            "true or false is allowed"
+        )
+    return value
+
+
+_Value = Annotated[str | int | float | bool, BeforeValidator(_check_value)]
 
 
 def check_fields(

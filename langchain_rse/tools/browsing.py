@@ -224,7 +224,7 @@ class _Browser:
         document: str,
         *,
         section: str | None = None,
-        page: str | int | None = None,
+        page: str | None = None,
         start: int | None = None,
         end: int | None = None,
         first: int = 1,
@@ -237,7 +237,7 @@ class _Browser:
         if section is not None:
             _, _, start, end = read_section(access, manifest, section)
         elif page is not None:
-            start, end = _page_range(access, manifest, str(page))
+            start, end = _page_range(access, manifest, page)
         start = start or 0
         wanted_end = manifest.length if end is None else min(end, manifest.length)
         if start >= wanted_end > 0:

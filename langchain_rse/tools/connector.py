@@ -15,7 +15,7 @@ from langchain_rse._sync import in_thread
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
-from langchain_rse.text.quoting import encodable
+from langchain_rse.text.quoting import encodable, visible
 from langchain_rse.tools.catalog import (
     FETCH,
     MAX_READ_LENGTH,
@@ -51,7 +51,8 @@ class FetchedText(FoundPassage):
     """The answer of ``fetch``: the same passage, with the text around it."""
 
     metadata: dict[str, str | int] = Field(
-        description="The source, and the place of the text in the document, in characters."
+        description="The source, and the place of the text in the document, in characters (Unicode "
+        "code points)."
     )
 
 
@@ -96,7 +97,7 @@ def _described(passage: Document, make_url: MakeUrl) -> dict[str, str]:
         "id": encodable(f"{metadata[DOC_ID]}#{metadata[START_INDEX]}-{metadata[END_INDEX]}"),
         "title": citation_of(metadata),
         "text": encodable(passage.page_content),
-        "url": encodable(make_url(passage)),
+        "url": visible(make_url(passage)),
     }
 
 

@@ -1,6 +1,7 @@
 """An MCP server, through which any agent can search the documents of a retriever."""
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
@@ -10,8 +11,12 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_function
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.streamable_http_manager import DEFAULT_MAX_REQUEST_BODY_SIZE
 from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 from pydantic import BaseModel
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.tools.browsing import create_rse_tools
@@ -24,6 +29,9 @@ from langchain_rse.tools.connector import (
 )
 from langchain_rse.tools.search import create_rse_tool
 
+_logger = logging.getLogger(__name__)
+
+_MOST_SECONDS_OF_BODY = 10  # of an HTTP request
 # Arguments that n8n adds to those of the model.
 _ADDED_BY_HOSTS = frozenset({"action", "chatInput", "sessionId", "tool", "toolCallId"})
 
@@ -102,6 +110,13 @@ class _Server(MCPServer[Any]):
         self._tools = {tool.name: tool for tool in tools}
         self._timeout = timeout
 
+    def streamable_http_app(self, **settings: Any) -> Starlette:  # noqa: ANN401 - of the SDK
+        """Serve HTTP. There are no sessions, so none can be used up by clients that leave."""
+        without_sessions = {**settings, "stateless_http": True, "json_response": True}
+        app = super().streamable_http_app(**without_sessions)
+        app.add_middleware(_WholeRequests)
+        return app
+
     async def list_tools(self) -> list[Tool]:
         """Describe the tools."""
         listed = []
@@ -150,3 +165,34 @@ class _Server(MCPServer[Any]):
         return CallToolResult(
             content=[TextContent(type="text", text=text)], structured_content=structured
         )
+
+
+class _WholeRequests:
+    """Passes on the requests whose bodies arrive in time."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        messages: list[Message] = []
+        length = 0
+        is_complete = scope["type"] != "http"
+        try:
+            async with asyncio.timeout(_MOST_SECONDS_OF_BODY):
+                while not is_complete and length <= DEFAULT_MAX_REQUEST_BODY_SIZE:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        _logger.warning("a client left in the middle of its request")
+                        return
+                    messages.append(message)
+                    length += len(message.get("body", b""))
+                    is_complete = not message.get("more_body", False)
+        except TimeoutError:
+            too_slow = Response("The body took too long.", 408, {"Connection": "close"})
+            await too_slow(scope, receive, send)
+            return
+
+        async def replay() -> Message:
+            return messages.pop(0) if messages else await receive()
+
+        await self._app(scope, replay, send)

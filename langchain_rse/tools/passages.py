@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from langchain_core.documents import Document
 from langchain_core.messages.content import Citation, create_citation
 
+from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import (
     COUNTS_IN_SOURCE,
     DOC_ID,
@@ -202,6 +203,23 @@ def number_passages(passages: Sequence[Document], first_number: int) -> list[Doc
         copy.metadata[PASSAGE] |= {NUMBER: number, _NAME: name}
         numbered.append(copy)
     return numbered
+
+
+def add_utf16_places(passages: Iterable[Document], retriever: RSERetriever) -> None:
+    """Add ``metadata["rse"]["utf16"]``: start and end as JavaScript counts, in UTF-16 units.
+
+    Args:
+        passages: Passages from a retriever or from the artifacts of its tools.
+        retriever: The retriever, which reads the text before each passage.
+
+    Raises:
+        MissingRecordError: If the document was replaced, or may not be read.
+    """
+    for passage in passages:
+        places = [passage.metadata[START_INDEX], passage.metadata[END_INDEX]]
+        text = retriever.around(passage, places[0]).page_content  # from the document's beginning
+        units = [len(text[:place].encode("utf-16-le", "surrogatepass")) // 2 for place in places]
+        passage.metadata[PASSAGE]["utf16"] = units
 
 
 # As text

@@ -24,7 +24,7 @@ from langchain_rse.errors import RSEError
 from langchain_rse.explaining import RSETrace, TraceCollector
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import RELEVANCE_SCORE
-from langchain_rse.text.quoting import counted
+from langchain_rse.text.quoting import counted, visible
 from langchain_rse.tools.asked_filters import (
     FilterFields,
     MakeFilter,
@@ -181,7 +181,7 @@ def answering_errors(function: Callable[P, T]) -> Callable[P, T]:
         try:
             return function(*args, **kwargs)
         except (ImportError, RSEError, ValueError) as error:
-            raise ToolException(str(error)) from error
+            raise ToolException(visible(str(error))) from error
 
     return answering
 
@@ -362,7 +362,7 @@ def _explain_nothing(query: str, conditions: Mapping[str, Any], note: str, trace
         return f"Nothing else was found for {searched}. {note} {advice}"
     if values and not trace.candidates:
         return f"Nothing was found for {searched}. {advice}"
-    reason = (trace.reason or "").partition(". ")[0]
+    reason = visible(trace.reason or "").partition(". ")[0]
     if any(check.is_rejected for check in trace.floor_checks):
         advice = "Say that the documents have no answer, or search with other words."
     return f"Nothing was found for {searched}: {reason}. {advice}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import itertools
+import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -22,6 +24,7 @@ from langchain_rse._sync import in_thread
 from langchain_rse.finding import MatchPage, find, read_section
 from langchain_rse.stores.conditions import matches
 from langchain_rse.text.patterns import Pattern
+from langchain_rse.tools import create_rse_tools
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way, make_retriever
 
@@ -231,6 +234,31 @@ async def test_a_call_ends_after_its_caller_was_cancelled(monkeypatch: pytest.Mo
         await task
     assert Slow.calls < 10
     assert (await in_thread(find, access, Pattern("word"))).total == 50
+
+
+def test_matches_that_each_read_all_of_a_text_end_with_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As a whole, they would take time by the square of its length."""
+    monkeypatch.setattr(finding, "_MOST_SECONDS", 0.05)
+    texts = {"a": "plain words " * 8_000 + "0\n", "b": "needle 1\n"}
+    tools = {tool.name: tool for tool in create_rse_tools(make_retriever(texts))}
+    threads = threading.active_count()
+
+    async def ask(pattern: str) -> Any:
+        arguments = {"pattern": pattern, "regex": True}
+        call = {"name": "find", "args": arguments, "id": "1", "type": "tool_call"}
+        return await tools["find"].ainvoke(call)
+
+    for number in range(40):
+        expression = rf"[{chr(97 + number % 26)}\w](?:(?s:.*)\x{{{number + 1000:x}}})?"
+        answer = asyncio.run(ask(expression))
+        assert answer.status == "error"
+        assert "finding the pattern takes more than" in answer.content
+    assert threading.active_count() == threads
+    started = time.monotonic()
+    assert asyncio.run(ask("needle")).status == "success"
+    assert time.monotonic() - started < 1
 
 
 OUTLINED = """# Guide

@@ -13,7 +13,7 @@ from langchain_rse._sync import in_thread
 from langchain_rse.access import DocumentAccess
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.text.quoting import format_range
-from langchain_rse.tools import citation_of
+from langchain_rse.tools import add_utf16_places, citation_of
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way, lines, make_retriever
 

@@ -18,7 +18,7 @@ from langchain_tests.integration_tests import ToolsIntegrationTests
 from langchain_tests.unit_tests import ToolsUnitTests
 
 from langchain_rse import RSERetriever
-from langchain_rse.tools import create_rse_tool
+from langchain_rse.tools import create_rse_tool, create_rse_tools
 from langchain_rse.tools.passages import text_of_blocks
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import EVERYTHING, LENGTHS, Way, lines, make_retriever
@@ -103,6 +103,23 @@ def test_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
     assert answer.status == "error"
     assert message in str(answer.content)
     assert "Fields of filter: source." in str(answer.content)
+
+
+@pytest.mark.parametrize(
+    "value", [float("inf"), float("nan"), 2**63, -(2**63), [2023, 2024], {"$gte": 1}, "x" * 1_001]
+)
+def test_values_that_no_store_compares_are_refused(value: Any) -> None:
+    retriever = make_retriever(TEXTS)
+    search, find, *_ = create_rse_tools(retriever, filter_fields=["source"])
+    for tool, arguments in ((search, {"query": "q 0"}), (find, {"pattern": "a"})):
+        answer = ask(SYNC, tool, **arguments, filter={"source": value})
+        assert answer.status == "error"
+        assert str(answer.content).startswith(
+            "Wrong arguments: 'filter'.'source': Value error, one text of at most 1,000 characters,"
+        )
+        answer = ask(SYNC, tool, **arguments, filter=[value])
+        assert answer.status == "error"
+        assert "'filter': Value error, an object of names and values" in str(answer.content)
 
 
 def by_equality(
