@@ -49,7 +49,7 @@ def check_quotations(text: str) -> object:
     [
         (find_chunks, "-"),
         (lambda text: find_spans(text, default_text_splitter()), "``` a\n"),
-        (read_html, "<div>"),
+        (lambda text: read_html(text[: LENGTH // 5]), "<div>"),
         (check_quotations, ".'a"),
         (lambda text: quote("text", text), "<text"),
     ],

@@ -43,7 +43,7 @@ from tests.unit_tests.writes import an_hour_later
 
 SOAK = int(os.environ.get("SOAK") or 1)
 # Of the schedules that are not all tried.
-SAMPLES = 40 * SOAK
+SAMPLES = 25 * SOAK
 
 ADDED: list[Operation] = ["v1", "v2", "v3", "force", "delete", "append"]
 # Calls that have been made before, and those that are then made at the same time.
