@@ -69,7 +69,7 @@ def align(text: str, chunks: Sequence[str]) -> Placement | int:
     exact = _align(_exact(text), chunks)
     if isinstance(exact, Placement) and exact.lost == 0:
         return exact
-    folded = _align(_folded(text), chunks)
+    folded = _align(folded_form(text), chunks)
     if isinstance(exact, int):
         return folded
     if isinstance(folded, int) or exact.lost <= folded.lost:
@@ -93,7 +93,8 @@ def _exact(text: str) -> Form:
     return Form(text, text, range(len(text) + 1), is_exact=True)
 
 
-def _folded(text: str) -> Form:
+def folded_form(text: str) -> Form:
+    """Make the form of a text that has only its letters and digits, folded."""
     contents: list[str] = []
     places = array("q")
     for place, character in enumerate(text):

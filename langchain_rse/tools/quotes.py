@@ -11,7 +11,7 @@ from unicodedata import normalize
 from rapidfuzz.distance import Indel
 from rapidfuzz.fuzz import partial_ratio_alignment
 
-from langchain_rse.ingest.alignment import Form, fold, folded
+from langchain_rse.ingest.alignment import Form, fold, folded_form
 from langchain_rse.tools.passages import Passage, PassageLike, Place, read_passages
 from langchain_rse.tools.quotations import (
     Quotation,
@@ -98,7 +98,7 @@ def verify_quotes(
         raise ValueError(f"min_similarity must be from 0 to 1; got {min_similarity!r}")
     sources = []
     for passage in read_passages(passages):
-        sources.append(_Source(passage, folded(passage.text, enumerate(passage.text))))
+        sources.append(_Source(passage, folded_form(passage.text)))
     return [_verify(quotation, sources, min_similarity) for quotation in find_quotations(answer)]
 
 
