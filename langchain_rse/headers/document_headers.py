@@ -2,18 +2,19 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from string import Formatter
+from typing import Any, ClassVar, Self
 
 from pydantic import ConfigDict, model_validator
 
-from langchain_rse._messages import Checked
+from langchain_rse._messages import Checked, warn
 from langchain_rse._progress import Advance
 from langchain_rse._sync import Steps, compute
 from langchain_rse.ingest.source_documents import with_headers
 from langchain_rse.stores.compare_and_set import DocStore
 from langchain_rse.stores.records import DocumentVersion
 from langchain_rse.text.names import title_of_source
-from langchain_rse.text.quoting import one_line
+from langchain_rse.text.quoting import first_few, one_line
 from langchain_rse.text.titles import first_heading
 
 
@@ -38,10 +39,13 @@ class DocumentHeaders(Checked):
 
     template: str = "{title}\n{section}"
     """Format string of the header, with ``{title}``, ``{section}`` and any metadata field. A name
-    without a value is empty. Values are cut to 500 characters. Empty lines are dropped."""
+    without a value is empty, with a warning if no document of the call has the field. Values are
+    cut to 500 characters. Empty lines are dropped."""
     section_fields: Sequence[str] = ("section", *(f"Header {level}" for level in range(1, 7)))
     """Metadata fields with the headings above a chunk, from the top level down. A field may contain
     a list of headings."""
+
+    _made: ClassVar[frozenset[str]] = frozenset({"title", "section"})  # names that are no fields
 
     @model_validator(mode="after")
     def _check_template(self) -> Self:
@@ -66,6 +70,7 @@ class DocumentHeaders(Checked):
     ) -> list[DocumentVersion]:
         """Make headers; ``answers`` has values for names in the template, by document key."""
         documents_with_headers = []
+        fields: set[str] = set()
         for document in documents:
             values = dict(answers.get(document.key, {}))
             if "title" not in values or one_line(document.manifest.metadata.get("title")):
@@ -73,11 +78,23 @@ class DocumentHeaders(Checked):
             headers = []
             for chunk in document.chunks:
                 metadata = document.metadata_of(chunk)
+                fields.update(metadata)
                 section = self._section_in(metadata)
                 headers.append(self._render(metadata, {**values, "section": section}))
             shown = self._render(document.manifest.metadata, values)
             documents_with_headers.append(with_headers(document, shown, headers))
+        self._warn_of_unknown(fields)
         return documents_with_headers
+
+    def _warn_of_unknown(self, fields: set[str]) -> None:
+        """Warn if the template names fields that no document has; they may be misspelt."""
+        names = {name for _, name, _, _ in Formatter().parse(self.template) if name}
+        unknown = names - fields - self._made
+        if unknown and fields:
+            warn(
+                f"the header template names {first_few(sorted(unknown))}, but no document of this "
+                f"call has such a metadata field; they have {first_few(sorted(fields), 20)}"
+            )
 
     def title_of(self, text: str, metadata: Mapping[str, Any]) -> str:
         """Find the title of a document in its metadata or text; empty if there is none."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, BaseModel, Field
 from typing_extensions import override
@@ -64,6 +64,8 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
     """Instructions for the model. The prompt ends with the text."""
     max_characters: int = Field(default=12_000, ge=100, strict=True)
     """Maximum number of characters of text in one call: the beginning of the document."""
+
+    _made: ClassVar = frozenset({"title", "section", "summary"})
 
     @override
     def make(

@@ -126,7 +126,7 @@ def answer(
         if contents.replaced:  # corrupt documents are met only once
             attempts -= 1
 
-    yield from _finish(trace, contents, filters, sources)
+    yield from _finish(trace, contents, filters, sources, model)
     return trace
 
 
@@ -189,7 +189,7 @@ def _without_rejected(
 
 
 def _finish(
-    trace: Trace, contents: ReadPassages, filters: Filters, sources: Sources
+    trace: Trace, contents: ReadPassages, filters: Filters, sources: Sources, model: Model
 ) -> Steps[None]:
     """Choose the passages to return, and make their Documents."""
     with trace.timed("read"):
@@ -205,6 +205,7 @@ def _finish(
             )
             trace.documents_returned.append(document)
     yield from _check_excluded(trace, sources)
+    _warn_of_other_models(model.id, trace)
     if not trace.returned:
         _explain_nothing_chosen(trace, sources)
 
@@ -311,3 +312,19 @@ def _check_excluded(trace: Trace, sources: Sources) -> Steps[None]:
             problems.append(advice.format(names=first_few(names[reason]), error=error))
     if problems:
         warn(f"some documents are excluded from the answer: {'; '.join(problems)}")
+
+
+def _warn_of_other_models(model: str, trace: Trace) -> None:
+    """Warn if documents have vectors from another embedding model."""
+    doc_ids = set()
+    for passage in trace.passages:
+        manifest = passage.layout.manifest
+        if model and manifest.model not in {"", model}:
+            doc_ids.add(repr(manifest.doc_id))
+    if doc_ids:
+        warn(
+            f"{len(doc_ids)} document(s) have vectors from another embedding model, so their "
+            f"scores are meaningless: {first_few(sorted(doc_ids))}. Add them again, or use "
+            "retriever.indexer.check(repair=True) or langchain-rse check --repair to embed them "
+            "again"
+        )
