@@ -116,19 +116,6 @@ def test_a_heading_stands_with_the_first_rows_of_a_table() -> None:
     assert spans[2].embedded_text.startswith("| plant | staff |\n| --- | --- |\n| Delta-")
 
 
-@pytest.mark.parametrize("fence", ["```", "~~~~", "  ```"])
-@pytest.mark.parametrize("line_end", ["\n", "\r\n"], ids=repr)
-def test_a_fenced_block_that_fits_is_not_cut(fence: str, line_end: str) -> None:
-    code = f"{fence}python\nheron = 1\n\n# wait\nheron += 1\n\ncarp = 2\n{fence}".replace(
-        "\n", line_end
-    )
-    for sentences in range(1, 8):
-        text = f"{SENTENCE * sentences}{line_end}{code}{line_end}{SENTENCE * 4}"
-        (found,) = find_fences(text)
-        assert text[found.start : found.end].rstrip("\r\n") == code
-        assert sum(code.strip() in chunk for chunk in chunks_of(text, 240)) == 1
-
-
 @pytest.mark.parametrize("text", [PIPELINES, f"```\na,b\n1,2\n3,4\n```\n{PIPELINES}"])
 def test_pipelines_and_code_are_no_tables(text: str) -> None:
     assert find_tables(text, find_fences(text)) == []

@@ -108,13 +108,6 @@ def _quiet_splitters() -> Iterator[None]:
     logger.setLevel(before)
 
 
-def _assert_tiled(text: str, spans: list[Span]) -> None:
-    assert [span.start for span in spans] == [0, *(span.end for span in spans[:-1])]
-    assert spans[-1].end == len(text)
-    assert all(span.start < span.end for span in spans)
-    assert "".join(text[span.start : span.end] for span in spans) == text
-
-
 @example(  # "a  a" becomes "a a", which the text has elsewhere
     text="aa a  a",
     splitter=RecursiveCharacterTextSplitter(chunk_size=3, chunk_overlap=0, keep_separator=False),
@@ -214,14 +207,3 @@ def test_what_is_no_splitter_is_refused_even_for_an_empty_text(splitter: Any, me
     for refused in (lambda: check_splitter(splitter), lambda: find_spans("", splitter)):
         with pytest.raises(TypeError, match=message):
             refused()
-
-
-@pytest.mark.parametrize("unit", ["ab ", "a", "\n\n", "ab\n\n\n\n"])
-@pytest.mark.parametrize("overlap", [0, 100])
-@pytest.mark.parametrize("kind", [RecursiveCharacterTextSplitter, CharacterTextSplitter])
-def test_long_repetitive_text(unit: str, overlap: int, kind: type[TextSplitter]) -> None:
-    text = unit * (300_000 // len(unit))
-
-    spans = find_spans(text, kind(chunk_size=800, chunk_overlap=overlap))
-
-    _assert_tiled(text, spans)

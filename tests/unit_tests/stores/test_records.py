@@ -6,7 +6,6 @@ import uuid
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,9 +22,7 @@ from langchain_rse.stores.records import (
     describe,
     document_key,
     manifest_key,
-    simple_metadata,
     vector_id,
-    vector_store_document,
 )
 
 
@@ -53,35 +50,6 @@ def test_ids_of_vectors_are_the_same_in_every_release(index: int) -> None:
     namespace = uuid.UUID("4b1f2f1e-6d1c-5a44-9a31-2f6d9f7c5e10")
     name = chunk_key("document", "version", index)
     assert vector_id("document", "version", index) == str(uuid.uuid5(namespace, name))
-
-
-def test_vector_stores_get_simple_metadata_that_can_be_encoded() -> None:
-    metadata = {
-        "text": "a\0\ud800b",
-        "number": np.float32(0.5),
-        "yes": np.bool_(True),
-        "none": None,
-        "numbers": [1, np.int64(2)],
-        "texts": ["a\0", "b"],
-        "empty": [],
-        "mixed": [1, "a"],
-        "two kinds of numbers": [1, 2.5],
-        "nested": [["a"]],
-        "with None": ["a", None],
-        "endless": [float("inf")],
-    }
-    expected = {
-        "text": "a\ufffd\ufffdb",
-        "number": 0.5,
-        "yes": True,
-        "numbers": [1, 2],
-        "texts": ["a\ufffd", "b"],
-    }
-    assert simple_metadata(metadata) == expected
-    assert type(simple_metadata(metadata)["yes"]) is bool
-    place = {"doc_id": "d", "chunk_index": 0}
-    chunk = vector_store_document("", simple_metadata(metadata), place, "v")
-    assert chunk.metadata.items() >= {**expected, **place}.items()
 
 
 # Reading
