@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
 from langchain_core.tools import BaseTool
@@ -36,10 +36,10 @@ from langchain_rse.tools.passages import (
 from langchain_rse.tools.search import (
     MIN_DISTANCE,
     ToolLimit,
-    answer_limit,
-    answering_errors,
     create_rse_tool,
+    errors_as_answers,
     first_number,
+    limit_of,
     make_tool,
 )
 
@@ -89,15 +89,14 @@ def create_rse_tools(
         filter_fields=filter_fields,
         make_filter=make_filter,
     )
-    browser = _Browser(retriever, answer_limit(retriever, max_context_length, length_function))
     tools: list[BaseTool] = [search]
     for name, arguments in BROWSING_TOOLS.items():
-        function = _numbering(getattr(browser, name), k)
+        function = _browsing(name, retriever, limit_of(search), k)
         tool = make_tool(
             name,
             inspect.cleandoc(arguments.__doc__ or "").replace("\n", " ").replace("  ", " "),
             arguments,
-            browser.limit,
+            limit_of(search),
             function=function,
             coroutine=partial(in_thread, function),
             filter_fields=filter_fields if name == "find" else (),
@@ -106,27 +105,26 @@ def create_rse_tools(
     return tools
 
 
-def _numbering(function: Callable[..., Answer], k: int) -> Callable[..., Answer]:
-    """Make the function of a tool, which continues the numbers of a conversation.
+def _browsing(
+    name: str, retriever: RSERetriever, limit: ToolLimit, k: int
+) -> Callable[..., Answer]:
+    """Make the function of a tool; ``k`` is the most passages of the tool that searches."""
 
-    ``k`` is the maximum number of passages of the tool that searches.
-    """
+    def browse(runtime: Any = None, **arguments: Any) -> Answer:  # noqa: ANN401 - of LangGraph
+        with errors_as_answers():
+            browser = _Browser(retriever.document_access(), limit, first_number(runtime, k))
+            answer: Answer = getattr(browser, name)(**arguments)
+            return answer
 
-    def numbering(runtime: Any = None, **arguments: Any) -> Answer:  # noqa: ANN401 - of LangGraph
-        return function(first=first_number(runtime, k), **arguments)
-
-    return answering_errors(numbering)
+    return browse
 
 
-class _Browser:
-    """Finds words, lists sections and reads on, for a model.
+class _Browser(NamedTuple):
+    """Finds words, lists sections and reads on, for a model."""
 
-    ``first`` is the number of the first passage.
-    """
-
-    def __init__(self, retriever: RSERetriever, limit: ToolLimit) -> None:
-        self.limit = limit
-        self._get_access = retriever.document_access
+    access: DocumentAccess
+    limit: ToolLimit
+    first: int  # number of the first passage
 
     def find(
         self,
@@ -135,12 +133,11 @@ class _Browser:
         regex: bool = False,
         offset: int = 0,
         filter: BaseModel | None = None,  # noqa: A002 - the model's word
-        first: int = 1,
     ) -> Answer:
         """Find words or an expression in all documents."""
         conditions = conditions_of(filter)
         page = find(
-            self._get_access(),
+            self.access,
             Pattern(pattern, regex=regex),
             filters=[conditions] if conditions else [],
             offset=offset,
@@ -153,7 +150,7 @@ class _Browser:
         lines = self._read_lines(page.matches)
         for count in _shorter(len(lines)):
             passages = [passage for passage in lines[:count] if passage is not None]
-            numbered = number_passages(passages, first)
+            numbered = number_passages(passages, self.first)
             head = _head("Matches", offset, count, page.total, documents)
             content = f"{head}\n\n{format_passages(numbered)}"
             if self.limit.fits(content):
@@ -165,7 +162,6 @@ class _Browser:
 
         None if they are those of the match before, or if the document changed or is corrupt.
         """
-        access = self._get_access()
         passages: list[Document | None] = []
         last: Match | None = None  # the match whose lines were read last
         for match in matches:
@@ -174,17 +170,16 @@ class _Browser:
                 continue
             last = match
             with suppress(RSEError):
-                passage = access.passage(match.manifest, *match.around)
+                passage = self.access.passage(match.manifest, *match.around)
                 passage.metadata[PASSAGE][LINE] = match.line
                 passages[-1] = passage
         return passages
 
-    def outline(self, document: str | None = None, *, offset: int = 0, first: int = 1) -> Answer:  # noqa: ARG002
+    def outline(self, document: str | None = None, *, offset: int = 0) -> Answer:
         """List the sections of a document, or all documents."""
         if document is None:
             return self._list_documents(offset), []
-        access = self._get_access()
-        manifest, text = access.whole_text(document_named(access, document).doc_id)
+        manifest, text = self.access.whole_text(document_named(self.access, document).doc_id)
         name = name_in({**manifest.metadata, DOC_ID: manifest.doc_id})
         sections = outline(text)
         if not sections:
@@ -200,7 +195,7 @@ class _Browser:
 
     def _list_documents(self, offset: int) -> str:
         """List documents by source, or by id if several have the same source."""
-        manifests = self._get_access().manifests()
+        manifests = self.access.manifests()
         count_of = Counter(map(source_of, manifests))
         listed = {}
         for manifest in manifests[offset:]:
@@ -227,24 +222,22 @@ class _Browser:
         page: str | None = None,
         start: int | None = None,
         end: int | None = None,
-        first: int = 1,
     ) -> Answer:
         """Read a section, a page, or a range of characters."""
         if [section, page, start].count(None) < 2:  # noqa: PLR2004
             raise ValueError("give at most one of section, page and start")
-        access = self._get_access()
-        manifest = document_named(access, document)
+        manifest = document_named(self.access, document)
         if section is not None:
-            _, _, start, end = read_section(access, manifest, section)
+            _, _, start, end = read_section(self.access, manifest, section)
         elif page is not None:
-            start, end = _page_range(access, manifest, page)
+            start, end = _page_range(self.access, manifest, page)
         start = start or 0
         wanted_end = manifest.length if end is None else min(end, manifest.length)
         if start >= wanted_end > 0:
             raise ValueError(f"start must be below end, and below the length, {manifest.length:,}")
         for length in _shorter(max(min(wanted_end - start, MAX_READ_LENGTH), 1)):
-            passage = access.passage(manifest, start, start + length)
-            numbered = number_passages([passage], first)
+            passage = self.access.passage(manifest, start, start + length)
+            numbered = number_passages([passage], self.first)
             content = format_passages(numbered)
             next_start = passage.metadata[END_INDEX]
             if next_start < wanted_end:

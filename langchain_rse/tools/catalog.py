@@ -56,14 +56,10 @@ class Arguments(BaseModel):
         return given
 
 
-class _Search(Arguments):
+class Search(Arguments):
+    """The arguments of a search."""
+
     query: str = Field(max_length=MAX_QUERY_LENGTH, description=_QUERY)
-
-
-class ConnectorSearch(Arguments):
-    """The arguments of ``search`` for connectors."""
-
-    query: str = Field(max_length=MAX_QUERY_LENGTH, pattern=r"\S", description=_QUERY)
 
 
 class Fetch(Arguments):
@@ -142,4 +138,4 @@ INSTRUCTIONS: Mapping[ToolSet, str] = {
 def search_arguments(k: int) -> type[Arguments]:
     """Make the arguments of a search for at most ``k`` passages."""
     most = Field(k, ge=1, le=k, description="Maximum number of passages.")
-    return create_model("Search", __base__=_Search, k=(int, most))
+    return create_model("Search", __base__=Search, k=(int, most))

@@ -20,11 +20,11 @@ from langchain_rse.tools.catalog import (
     FETCH,
     MAX_READ_LENGTH,
     SEARCH_OF_CONNECTORS,
-    ConnectorSearch,
     Fetch,
+    Search,
 )
 from langchain_rse.tools.passages import citation_of, name_in
-from langchain_rse.tools.search import answering_errors, limit_of, make_tool
+from langchain_rse.tools.search import errors_as_answers, limit_of, make_tool
 
 MakeUrl = Callable[[Document], str]
 """Makes the URL of a passage for a reader; "" for a passage without one."""
@@ -80,12 +80,13 @@ def create_connector_tools(
         return answer.model_dump_json(), answer
 
     async def fetch(id: str, **_: Any) -> tuple[str, FetchedText]:  # noqa: A002, ANN401
-        answer = await in_thread(answering_errors(_fetch), retriever, id, make_url)
+        with errors_as_answers():
+            answer = await in_thread(_fetch, retriever, id, make_url)
         return answer.model_dump_json(), answer
 
     limit = limit_of(search_tool)
     return [
-        make_tool("search", SEARCH_OF_CONNECTORS, ConnectorSearch, limit, coroutine=search),
+        make_tool("search", SEARCH_OF_CONNECTORS, Search, limit, coroutine=search),
         make_tool("fetch", FETCH, Fetch, limit, coroutine=fetch),
     ]
 

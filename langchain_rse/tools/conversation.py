@@ -12,7 +12,6 @@ from langchain_rse.access import DocumentAccess
 from langchain_rse.stores.records import DOC_ID, END_INDEX, PASSAGE, RELEVANCE_SCORE, START_INDEX
 from langchain_rse.tools.passages import (
     NUMBER,
-    PassageLike,
     format_passages,
     search_result_blocks,
     text_of_blocks,
@@ -25,16 +24,10 @@ class ReadPassage(NamedTuple):
     """A passage that a tool has shown in a conversation."""
 
     number: int
-    passage: PassageLike
     metadata: Mapping[str, Any]
     part: Any  # of the message's content: a block, or a paragraph of a text
     text: str  # as the model reads it, with its heading
     is_shown: bool  # False if it was removed from the content
-
-    @property
-    def version(self) -> tuple[str, str]:
-        """The document and its version."""
-        return self.metadata[DOC_ID], self.metadata[PASSAGE]["version"]
 
 
 def messages_in(runtime: Any) -> list[object]:  # noqa: ANN401 - of LangGraph, or None
@@ -66,7 +59,7 @@ def passages_in(messages: Iterable[object]) -> Iterator[ReadPassage]:
             if not isinstance(message.content, str):
                 [part] = search_result_blocks([passage])
                 text = text_of_blocks([part])
-            yield ReadPassage(rse[NUMBER], passage, metadata, part, text, part in parts)
+            yield ReadPassage(rse[NUMBER], metadata, part, text, part in parts)
 
 
 def _parts_of(content: _Content) -> Sequence[Any]:
@@ -96,17 +89,19 @@ def split_shown(
     Parts without a candidate are dropped.
     """
     metadata = passage.metadata
-    version = (metadata[DOC_ID], metadata[PASSAGE]["version"])
-    shown = [each for each in read if each.is_shown and each.version == version]
-    number_of: dict[int, int] = {}
+    doc_id, version = metadata[DOC_ID], metadata[PASSAGE]["version"]
     chunks = metadata[PASSAGE]["chunks"]
-    start = metadata[START_INDEX]
-    for chunk in chunks:
-        end = min(start + chunk["length"], metadata[END_INDEX])
-        for each in shown:
-            if each.metadata[START_INDEX] <= start and end <= each.metadata[END_INDEX]:
-                number_of[chunk["index"]] = each.number
-        start = end
+    number_of: dict[int, int] = {}
+    for shown in read:
+        other = shown.metadata
+        if not shown.is_shown or (other[DOC_ID], other[PASSAGE]["version"]) != (doc_id, version):
+            continue
+        start = metadata[START_INDEX]
+        for chunk in chunks:
+            end = min(start + chunk["length"], metadata[END_INDEX])
+            if other[START_INDEX] <= start and end <= other[END_INDEX]:
+                number_of[chunk["index"]] = shown.number
+            start = end
     if not number_of:
         return [passage], set()
     passages = []
@@ -115,8 +110,7 @@ def split_shown(
         part = list(group)
         if not is_new or all(chunk.get("filled") for chunk in part):
             continue
-        indexes = range(part[0]["index"], part[-1]["index"] + 1)
-        found = access.chunks(*version, indexes)
+        found = access.chunks(doc_id, version, range(part[0]["index"], part[-1]["index"] + 1))
         if found is not None:
             found.metadata[PASSAGE]["chunks"] = part
             found.metadata[RELEVANCE_SCORE] = sum(chunk["value"] for chunk in part)

@@ -10,7 +10,6 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
 from langchain_rse.stores.records import RELEVANCE_SCORE
-from langchain_rse.tools.citations import locate_citations
 from langchain_rse.tools.conversation import ReadPassage, passages_in, remove_passages
 from langchain_rse.tools.search import limit_of
 
@@ -175,10 +174,8 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
 
 def _note_uses(answer: AIMessage, position: int, items: Sequence[_Item]) -> None:
     """Note which passages the model cites."""
-    listed = ",".join(_CITED.findall(str(answer.text)))
+    listed = ",".join(_CITED.findall(str(answer.content)))  # with the titles that Claude cites
     numbers = {int(number) for number in listed.split(",") if number}
-    citations = locate_citations(answer, [item.passage.passage for item in items])
-    numbers.update(citation.number or 0 for citation in citations)
     for item in items:
         if item.passage.number in numbers:
             item.is_cited = True

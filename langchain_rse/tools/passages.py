@@ -115,9 +115,11 @@ def _read_passage(passage: PassageLike, position: int) -> Passage:
     fields = passage if isinstance(passage, Mapping) else vars(passage)
     text: str = fields["page_content"]
     metadata: Mapping[str, Any] = fields["metadata"]
-    length = metadata.get(END_INDEX, len(text)) - metadata.get(START_INDEX, 0)
-    header_length = max(len(text) - length, 0) if END_INDEX in metadata else 0
     number = int(_rse_of(metadata).get(NUMBER, position))
+    header_length = 0
+    if END_INDEX in metadata:
+        length = metadata[END_INDEX] - metadata[START_INDEX]
+        header_length = max(len(text) - length, 0)
     return Passage(number, text[:header_length], text[header_length:], metadata)
 
 

@@ -1,7 +1,7 @@
 """A tool for agents that searches and returns passages to cite."""
 
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from langchain_rse._messages import problems_of
-from langchain_rse._sync import P, Steps, T, arun, call, compute, run
+from langchain_rse._sync import Steps, arun, call, compute, run
 from langchain_rse.errors import RSEError
 from langchain_rse.explaining import RSETrace, TraceCollector
 from langchain_rse.retriever import RSERetriever
@@ -174,16 +174,13 @@ def make_tool(
     )
 
 
-def answering_errors(function: Callable[P, T]) -> Callable[P, T]:
-    """Make a function of a tool whose errors are answers for the model."""
-
-    def answering(*args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return function(*args, **kwargs)
-        except (ImportError, RSEError, ValueError) as error:
-            raise ToolException(visible(str(error))) from error
-
-    return answering
+@contextlib.contextmanager
+def errors_as_answers() -> Iterator[None]:
+    """Make errors answers for the model, in one line: names in them could imitate passages."""
+    try:
+        yield
+    except (ImportError, RSEError, ValueError) as error:
+        raise ToolException(visible(str(error))) from error
 
 
 def limit_of(tool: BaseTool) -> ToolLimit:
@@ -356,29 +353,25 @@ def _value_of(passage: Document) -> float:
 def _explain_nothing(query: str, conditions: Mapping[str, Any], note: str, trace: RSETrace) -> str:
     """Report that no passage, or no new passage, was found, with the reason if it is known."""
     values = ", ".join(f"{name}={value!r}" for name, value in conditions.items())
-    searched = f"{query!r:.200} with {values}" if values else f"{query!r:.200}"
+    searched = f"{query!r:.200}" + (f" with {values}" if values else "")
     advice = "Other words, or no filter, may find more." if values else _OTHER_WORDS
     if note:
         return f"Nothing else was found for {searched}. {note} {advice}"
     if values and not trace.candidates:
         return f"Nothing was found for {searched}. {advice}"
-    reason = visible(trace.reason or "").partition(". ")[0]
     if any(check.is_rejected for check in trace.floor_checks):
         advice = "Say that the documents have no answer, or search with other words."
+    reason = visible(trace.reason or "").partition(". ")[0]
     return f"Nothing was found for {searched}: {reason}. {advice}"
 
 
 def first_number(runtime: Any, k: int) -> int:  # noqa: ANN401
     """Return the number of a call's first passage; ``k`` is the most of a search."""
     messages = messages_in(runtime)
-    last = max((passage.number for passage in passages_in(messages)), default=0)
-    return 1 + last + _calls_before(runtime, messages) * max(k, MIN_DISTANCE)
-
-
-def _calls_before(runtime: Any, messages: Sequence[object]) -> int:  # noqa: ANN401
-    """Count the parallel calls before this one in the same message."""
+    first = 1 + max((passage.number for passage in passages_in(messages)), default=0)
     for message in messages:
         call_ids = [tool_call["id"] for tool_call in getattr(message, "tool_calls", ())]
         if runtime.tool_call_id in call_ids:
-            return call_ids.index(runtime.tool_call_id)
-    return 0
+            # Parallel calls before this one have not answered yet.
+            return first + call_ids.index(runtime.tool_call_id) * max(k, MIN_DISTANCE)
+    return first

@@ -255,7 +255,10 @@ def test_matches_that_each_read_all_of_a_text_end_with_an_error(
         answer = asyncio.run(ask(expression))
         assert answer.status == "error"
         assert "finding the pattern takes more than" in answer.content
-    assert threading.active_count() == threads
+    for _ in range(100):  # a thread ends soon after its answer
+        if threading.active_count() > threads:
+            time.sleep(0.01)
+    assert threading.active_count() <= threads
     started = time.monotonic()
     assert asyncio.run(ask("needle")).status == "success"
     assert time.monotonic() - started < 1
