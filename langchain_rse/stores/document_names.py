@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +29,7 @@ def names_of(manifests: Iterable[Manifest]) -> dict[str, list[str]]:
     for manifest in manifests:
         path = Path(manifest.doc_id)
         for name in {manifest.doc_id, source_of(manifest), path.name, path.stem}:
-            ids.setdefault(name, {})[manifest.doc_id] = None
+            ids.setdefault(_composed(name), {})[manifest.doc_id] = None
     return {name: list(with_name) for name, with_name in ids.items()}
 
 
@@ -44,12 +45,15 @@ def find_document(name: str, names: Mapping[str, Sequence[str]], hint: str = "")
         ValueError: If no document has the name, or several have it. The message suggests names.
     """
     for doc_id in (name, os.path.normpath(name)):
-        if doc_id in names.get(doc_id, ()):
+        if doc_id in names.get(_composed(doc_id), ()):
             return doc_id
-    end = os.sep + name
-    doc_ids = names.get(name) or [
-        path for path in names if path.endswith(end) and path in names[path]
-    ]
+    composed = _composed(name)
+    doc_ids = list(names.get(composed, ()))
+    if not doc_ids:
+        identifiers = {doc_id for with_name in names.values() for doc_id in with_name}
+        doc_ids = sorted(
+            doc_id for doc_id in identifiers if _composed(doc_id).endswith(os.sep + composed)
+        )
     if not doc_ids:
         file_names = {Path(doc_id).name for doc_ids in names.values() for doc_id in doc_ids}
         near = difflib.get_close_matches(name, sorted(file_names), n=2)
@@ -65,3 +69,8 @@ def find_document(name: str, names: Mapping[str, Sequence[str]], hint: str = "")
         possible = first_few(shortened(doc_id, _LONGEST_NAME) for doc_id in short)
         raise ValueError(f"{name!r:.{_LONGEST_NAME}} is ambiguous; choose one of {possible}")
     return doc_ids[0]
+
+
+def _composed(name: str) -> str:
+    """Return the usual Unicode form: file systems differ."""
+    return unicodedata.normalize("NFC", name)

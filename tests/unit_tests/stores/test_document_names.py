@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 
-from langchain_rse.stores.document_names import find_document
+from langchain_rse.stores.document_names import find_document, names_of
+from langchain_rse.stores.records import Manifest
 from langchain_rse.text.titles import short_names
 
 NAMES = {
@@ -30,6 +33,15 @@ NAMES = {
 )
 def test_documents_are_found_by_id_path_and_name(name: str, expected: str) -> None:
     assert find_document(name, NAMES) == expected
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize("asked", ["NFC", "NFD"])
+@pytest.mark.parametrize("name", ["/docs/Größe.md", "Größe.md", "Größe", "docs/Größe.md"])
+def test_either_unicode_form_of_a_name(form: str, asked: str, name: str) -> None:
+    doc_id = unicodedata.normalize(form, "/docs/Größe.md")
+    manifest = Manifest(doc_id)
+    assert find_document(unicodedata.normalize(asked, name), names_of([manifest])) == doc_id
 
 
 def test_names_are_the_shortest_that_tell_documents_apart() -> None:
