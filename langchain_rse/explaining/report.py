@@ -30,6 +30,7 @@ from langchain_rse.query.scoring import Chunk
 from langchain_rse.query.trace import with_exclusion
 from langchain_rse.text.highlighting import query_words
 from langchain_rse.text.quoting import format_range
+from langchain_rse.text.spellings import SpelledExpression
 
 # Characters that could end a script element or a line of JavaScript.
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
@@ -161,7 +162,7 @@ def _arguments(settings: QuerySettings | RSEConfig) -> list[str]:
 
 
 def _chunk_data(
-    trace: TraceByDocument, chunk: Chunk, highlighted: re.Pattern[str] | None
+    trace: TraceByDocument, chunk: Chunk, highlighted: SpelledExpression | None
 ) -> dict[str, Any]:
     """The data of a chunk, without empty fields."""
     start, end = chunk.span or (0, 0)

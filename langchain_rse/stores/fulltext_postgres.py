@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from typing_extensions import override
 
 from langchain_rse.stores.fulltext import LexicalIndex
-from langchain_rse.text.words import INVISIBLE, UNSPACED, with_pairs
+from langchain_rse.text.words import HAN, INVISIBLE, UNSPACED, letter_forms, with_pairs
 
 _CONFIGURATION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 
@@ -27,6 +27,11 @@ class PostgresIndex(LexicalIndex):
     _characters: ClassVar[Mapping[str, str]] = {
         "unspaced": _for_postgres(UNSPACED),
         "invisible": _for_postgres(INVISIBLE),
+        "signs": r"(?<![\w.+#])([a-z])",
+        "han": _for_postgres(HAN),
+        # Marks without a letter come last: PostgreSQL removes them.
+        "forms": "".join(sorted(letter_forms(), key=letter_forms().__getitem__, reverse=True)),
+        "letters": "".join(sorted(letter_forms().values(), reverse=True)),
     }
     _is_chunk = "~ '^[^/]+/[^/]+/[0-9]+$'"
     _creation = (
@@ -41,21 +46,28 @@ class PostgresIndex(LexicalIndex):
         # and, after removing its first character, pairs from odd positions.
         r"""CREATE FUNCTION "{table}_lexical_words"(language regconfig, value text)
             RETURNS tsvector LANGUAGE plpgsql IMMUTABLE AS $$
-            DECLARE words text; runs text; BEGIN
+            DECLARE words text; runs text; singles text; BEGIN
             value := regexp_replace(value, '(\\\\)|\\u(0000|d[89a-f]..)', '\1 ', 'g');
             words :=
                 coalesce(translate(value::json #>> '{{metadata,doc_id}}', '_-./\', '     '), '')
                 || ' ' || coalesce(value::json #>> '{{metadata,header}}', '')
                 || ' ' || coalesce(value::json #>> '{{metadata,table_header}}', '')
                 || ' ' || coalesce(left(value::json ->> 'page_content', 200000), '');
+            words := regexp_replace(words, '{signs}\+\+(?![\w+#])', '\1pp', 'gi');
+            words := regexp_replace(words, '{signs}#(?![\w+#])', '\1sharp', 'gi');
+            words := regexp_replace(words, '(?<![\w.+#])\.net\M', 'dotnet', 'gi');
             IF getdatabaseencoding() = 'UTF8' THEN
                 words := regexp_replace(words, '[{invisible}]+', '', 'g');
                 words := replace(lower(normalize(words, NFKC)), U&'\00DF', 'ss');
+                words := translate(words, '{forms}', '{letters}');
                 IF words ~ '[{unspaced}]' THEN
+                    singles := regexp_replace(words, '[^{han}]+', ' ', 'g');
+                    singles := regexp_replace(singles, '([{han}])', '\1 ', 'g');
                     runs := regexp_replace(words, '[^{unspaced}]+', ' ', 'g');
                     runs := regexp_replace(runs, '(^| )[{unspaced}]', ' ', 'g');
                     words := regexp_replace(
                         words || ' ' || runs, '([{unspaced}])([{unspaced}])', ' \1\2 ', 'g');
+                    words := words || ' ' || singles;
                 END IF;
             END IF;
             RETURN to_tsvector(language, words);
@@ -136,4 +148,4 @@ class PostgresIndex(LexicalIndex):
 
     @override
     def _terms(self, query: str) -> str:
-        return with_pairs(query)
+        return with_pairs(query, is_query=True)

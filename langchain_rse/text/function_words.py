@@ -229,3 +229,36 @@ FUNCTION_WORDS: Mapping[str, str] = {
         등 의 에 에서 은 는 을 를 와 과 도 로 으로""",
 }
 """The function words of each language, separated by spaces."""
+
+ASKING_WORDS = """
+    what which who whom whose when where why how whether
+    wer wen wem wessen welche welcher welches welchen welchem wann wo woher wohin wie warum wieso
+    weshalb wozu womit wodurch qui que quoi où quand comment pourquoi combien quel quelle quels
+    quelles lequel laquelle qué quién quiénes cuál cuáles cuándo dónde adónde cómo cuánto cuánta
+    cuántos cuántas chi cosa quale quali quando dove come perché quanto quanta quanti quante
+    quem qual quais onde quantos quantas wat welke welk wanneer waar waarom hoe hoeveel
+    vem vad vilken vilket vilka vems varför hur vart varifrån
+    hvem hvad hva hvilken hvilket hvilke hvornår hvor hvorfor hvordan
+    kto kogo komu czego czemu czym jaki jaka jakie który która które kiedy gdzie skąd dlaczego
+    jak ile czy kdo jaký jaká jaké který která které kdy kde odkud kam proč kolik
+    кто что какой какая какое какие который когда где откуда куда почему как сколько чей
+    хто що який яка яке які коли де звідки куди чому як скільки
+    kimi kime kimin neyi neden niçin niye nasıl nerede nereden nereye hangi hangisi kaç mi mı mü
+    ποιος ποια ποιο ποιοι ποιες τι πότε πού πώς γιατί πόσο πόσα πόσοι
+    ما ماذا متى أين كيف لماذا كم أي أية هل
+    מי מה איזה איזו אילו מתי איפה היכן מאין לאן למה מדוע איך כיצד האם כמה
+    چه کی کجا چرا چگونه چطور کدام چند چقدر آیا
+    कौन किस किसे किसका क्या कब कहाँ कहां क्यों कैसे कितना कितनी कितने कौनसा कौनसी
+    siapa apa apakah mana kapan bilamana dimana bagaimana mengapa kenapa berapa gì nào đâu
+    누구 누가 누구의 무엇 무엇이 무엇을 무엇인가 무엇인가요 무엇입니까 뭐 언제 어디 어디서 어디에
+    어디에서 왜 어떻게 어떤 어느 몇 얼마나 있나요 있습니까 인가 인가요 입니까 하나요 합니까 했나요
+    되나요"""
+"""Words that ask, of all languages: one of them in a query tells its language."""
+
+SHARED_WORDS = """
+    al alla alle allen alt ben bin but car con come comment co com da dan dank de del den der des
+    di die dig door du dos eden el em en end er era et falls fan font fra gross ha han hans has hat
+    ho il jim kim la las le les los man mag mas men met mi min mine mit mon mu na nam non ne par
+    pas per plus pro qua sam se sea si sim sin sit size son state su sue ta tan te ten ti till tot
+    um un van vi vii von want war wo yang yo"""
+"""Function words that are English words or parts of names as well: they tell no language."""

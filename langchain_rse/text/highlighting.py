@@ -1,44 +1,48 @@
 """Finds the words of a query in texts, to highlight them."""
 
-import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from langchain_rse.text.words import has_unspaced, split_words, without_function_words
+from langchain_rse.text.spellings import SpelledExpression
+from langchain_rse.text.words import (
+    SIGNED_WORD,
+    has_unspaced,
+    split_words,
+    without_function_words,
+)
 
 _SHORT = 3  # letters of short words
 # Every pattern is tried at every character of a text, so long queries are cut.
 _MOST_PATTERNS = 256
-_LONGEST_WORD = 100  # longer words match by their beginning
+_LONGEST_WORD = 100
 
 
-def query_words(queries: Iterable[str]) -> re.Pattern[str] | None:
-    """Make a pattern of the content words of queries; None if there are none to highlight.
+def query_words(queries: Iterable[str]) -> SpelledExpression | None:
+    """Make an expression of the content words of queries; None if there are none to highlight.
 
     Words of three letters or fewer match only if they are names or numbers. Longer words match
     every word that begins with them, without a final "s".
     """
-    patterns: dict[str, None] = {}
     content = " ".join(without_function_words(query) for query in queries)
-    for word in split_words(content):
-        pattern = _pattern_of(word)
-        if pattern is not None:
-            patterns[pattern] = None
-        if len(patterns) >= _MOST_PATTERNS:
-            break
-    if not patterns:
+    signed = [match[0] for match in SIGNED_WORD.finditer(content)]
+    words = [word for word in split_words(content) if _is_shown(word)]
+    words = list(dict.fromkeys([*signed, *words]))[:_MOST_PATTERNS]
+    if not words:
         return None
-    return re.compile(f"({'|'.join(patterns)})", re.IGNORECASE)
+    return SpelledExpression(lambda spelled: "|".join(_pattern_of(word, spelled) for word in words))
 
 
-def _pattern_of(word: str) -> str | None:
-    """The pattern of a word; None if it is not highlighted."""
-    if has_unspaced(word):  # two neighboring characters
-        return word
-    if len(word) > _LONGEST_WORD:
-        return rf"\b{word[:_LONGEST_WORD]}\w*"
-    if len(word) > _SHORT:
-        return rf"\b{word.removesuffix('s')}\w*"
+def _is_shown(word: str) -> bool:
+    """True for pairs of characters, longer words, names and numbers."""
     is_name = len(word) > 1 and not word.islower()
-    if is_name or word.isdigit():
-        return rf"\b{word}\b"
-    return None
+    return has_unspaced(word) or len(word) > _SHORT or is_name or word.isdigit()
+
+
+def _pattern_of(word: str, spelled: Callable[[str], str]) -> str:
+    if has_unspaced(word):  # two neighboring characters
+        return spelled(word)
+    if not word.isalnum():
+        return rf"(?<!\w){spelled(word)}"
+    if len(word) > _SHORT:
+        # Longer words match by their beginning.
+        return rf"\b{spelled(word.removesuffix('s')[:_LONGEST_WORD])}\w*"
+    return rf"\b{spelled(word)}\b"

@@ -1,14 +1,14 @@
 """Patterns: literals and regular expressions, found in time proportional to the text.
 
-Case is ignored by Unicode's simple folding, one character for one: "É" is "é", but "ß" is not "ss".
-The same rule holds for literals and regular expressions.
+Both ignore case; literals are found in all spellings, see `spellings`.
 """
 
 import importlib
 import re
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
+
+from langchain_rse.text.spellings import SpelledExpression
 
 MOST_OF_PATTERN = 1_000
 """The most characters of a pattern."""
@@ -16,7 +16,6 @@ MOST_OF_PATTERN = 1_000
 # The most instructions of a compiled expression: in the worst case, each reads each character.
 _MOST_INSTRUCTIONS = 4_000
 
-_LAST_WITH_CASE = 0x20000
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -24,6 +23,8 @@ class Pattern:
     r"""A literal or a regular expression to find in texts.
 
     White space in a literal matches any run of white space, so phrases are found across line ends.
+    Ligatures, wide and decomposed letters, soft hyphens, and the forms of quotation marks and
+    dashes make no difference to a literal.
 
     Args:
         text: The literal, or the expression in RE2's syntax: ``^`` and ``$`` match at line ends,
@@ -43,48 +44,26 @@ class Pattern:
                 f"a pattern has at most {MOST_OF_PATTERN:,} characters; got {len(text):,}"
             )
         text = _without_surrogates(text)
-        self._form = str if regex else fold  # of texts to search
-        self._expression: Any = _compile(text) if regex else _phrase_of(fold(text))
+        self._expression: Any = _compile(text) if regex else _phrase_of(text)
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
         """Find the matches in a text: first character and the one after the last, without overlaps.
 
         Empty matches do not count. A lone surrogate in the text matches as U+FFFD.
         """
-        for match in self._expression.finditer(self._form(_without_surrogates(text))):
+        for match in self._expression.finditer(_without_surrogates(text)):
             start, end = match.span()
             if start < end:
                 yield start, end
 
 
-def fold(text: str) -> str:
-    """The text without differences of case; each character stays one."""
-    folded = text.casefold()
-    if len(folded) == len(text):
-        return folded
-    return text.translate(_simple_foldings())  # slower
-
-
-@cache
-def _simple_foldings() -> dict[int, str]:
-    """The foldings of characters to one character, where they are not the same."""
-    foldings = {}
-    for code in range(_LAST_WITH_CASE):
-        character = chr(code)
-        forms = (character.casefold(), character.lower(), character)
-        form = next(form for form in forms if len(form) == 1)
-        if form != character:
-            foldings[code] = form
-    return foldings
-
-
-def _phrase_of(literal: str) -> re.Pattern[str]:
+def _phrase_of(literal: str) -> SpelledExpression:
     """An expression for a literal, in which white space matches any run of white space."""
     words = literal.split()
     # Only at the beginning of a run, so that long runs are not tried from each character.
     before = r"(?<!\s)\s+" if literal[0].isspace() else ""
     after = r"\s+" if literal[-1].isspace() else ""
-    return re.compile(before + r"\s+".join(map(re.escape, words)) + after)
+    return SpelledExpression(lambda spelled: before + r"\s+".join(map(spelled, words)) + after)
 
 
 def _without_surrogates(text: str) -> str:

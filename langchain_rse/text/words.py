@@ -1,20 +1,21 @@
 """Finds the words of texts in any script; all code that compares words uses this module.
 
-Words are compared without regard to case. In scripts without spaces between words (Chinese,
-Japanese, Thai, Lao, Khmer, Burmese), pairs of neighboring characters serve as words. Only the
-content words of a query count; function words of its language are ignored.
+Words are compared without regard to case and to letters that their language treats as one. In
+scripts without spaces between words (Chinese, Japanese, Thai, Lao, Khmer, Burmese), pairs of
+neighboring characters serve as words, and Chinese characters of texts as well. Only the content
+words of a query count; function words of its language are ignored.
 """
 
 import itertools
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from langchain_rse.text.function_words import FUNCTION_WORDS
+from langchain_rse.text.function_words import ASKING_WORDS, FUNCTION_WORDS, SHARED_WORDS
 
 MAX_QUERY_LENGTH = 10_000
 """Number of characters of a query whose words count.
@@ -29,6 +30,9 @@ UNSPACED = (
     "\uaa60-\uaa7f\uf900-\ufaff\U00020000-\U0003ffff"
 )
 _UNSPACED_RUN = re.compile(f"([{UNSPACED}]+)")
+HAN = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+"""Chinese characters, also of Japanese: each may be a word."""
+_HAN_CHARACTER = re.compile(f"[{HAN}]")
 # Translates ASCII to lower-case words and spaces, much faster than a regular expression.
 _ASCII = bytes(range(128))
 _SPACED_ASCII = bytes.maketrans(_ASCII, re.sub(rb"[\W_]", b" ", _ASCII.lower()))
@@ -36,6 +40,12 @@ _LAST_OF_MARKS = 0x10000  # marks of higher code points are rare
 # Invisible characters within words: soft hyphens, joiners, variation selectors.
 INVISIBLE = "\u00ad\u200c\u200d\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef"
 _INVISIBLE_CHARACTERS = re.compile(f"[{INVISIBLE}]+")
+SIGNED_WORD = re.compile(
+    r"(?<![\w.+#])(?:(?P<letter>[a-z])(?:(?P<plus>\+\+)|\#)|\.net\b)(?![\w+#])", re.IGNORECASE
+)
+"""A word with signs: C++, C#, F#, .NET."""
+# The rest of "what's", "don't" and "l'art"; elsewhere, these letters designate: vitamin D.
+_RESTS = "cdjlmnst"
 _QUOTATION = re.compile(r"`[^`]*`|\"[^\"]*\"|\u201c[^\u201c\u201d]*\u201d")
 
 
@@ -48,7 +58,7 @@ def beginning_of(query: str) -> str:
 def without_function_words(query: str) -> str:
     """Remove function words from a query; return it unchanged if it has no other words.
 
-    Function words are from one language; see `function_words_of`.
+    See `function_words_of`.
     """
     function_words = function_words_of(query)
     if function_words.issuperset(find_words(query)):
@@ -63,33 +73,80 @@ def content_words(query: str) -> list[str]:
 
 @lru_cache(maxsize=100)
 def function_words_of(query: str) -> frozenset[str]:
-    """Return the function words of a query's language, except words that it quotes or capitalizes.
+    """Return the function words of a query's language, except words that it marks as meant.
 
-    So ``is`` counts in "What does `is` compare?", and WHO is not a pronoun. The language is the one
-    whose list contains the most words of the query, the first one of ties. The result is empty if
-    no list contains any of them.
+    A query is in a language if it has two function words of it, or one in a question, and not only
+    those that are English words or parts of names, too: "war crimes" is not German. The language
+    is the one with the most words, the first one of ties; the result is empty if there is none.
     """
-    words = find_words(query)
-    function_words = max(
-        _function_words(), key=lambda listed: sum(word in listed for word in words)
-    )
-    marked = split_words(" ".join(_QUOTATION.findall(query)))
-    if not query.isupper():
-        marked += [word for word in split_words(query) if len(word) > 1 and word.isupper()]
-    return function_words.difference(map(fold_case, marked))
+    meant = _meant_words(query)
+    words = set(find_words(query)) - meant
+    is_question = any(mark in query for mark in "?\uff1f\u061f\u037e")
+    shared, asking, english, *others = _function_words()
+    best: frozenset[str] = frozenset()
+    for listed in (english, *others):
+        found = words & listed
+        in_question = is_question or found & asking
+        own = found if listed is english else found - english - shared
+        if own and (in_question or len(found) > 1) and len(found) > len(words & best):
+            best = listed
+    return best - meant
+
+
+def _meant_words(query: str) -> set[str]:
+    """Return the words that a query quotes or capitalizes, and letters that designate.
+
+    So ``is`` counts in "What does `is` compare?", WHO is not a pronoun, and A is no article in
+    "Which series is Series A?".
+    """
+    meant = split_words(" ".join(_QUOTATION.findall(query)))
+    pronouns = _function_words()[2]
+    is_shouted = query.isupper()
+    before = ""
+    for match in _word_pattern().finditer(query):
+        word = match[0]
+        if len(word) > 1:
+            is_meant = word.isupper() and not is_shouted
+        elif word.lower() in _RESTS:
+            around = query[max(match.start() - 1, 0) : match.end() + 1]
+            is_meant = not any(mark in around for mark in "'\u2019")
+        else:
+            # "I" is a pronoun after function words: "How do I", not "type I".
+            is_pronoun = word == "I" and before in pronouns
+            is_meant = word.isupper() and bool(before) and not is_shouted and not is_pronoun
+        if is_meant:
+            meant.append(word)
+        before = word.lower()
+    return set(map(fold_case, meant))
 
 
 @cache
 def _function_words() -> Sequence[frozenset[str]]:
-    """Return the lists of all languages, normalized; the first is empty, for unknown ones."""
-    return [frozenset(find_words(words)) for words in ("", *FUNCTION_WORDS.values())]
+    """Return shared words, words that ask, and the lists of all languages, normalized."""
+    lists = (SHARED_WORDS, ASKING_WORDS, *FUNCTION_WORDS.values())
+    return [frozenset(find_words(words)) for words in lists]
 
 
 def find_words(text: str) -> list[str]:
     """Find the words of a text, in order, normalized for comparison."""
+    text = _with_signs_spelled(text)
     if text.isascii():
         return text.encode().translate(_SPACED_ASCII).decode().split()
     return split_words(fold_case(text))
+
+
+def _with_signs_spelled(text: str) -> str:
+    """Spell words with signs by letters only: C++ is cpp, C# csharp, and .NET dotnet."""
+    if "#" in text or "++" in text or ".net" in text or ".N" in text:  # faster than to search
+        return SIGNED_WORD.sub(_spelling, text)
+    return text
+
+
+def _spelling(match: re.Match[str]) -> str:
+    letter = match["letter"]
+    if letter is None:
+        return "dotnet"
+    return f"{letter}pp" if match["plus"] else f"{letter}sharp"
 
 
 def split_words(text: str) -> list[str]:
@@ -126,11 +183,17 @@ def without_words(text: str, is_removed: Callable[[str], bool]) -> str:
     return " ".join(_word_pattern().sub(remaining_of, text).split())
 
 
-def with_pairs(text: str) -> str:
-    """Prepare a text for an index that splits at spaces: fold case, split unspaced scripts."""
+def with_pairs(text: str, *, is_query: bool = False) -> str:
+    """Prepare a text for an index that splits at spaces: fold letters, split unspaced scripts."""
+    text = _with_signs_spelled(text)
     if text.isascii():
         return text
-    return _UNSPACED_RUN.sub(lambda run: f" {' '.join(_pairs(run[0]))} ", fold_case(text))
+
+    def words_of(run: re.Match[str]) -> str:
+        singles = [] if is_query else _single_characters(run[0])
+        return f" {' '.join([*_pairs(run[0]), *singles])} "
+
+    return _UNSPACED_RUN.sub(words_of, fold_case(text))
 
 
 def has_unspaced(word: str) -> bool:
@@ -139,12 +202,44 @@ def has_unspaced(word: str) -> bool:
 
 
 def fold_case(text: str) -> str:
-    """Normalize case and compatible forms (wide letters), and remove invisible characters."""
+    """Normalize case and letters that are one, and remove invisible characters.
+
+    Compatible forms (wide letters) are one, and what `letter_forms` lists.
+    """
     if text.isascii():
         return text.lower()
     visible_text = _INVISIBLE_CHARACTERS.sub("", text)
     # NFKC may produce capitals, and case folding may produce decomposed forms.
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", visible_text).casefold())
+    folded = unicodedata.normalize("NFKC", visible_text).casefold()
+    forms = letter_forms()
+    return _other_forms().sub(lambda form: forms[form[0]], unicodedata.normalize("NFKC", folded))
+
+
+@cache
+def letter_forms() -> Mapping[str, str]:
+    """Return the letters that are another one in some spellings; "" for marks that may be missing.
+
+    Persian and Arabic forms, Russian \u0451, Greek letters with accents, digits of all scripts,
+    and vowel marks of Arabic and Hebrew.
+    """
+    forms = dict.fromkeys("\u0622\u0623\u0625\u0671", "\u0627")  # alif, often without hamza
+    forms |= {"\u06cc": "\u064a", "\u0649": "\u064a", "\u06a9": "\u0643", "\u0451": "\u0435"}
+    forms["\u0640"] = ""  # stretches Arabic words
+    for character in map(chr, range(128, _LAST_OF_MARKS)):
+        kind = unicodedata.category(character)
+        base = unicodedata.normalize("NFD", character)[0]
+        if kind == "Nd":
+            forms[character] = str(unicodedata.decimal(character))
+        elif kind == "Mn" and "\u0590" < character < "\u06ef":
+            forms[character] = ""
+        elif kind == "Ll" and "\u0370" < base < "\u0400":
+            forms[character] = base
+    return {character: base for character, base in forms.items() if character != base}
+
+
+@cache
+def _other_forms() -> re.Pattern[str]:
+    return re.compile(f"[{''.join(letter_forms())}]")
 
 
 class TextWords:
@@ -185,9 +280,11 @@ class TextWords:
 
 def spaced_words(text: str) -> bytes:
     """Return the words of a text, in any order, as UTF-8 with spaces between them."""
+    text = _with_signs_spelled(text)
     if not text.isascii():
         pieces = text.split()
-        other_words = find_words(" ".join(itertools.filterfalse(str.isascii, pieces)))
+        other = fold_case(" ".join(itertools.filterfalse(str.isascii, pieces)))
+        other_words = [*split_words(other), *_single_characters(other)]
         text = " ".join([*filter(str.isascii, pieces), *other_words])
     return text.encode().translate(_SPACED_ASCII)
 
@@ -197,6 +294,15 @@ def _pairs(part: str) -> list[str]:
     if len(part) == 1 or not has_unspaced(part):
         return [part]
     return [part[start : start + 2] for start in range(len(part) - 1)]
+
+
+def _single_characters(text: str) -> list[str]:
+    """Return the Chinese characters beside others, which may be words of their own."""
+    singles: list[str] = []
+    for run in _UNSPACED_RUN.findall(text):
+        if len(run) > 1:
+            singles += _HAN_CHARACTER.findall(run)
+    return singles
 
 
 @cache

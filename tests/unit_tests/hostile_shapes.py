@@ -55,7 +55,7 @@ class _Writer:
 
     def __init__(self, chance: random.Random, target: object) -> None:
         self.chance = chance
-        self.target = target
+        self.target: Any = target
         self.unit = ""
         self.groups: dict[int, str] = {}
 

@@ -91,6 +91,26 @@ class LexicalSuite:
     def store(self, make_store: MakeStore) -> SQLDocStore:
         return make_store()
 
+    @pytest.mark.parametrize(
+        ("query", "text"),
+        [
+            ("猫", "黒猫は寝る"),
+            ("税", "会社の所得税"),
+            ("كتاب", "هذا كِتَابٌ"),
+            ("کتاب", "كتـاب جديد"),
+            ("ёлка", "ЕЛКА"),
+            ("2023", "سنة ٢٠٢٣"),
+            ("άνθρωπος", "ΑΝΘΡΩΠΟΣ"),
+            ("שלום", "שָׁלוֹם"),
+            ("C++", "written in c++."),
+            ("C#", "C# code"),
+            (".NET", "the .net way"),
+        ],
+    )
+    def test_letters_that_are_one(self, query: str, text: str, store: SQLDocStore) -> None:
+        indexer(store).add_documents([document("a", text), document("b", "C, кот, f#, dot 犬")])
+        assert places(search(store, query)) == [("a", 0)]
+
     @fakes.both_ways
     def test_best_match_first(self, way: Way, store: SQLDocStore) -> None:
         texts = ["the fox and the dog", "the dog", "a fox", "quick fox, quick dog", "nothing"]

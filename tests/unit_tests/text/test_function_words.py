@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,6 +27,42 @@ from langchain_rse.text.words import find_words, function_words_of, without_func
     ],
 )
 def test_what_a_query_asks_for(query: str, content: list[str]) -> None:
+    assert find_words(without_function_words(query)) == content
+
+
+KEYWORDS = """
+    war crimes tribunal|man page|die casting|die hard|vitamin D deficiency|Series A preferred stock
+    Exhibit B|Exhibit A|T cell|B cells|Plan B|hepatitis C|Article I|Appendix S|car insurance
+    con artist|end user license|door lock|con man|war and peace|will contest|can opener|may day
+    state tax|sea level|sim card|ten commandments|alle man|van rental|till roll|mit license
+    par value|pas de deux|son of Sam|children die in war|on sale bar|IT department|du Pont
+    von Neumann machine|most favored nation|C library|door to door|size chart|mine safety
+    die man war"""
+
+
+@pytest.mark.parametrize("query", [each.strip() for each in re.split(r"[|\n]", KEYWORDS) if each])
+def test_keywords_are_in_no_language(query: str) -> None:
+    assert without_function_words(query) == query
+
+
+@pytest.mark.parametrize(
+    ("query", "content"),
+    [
+        ("What does vitamin D do?", ["vitamin", "d"]),
+        ("What is the price of Series A shares?", ["price", "series", "a", "shares"]),
+        ("what is in exhibit a", ["exhibit"]),
+        ("What is a type I error?", ["type", "i", "error"]),
+        ("A man and I, where are we?", ["man"]),
+        ("How do T cells differ from B cells?", ["t", "cells", "differ", "b", "cells"]),
+        ("Is C++ faster than C?", ["cpp", "faster", "c"]),
+        ("who wrote Dracula", ["wrote", "dracula"]),
+        ("history of the war in Rome", ["history", "war", "rome"]),
+        ("Wann war der Krieg?", ["krieg"]),
+        ("der Vertrag mit dem Mieter", ["vertrag", "mieter"]),
+        ("Rome?", ["rome"]),
+    ],
+)
+def test_questions_and_sentences_are_in_a_language(query: str, content: list[str]) -> None:
     assert find_words(without_function_words(query)) == content
 
 

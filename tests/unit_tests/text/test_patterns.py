@@ -8,9 +8,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from langchain_rse.text.patterns import MOST_OF_PATTERN, Pattern, fold
+from langchain_rse.text.patterns import MOST_OF_PATTERN, Pattern
+from langchain_rse.text.spellings import fold
 
-ALPHABET = "abAB  \n\t\u2003éÉßẞİ\u017f\u0301\ud800"
+ALPHABET = "abAB  \n\t\u2003éÉßẞİ\u017f\ud800"
 TEXTS = st.text(alphabet=ALPHABET, max_size=40)
 
 
@@ -38,6 +39,38 @@ def test_a_literal_is_found_as_by_a_simple_expression(literal: str, text: str) -
     expected = re.compile(re.sub(r"(?:\\?\s)+", r"\\s+", re.escape(simple_fold(literal))))
     found = spans(Pattern(literal), text)
     assert found == [match.span() for match in expected.finditer(simple_fold(text))]
+
+
+@pytest.mark.parametrize(
+    ("literal", "text"),
+    [
+        ("office", "o\ufb03ce"),
+        ("office", "of\ufb01ce"),
+        ("office", "o\ufb00ice"),
+        ("o\ufb03ce", "Office"),
+        ("café", "cafe\u0301"),
+        ("Cafe\u0301", "CAFÉ"),
+        ("donaudampf", "Donau\u00addampf"),
+        ("Donau\u00addampf", "DonauDampf"),
+        ("don't", "don\u2019t"),
+        ('"so"', "\u201cso\u201d"),
+        ("1990-2000", "1990\u20132000"),
+        ("1990\u20142000", "1990\u20102000"),
+        ("abc 12", "\uff21\uff22\uff23 \uff11\uff12"),
+        ("\uff21\uff22", "ab"),
+        ("wait...", "Wait\u2026"),
+        ("\u0451\u043b\u043a\u0430", "\u0415\u043b\u043a\u0430"),
+        ("[x]^-", "[X]^\u2212"),
+    ],
+)
+def test_a_literal_is_found_in_other_spellings(literal: str, text: str) -> None:
+    before = "e\u0301\u00ad \ufb01 "
+    assert spans(Pattern(literal), f"{before}{text}!") == [(len(before), len(before + text))]
+
+
+@pytest.mark.parametrize(("literal", "text"), [("cafe", "café"), ("ss", "ß"), ("a.b", "axb")])
+def test_other_letters_are_not_found(literal: str, text: str) -> None:
+    assert spans(Pattern(literal), text) == []
 
 
 PIECES = ["a", "b", "é", ".", "a*", "(?:ab|b)", "[ab]+", "^", "$", "\n", r"\n", "(b+)?", "[^a]"]
