@@ -32,13 +32,10 @@ class ReadPassage(NamedTuple):
 
 def messages_in(runtime: Any) -> list[object]:  # noqa: ANN401 - of LangGraph, or None
     """Collect the items of all lists in a graph's state, because messages may have any key."""
-    state = getattr(runtime, "state", None)
-    fields = state if isinstance(state, Mapping) else getattr(state, "__dict__", {})
-    messages: list[object] = []
-    for value in fields.values():
-        if isinstance(value, list):
-            messages.extend(value)
-    return messages
+    state = getattr(runtime, "state", {})
+    values = state.values() if isinstance(state, Mapping) else vars(state).values()
+    lists = [value for value in values if isinstance(value, list)]
+    return list(itertools.chain.from_iterable(lists))
 
 
 def passages_in(messages: Iterable[object]) -> Iterator[ReadPassage]:

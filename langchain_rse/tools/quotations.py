@@ -67,14 +67,9 @@ class Quotation(NamedTuple):
     start: int
     end: int
 
-    @property
-    def is_too_short(self) -> bool:
-        """True if the quotation has fewer than three words, not counting citations."""
-        return _count_words(self.text) < _MIN_WORDS
-
 
 def find_quotations(answer: str) -> Iterator[Quotation]:
-    """Find the quotations with words in an answer, in order; code is skipped."""
+    """Find the quotations of at least three words in an answer, in order; code is skipped."""
     without_code = _CODE.sub(lambda code: "." * len(code[0]), answer)
     without_code = _HEBREW_ABBREVIATION.sub(lambda mark: mark["prefix"] or ".", without_code)
     for match in _QUOTATION.finditer(without_code):
@@ -84,12 +79,8 @@ def find_quotations(answer: str) -> Iterator[Quotation]:
         text = _BLOCK_MARKS.sub("", answer[start:end])
         if match["block"]:
             text = _ATTRIBUTION.sub("", text.strip()).strip(_PUNCTUATION)
-        if _count_words(text):
+        if len(_WORD.findall(remove_citations(text))) >= _MIN_WORDS:
             yield Quotation(text, start, end)
-
-
-def _count_words(text: str) -> int:
-    return len(_WORD.findall(remove_citations(text)))
 
 
 def remove_citations(text: str) -> str:

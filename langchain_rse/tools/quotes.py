@@ -39,7 +39,7 @@ _LEAST_SIMILAR = 60
 _MOST_LETTERS = 20_000
 _FEWEST = 4  # shorter runs of equal letters occur by chance
 
-Verdict = Literal["exact", "shortened", "similar", "missing", "too short"]
+Verdict = Literal["exact", "shortened", "similar", "missing"]
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,7 @@ class Quote(Place):
         verdict: ``"exact"``: a passage contains it, except for white space; ``"shortened"``: a
             passage contains its parts, with ``omitted`` text at each ellipsis; ``"similar"``: a
             passage contains it with small differences, see ``similarity``; ``"missing"``: no
-            passage contains it; ``"too short"``: it has fewer than three words, and is not searched
-            for.
+            passage contains it.
         number: The number of the passage, from 1; None if no passage contains the quotation.
         doc_id: The id of the passage's document; None if ``number`` is None.
         start_index: The first character of the place in the document's text.
@@ -78,8 +77,9 @@ def verify_quotes(
     """Find the quotations of an answer in its passages.
 
     Quotations are text in quotation marks of any language, and Markdown block quotes, except in
-    code. An ellipsis stands for omitted text of the passage. Quotation marks, punctuation at the
-    ends, citations such as ``[1]`` and white space are not compared.
+    code. Those of fewer than three words could match anywhere, and are skipped. An ellipsis stands
+    for omitted text of the passage. Quotation marks, punctuation at the ends, citations such as
+    ``[1]`` and white space are not compared.
 
     Args:
         answer: The answer, as text or Markdown.
@@ -122,8 +122,6 @@ class _Match(NamedTuple):
 def _verify(quotation: Quotation, sources: Sequence[_Source], min_similarity: float) -> Quote:
     text = quotation.text
     quote = Quote(text, quotation.start, quotation.end, verdict="missing")
-    if quotation.is_too_short:
-        return replace(quote, verdict="too short")
     variants = dict.fromkeys([text, remove_citations(text)])  # the source may have such numbers
     found = []
     for variant, source in itertools.product(variants, sources):

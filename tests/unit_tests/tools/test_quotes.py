@@ -48,7 +48,6 @@ def check(answer: str, *passages: Document) -> list[Quote]:
         ("“Revenue grew by 21% in 2023, driven by higher margins”", "missing"),
         ("“Costs fell because freight ... Revenue grew by 12%”", "missing"),
         ("“Profits were lost to bad weather and strikes”", "missing"),
-        ("“higher margins”", "too short"),
         ("> “Revenue grew by\n> 12% in 2023” (report, page 3)", "exact"),
     ],
 )
@@ -75,7 +74,7 @@ def test_one_quotation(answer: str, verdict: str) -> None:
         "No quotation, but the dogs' tails, '90s and a 5\" pipe of 6\" length.",
         "Open Settings \u203a Privacy and security \u203a Location",
         '```json\n{"a": "Costs rose because freight"}\n```',
-        '“” "" «...»',
+        '“” "" «...» “higher margins” “margins [1, 2]”',
     ],
 )
 def test_what_is_no_quotation(answer: str) -> None:
