@@ -1,4 +1,7 @@
-"""Cuts prose into chunks: before headings, or else at paragraphs, lines, sentences or words."""
+"""Cuts prose into chunks: before headings, or else at paragraphs, lines, sentences or words.
+
+In text with hard line breaks, as of PDFs and mails, ends of sentences come before line ends.
+"""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -9,7 +12,13 @@ from typing import NamedTuple
 
 from langchain_rse.text.fences import Fence, find_fences
 from langchain_rse.text.headings import Heading, find_headings
-from langchain_rse.text.sentences import sentence_ends
+from langchain_rse.text.sentences import (
+    SPACED_ENDS,
+    UNSPACED_ENDS,
+    character_ends,
+    sentence_ends,
+)
+from langchain_rse.text.words import has_unspaced
 
 # All shares are of the chunk size.
 # A chunk with at least this share of text prefers to end before a heading of a higher level.
@@ -24,6 +33,16 @@ _LONGEST_INTRODUCTION = 0.5
 _SPACE_AND_TAGS = re.compile(
     r"(?:\s{1,1000}|<(?!h[1-6]\b|pre\b|table\b)[a-zA-Z/][^<>]{0,300}>){0,50}"
 )
+
+# A text has hard line breaks if more than this share of the lines that end no sentence is full and
+# followed by a small letter. A line is full with this share of the width, which few lines exceed.
+_BROKEN_LINES = 0.4
+_FULL_LINE = 0.7
+_NOT_OUTLYING = 0.9
+_LEAST_WIDTH = 30  # lines of lists may be shorter
+_SENTENCE_ENDS = tuple(SPACED_ENDS + UNSPACED_ENDS)
+_ENDS_OF_BROKEN = (",", "-", "\u2010", "\u00ad")
+_LINE_END = re.compile("\n")
 
 # Leads, in characters and columns.
 _LONGEST_TERM = 90
@@ -160,8 +179,8 @@ def chunk_starts(text: str, start: int, end: int, size: int, outline: Outline) -
     """Yield the start of each chunk of a range of prose; white space ends the chunk before it.
 
     Consecutive sections share a chunk while they fit. A section that does not fit is cut at
-    paragraphs, or else at lines, sentences or words; sections after it may share the chunk of
-    its last part.
+    paragraphs, or else at lines, sentences, words or characters; sections after it may share the
+    chunk of its last part.
     """
     first = bisect_right(outline.sections, start, key=lambda section: section.start)
     last = bisect_left(outline.sections, end, key=lambda section: section.start)
@@ -240,21 +259,45 @@ def _piece_ends(ends: Iterator[int], part: Range, uncut: Sequence[Range]) -> Ite
     yield part.end
 
 
-def _ends_of(separator: str, text: str, start: int, end: int) -> Iterator[int]:
+def _ends_of(separator: re.Pattern[str], text: str, start: int, end: int) -> Iterator[int]:
     """Yield the end of each occurrence of a separator in a part of a text."""
-    position = text.find(separator, start, end)
-    while position >= 0:
-        position += len(separator)
-        yield position
-        position = text.find(separator, position, end)
+    for match in separator.finditer(text, start, end):
+        yield match.end()
 
 
-# Finders of paragraph, line, sentence and word ends, best first.
+def _line_ends(text: str, start: int, end: int) -> Iterator[int]:
+    """Yield the ends of lines; not of lines that were broken because of their length."""
+    ends = [*_ends_of(_LINE_END, text, start, end)]
+    lines = [text[first:last].strip() for first, last in pairwise([start, *ends, end])]
+    lengths = sorted(map(len, lines))
+    width = lengths[int(_NOT_OUTLYING * len(lines))]
+    open_lines = broken_lines = 0  # lines that end within a sentence, or may do so
+    is_last: list[bool] = []  # true for a line that ends a paragraph
+    for line, following in pairwise(lines):
+        is_full = len(line) >= _FULL_LINE * width
+        continues = following[:1].islower() or has_unspaced(following[:1])
+        open_lines += not line.endswith(_SENTENCE_ENDS)
+        broken_lines += is_full and continues and _may_be_broken(line)
+        is_last.append(not is_full and not continues)
+    has_hard_breaks = broken_lines > _BROKEN_LINES * open_lines and width >= _LEAST_WIDTH
+    for position, is_paragraph in zip(ends, is_last, strict=True):
+        if is_paragraph or not has_hard_breaks:
+            yield position
+
+
+def _may_be_broken(line: str) -> bool:
+    """False for lines that end like sentences or code."""
+    return line[-1:].isalnum() or line.endswith(_ENDS_OF_BROKEN)
+
+
+# Finders of paragraph, line, sentence, word, phrase and character ends, best first.
 _END_FINDERS: Sequence[Callable[[str, int, int], Iterator[int]]] = (
-    partial(_ends_of, "\n\n"),
-    partial(_ends_of, "\n"),
+    partial(_ends_of, re.compile(r"\n(?:[ \t\r]*+\n)+")),
+    _line_ends,
     sentence_ends,
-    partial(_ends_of, " "),
+    partial(_ends_of, re.compile(r"\s+|\u200b")),
+    partial(_ends_of, re.compile("[\uff0c\u3001\uff1b]")),
+    character_ends,
 )
 
 

@@ -25,10 +25,11 @@ def default_text_splitter(chunk_size: int = _CHUNK_SIZE) -> DefaultTextSplitter:
     """Create the splitter that the retriever uses by default.
 
     It cuts before headings, or else at empty lines, line ends, sentence ends (in most scripts) or
-    spaces. Short sections share a chunk. A heading stays with the text below it, as does the term
-    of a definition or a line that introduces a list, code or a table. A fenced code block that
-    fits a chunk is not cut. A table longer than a chunk is cut between rows, and each of its
-    chunks is embedded with the table's header row in front.
+    white space. Where lines are broken at a width, sentence ends come before line ends. Short
+    sections share a chunk. A heading stays with the text below it, as does the term of a definition
+    or a line that introduces a list, code or a table. A fenced code block that fits a chunk is not
+    cut. A table longer than a chunk is cut between rows, and each of its chunks is embedded with
+    the table's header rows in front.
 
     Args:
         chunk_size: Maximum number of characters in a chunk; 800 by default. A table row may be

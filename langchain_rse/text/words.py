@@ -36,7 +36,7 @@ _HAN_CHARACTER = re.compile(f"[{HAN}]")
 # Translates ASCII to lower-case words and spaces, much faster than a regular expression.
 _ASCII = bytes(range(128))
 _SPACED_ASCII = bytes.maketrans(_ASCII, re.sub(rb"[\W_]", b" ", _ASCII.lower()))
-_LAST_OF_MARKS = 0x10000  # marks of higher code points are rare
+_LAST_OF_MARKS = 0x10000
 # Invisible characters within words: soft hyphens, joiners, variation selectors.
 INVISIBLE = "\u00ad\u200c\u200d\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef"
 _INVISIBLE_CHARACTERS = re.compile(f"[{INVISIBLE}]+")
@@ -306,9 +306,14 @@ def _single_characters(text: str) -> list[str]:
 
 
 @cache
+def combining_marks() -> str:
+    """Return all marks that belong to the character before them."""
+    characters = map(chr, range(_LAST_OF_MARKS))  # marks of higher code points are rare
+    return "".join(each for each in characters if unicodedata.category(each)[0] == "M")
+
+
+@cache
 def _word_pattern() -> re.Pattern[str]:
     """Match letters and digits, with the marks (vowel signs of Hindi) and invisible characters."""
-    characters = map(chr, range(_LAST_OF_MARKS))
-    marks = "".join(each for each in characters if unicodedata.category(each)[0] == "M")
-    within_words = f"[{marks}{INVISIBLE}]"
+    within_words = f"[{combining_marks()}{INVISIBLE}]"
     return re.compile(rf"[^\W_]+(?:{within_words}+[^\W_]*)*")

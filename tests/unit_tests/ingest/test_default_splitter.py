@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import random
+import re
+import textwrap
 from itertools import pairwise
 
 import pytest
@@ -80,10 +82,63 @@ def chunks_of(text: str, size: int) -> list[str]:
         ("One.\n\nTwo.\nThree.", 12, ["One.", "Two.\nThree."]),
         ("word " * 5, 10, ["word word", "word word", "word"]),
         ("abcdefghij", 4, ["abcd", "efgh", "ij"]),
+        ("word\tword\tword", 10, ["word\tword", "word"]),
+        ("ภาษา\u200bไทย\u200bดี", 9, ["ภาษา\u200bไทย\u200b", "ดี"]),
+        ("one\u2003two\xa0three", 8, ["one\u2003two", "three"]),
+        ("他来，他走、他说；他笑", 6, ["他来，他走、", "他说；他笑"]),
+        ("e\u0301" * 5, 5, ["e\u0301" * 2, "e\u0301" * 2, "e\u0301"]),
+        ("\U0001f1e9\U0001f1ea" * 3, 5, ["\U0001f1e9\U0001f1ea" * 2, "\U0001f1e9\U0001f1ea"]),
     ],
 )
 def test_chunks_end_where_sentences_do(text: str, size: int, chunks: list[str]) -> None:
     assert chunks_of(text, size) == chunks
+
+
+PROSE = {
+    "English": "The heron waits in the reeds until a fish comes near. Then it strikes, and "
+    "swallows what it has caught at once. Nobody who has seen it will ever forget the speed of "
+    "its neck. ",
+    "German": "Der Reiher wartet im Schilf, bis ein Fisch in die Nähe kommt. Dann stößt er zu und "
+    "schluckt die Beute sofort. Am 18. März begann die Brut an den Seen im Norden des Landes. ",
+    "Russian": "Цапля ждёт в камышах, пока рыба не подплывёт ближе. Затем она бьёт клювом и сразу "
+    "глотает добычу. Кто это видел, тот никогда не забудет скорость её движения. ",
+}
+
+
+@pytest.mark.parametrize("language", PROSE)
+@pytest.mark.parametrize("width", [55, 72, 95])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\n   "], ids=repr)
+def test_in_text_with_hard_line_breaks_chunks_end_with_sentences(
+    language: str, width: int, line_end: str
+) -> None:
+    text = line_end.join(textwrap.wrap(PROSE[language] * 20, width))
+    chunks = chunks_of(text, 400)
+    assert len(chunks) > 5
+    starts = [" ".join(chunk.split())[:20] for chunk in chunks]
+    sentences = re.split(r"(?<=\w{2}\.) ", PROSE[language])
+    assert all(any(each.startswith(start) for each in sentences) for start in starts)
+
+
+def test_a_paragraph_ends_with_a_short_line() -> None:
+    paragraph = "\n".join(textwrap.wrap(PROSE["English"].strip(), 70))
+    assert len(paragraph.splitlines()[-1]) < 45
+    assert chunks_of("\n".join([paragraph] * 6), 400) == ["\n".join([paragraph] * 2)] * 3
+
+
+LINES = {
+    "a log": "2024-03-01 12:00:00 INFO the server has started on port 8080 and waits",
+    "code": "    total = sum(weight * value for weight, value in pairs(weights))",
+    "a list": "- the heron waits in the reeds until a fish comes near the bank",
+    "names": "Ardea cinerea, the gray heron, lives at lakes and rivers of Europe",
+    "addresses": "https://example.org/herons/of/the/lakes/and/rivers/in/the/north.html",
+}
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_lines_that_nobody_broke_are_not_cut(kind: str) -> None:
+    line = LINES[kind]
+    for chunk in chunks_of("\n".join([line] * 60), 500):
+        assert {each.strip() for each in chunk.splitlines()} == {line.strip()}
 
 
 @given(TEXTS, st.integers(1, 60))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from langchain_rse.text.sentences import (
     SPACED_ENDS,
     UNSPACED_ENDS,
+    character_ends,
     sentence_ends,
 )
 
@@ -28,6 +29,13 @@ def sentences_of(text: str) -> list[str]:
     [
         ["Herons fish at dawn.", "Otters sleep!", "Do they?", "Well…", "Yes."],
         ["It was J. Smith, e.g. this or 3.5 of it.", "Nobody else."],
+        ["See Fig. 3 and No. 7 of vol. II.", "Next."],
+        ["Nach Abs. 2 und Art. IV gilt am 18. März nichts.", "Oder am 3. Mai."],
+        ["Dr. Smith met Mrs. Jones.", "It cost approx. 3 € per St. James."],
+        ["« Oui ! »", "Il part."],
+        ["«\xa0Non.\xa0»", "Elle reste."],
+        ["»Ja.«", "Er ging.", "„Nein.“", "Sie blieb."],
+        ["It ended in 2019.", "Nobody knew.", "Is it A?", "No!", "Yes."],
         ["Э. Рязанов снял фильм.", "Да."],
         ["“Is it so?”", "He left (at last.)", "«Oui !»", "So did I."],
         ["他来了。", "「好吗？」", "（是。）", "完了！", "ｶﾅ｡", "はい。"],
@@ -45,6 +53,22 @@ def test_sentences_by_hand(sentences: list[str]) -> None:
     assert sentences_of("\n".join(sentences)) == sentences
     if all(set(sentence) & set(UNSPACED_ENDS) for sentence in sentences):
         assert sentences_of("".join(sentences)) == sentences
+
+
+@pytest.mark.parametrize(
+    "characters",
+    [
+        ["e\u0301", "a", "\r\n", "x\u0323\u0302"],
+        ["\U0001f1e9\U0001f1ea", "\U0001f1eb\U0001f1f7", "\U0001f1ea", "a"],  # flags
+        ["\U0001f468\u200d\U0001f469\u200d\U0001f467", "\U0001f44d\U0001f3fd", "\u2764\ufe0f"],
+        ["हि", "न्", "दी", "กำ", "\u1100\u1161\u11a8", "한"],
+        ["\U0001f3f4\U000e0067\U000e0062\U000e007f", "1\ufe0f\u20e3", "漢", "葛\U000e0100"],
+    ],
+)
+def test_characters_as_a_reader_sees_them(characters: list[str]) -> None:
+    text = "".join(characters)
+    bounds = [0, *character_ends(text)]
+    assert [text[start:end] for start, end in pairwise(bounds)] == characters
 
 
 @given(st.text(st.sampled_from(" \n\"')」aAé北" + SPACED_ENDS + UNSPACED_ENDS)))
