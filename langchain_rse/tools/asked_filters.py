@@ -72,9 +72,6 @@ def conditions_of(filter_: BaseModel | None) -> dict[str, Any]:
 
 def join_filters(conditions: dict[str, Any], own_filter: Any) -> dict[str, Any]:  # noqa: ANN401
     """Join conditions and the retriever's filter by "$and"."""
-    filters = [{name: value} for name, value in conditions.items()]
-    if own_filter:
-        filters.insert(0, dict(own_filter))
-    if len(filters) == 1:
-        return filters[0]
-    return {"$and": filters}
+    filters = [dict(own_filter)] if own_filter else []
+    filters += [{name: value} for name, value in conditions.items()]
+    return filters[0] if len(filters) == 1 else {"$and": filters}

@@ -287,27 +287,20 @@ def search_result_blocks(passages: Iterable[PassageLike]) -> list[dict[str, Any]
 def block_ranges(passage: Passage) -> list[tuple[int, int]]:
     """Return the range of each text block in the header and text of a passage.
 
-    A block holds one chunk, the first block also the header. A chunk of white space joins the next
-    block, or the last one, because the API rejects blank text blocks. A passage whose chunk lengths
-    are unknown is one block.
+    A block holds one chunk, the first block also the header. The API rejects blank text blocks: a
+    passage with a blank chunk, or whose chunks are unknown, is one block, and a blank one none.
     """
-    chunks = _rse_of(passage.metadata).get("chunks", ())
-    lengths = [chunk["length"] for chunk in chunks]
-    if sum(lengths) != len(passage.text):
-        lengths = [len(passage.text)]
     text = passage.shown
-    ranges: list[tuple[int, int]] = []
+    ranges = []
     start = 0
     end = len(passage.header)
-    for length in lengths or [0]:
-        end += length
-        if text[start:end].strip():
-            ranges.append((start, end))
-            start = end
-    if ranges:
-        last_start, _ = ranges[-1]
-        ranges[-1] = (last_start, len(text))
-    return ranges
+    for chunk in _rse_of(passage.metadata).get("chunks", ()):
+        end += chunk["length"]
+        ranges.append((start, end))
+        start = end
+    if start == len(text) and all(text[slice(*each)].strip() for each in ranges):
+        return ranges
+    return [(0, len(text))] if text.strip() else []
 
 
 def text_of_blocks(blocks: Sequence[Mapping[str, Any]]) -> str:
