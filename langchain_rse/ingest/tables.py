@@ -1,8 +1,8 @@
-"""Finds tables in a text: the positions of their rows, and the header row.
+"""Finds tables in a text: the positions of their rows, and the header rows.
 
-HTML tables are found by their tags, and Markdown tables by the line under the header row. Any other
-table consists of rows with the same number of cells, separated by tabs, semicolons or commas, as in
-CSV files, or by pipes that also begin and end each row.
+HTML tables are found by their tags, and Markdown tables by the line under the header rows. Any
+other table consists of rows with the same number of cells, separated by tabs, semicolons or commas,
+as in CSV files, or by pipes that also begin and end each row.
 """
 
 import re
@@ -23,7 +23,9 @@ _QUOTED = r'"[^"]*+(?:""[^"]*+)*+"'
 # The rows of an HTML table, and its end.
 _HTML_ROW = re.compile(r"<(?:tr\b|/table\s*>)", re.IGNORECASE)
 _HTML_TABLE = re.compile(r"[ \t]*<table\b", re.IGNORECASE)
-_HTML_HEADER_CELL = re.compile(r"<th\b", re.IGNORECASE)
+_HTML_CELL = re.compile(r"<t(?P<kind>[hd])\b", re.IGNORECASE)
+_HTML_HEAD_END = re.compile(r"</thead\b", re.IGNORECASE)
+_WORD = re.compile(r"[^\W_]")
 # Years and dates may be column names although they have no letters.
 _DATE = re.compile(
     r"(?:19|20)\d\d(?:[-/\u2013](?:\d\d){1,2})?"
@@ -35,8 +37,9 @@ _DATE = re.compile(
 class Table(NamedTuple):
     """A table in a text."""
 
-    header: str  # the header row with the line under it; empty without a header row
-    rows: Sequence[int]  # starts of all rows, header row included, then the end of the table
+    header: str  # the header rows with the line under them; empty without header rows
+    # Starts of all rows, then the end of the table; the header rows count as one.
+    rows: Sequence[int]
 
 
 class _Separator:
@@ -127,9 +130,9 @@ def _table_at(text: str, start: int, line_end: int) -> Table | None:
     """Return the table whose first row starts here; None if no table does."""
     line = text[start:line_end]
     if "|" in line:
-        rule = _RULE.match(text, line_end)
-        if rule is not None:
-            return _ruled_table(text, start, rule.end())
+        rule_end = _end_of_rule_below(text, line_end, line.count("|"))
+        if rule_end is not None:
+            return _ruled_table(text, start, rule_end)
     html = _HTML_TABLE.match(line)
     if html is not None:
         return _html_table(text, start, start + html.end())
@@ -141,13 +144,32 @@ def _table_at(text: str, start: int, line_end: int) -> Table | None:
     return None
 
 
+def _end_of_rule_below(text: str, line_end: int, pipes: int) -> int | None:
+    """Return the end of the line under a table's header rows; None if there is none.
+
+    Args:
+        text: The text.
+        line_end: The end of the first row.
+        pipes: The number of pipes in the first row, and in each further one.
+    """
+    for _ in range(_MOST_HEADER_ROWS):
+        rule = _RULE.match(text, line_end)
+        if rule is not None:
+            return rule.end()
+        start, line_end = line_end, _line_end(text, line_end)
+        if text.count("|", start, line_end) != pipes:
+            return None
+    return None
+
+
 def _ruled_table(text: str, start: int, rule_end: int) -> Table:
-    """Return the table with a line under its header row; it ends before a line without a pipe."""
+    """Return the table with a line under its header rows; it ends before a line without a pipe."""
+    header = text[start:rule_end].rstrip()
     rows = [start, rule_end]
     while True:
         line_end = _line_end(text, rows[-1])
         if "|" not in text[rows[-1] : line_end]:
-            return Table(text[start:rule_end].rstrip(), rows)
+            return Table(header if _WORD.search(header) else "", rows)
         rows.append(line_end)
 
 
@@ -161,8 +183,18 @@ def _html_table(text: str, start: int, tag_end: int) -> Table:
             break
         row_starts.append(match.start())
     rows = [start, *row_starts[1:], table_end]  # the first row includes the table's tag
-    has_names = _HTML_HEADER_CELL.search(text, start, rows[1]) is not None
-    return Table(text[start : rows[1]].strip() if has_names else "", rows)
+    head = _HTML_HEAD_END.search(text, start, table_end)
+    head_end = start if head is None else head.start()
+    names = 0  # header rows: those in <thead>, and those of <th> only at the beginning
+    while names < len(rows) - 1:
+        cells = _HTML_CELL.finditer(text, rows[names], rows[names + 1])
+        kinds = {cell["kind"].lower() for cell in cells}
+        if rows[names] >= head_end and kinds != {"h"}:
+            break
+        names += 1
+    if 0 < names < len(rows) - 1:
+        return Table(text[start : rows[names]].strip(), [start, *rows[names:]])
+    return Table("", rows)
 
 
 def _separated_table(text: str, start: int, separator: _Separator) -> Table | None:

@@ -1,4 +1,4 @@
-"""Finds fenced code blocks in a text, as defined by CommonMark."""
+"""Finds blocks of code in a text: fenced ones, as defined by CommonMark, and those of HTML."""
 
 import re
 from bisect import bisect_right
@@ -11,6 +11,8 @@ _FENCE_LINE = re.compile(
     r"(?P<marks>`{3,}(?!`)|~{3,}(?!~))(?P<info>[^\n]{0,200})$",
     re.MULTILINE,
 )
+
+_HTML_START = re.compile("<(?:!(?P<comment>--)|(?P<name>pre|script|style)\\b)", re.IGNORECASE)
 
 
 class Fence(NamedTuple):
@@ -39,6 +41,25 @@ def find_fences(text: str) -> list[Fence]:
             number += 1
         fences.append(Fence(opening.start(), min(closing.end() + 1, len(text))))
     return fences
+
+
+def find_html_code(text: str) -> list[Fence]:
+    """Find the comments, scripts, styles and preformatted texts of HTML, in order."""
+    blocks: list[Fence] = []
+    unclosed: set[str] = set()
+    position = 0
+    while (opening := _HTML_START.search(text, position)) is not None:
+        position = opening.end()
+        end_mark = "-->" if opening["comment"] else f"</{opening['name'].lower()}"
+        if end_mark in unclosed:
+            continue
+        closing = re.compile(end_mark, re.IGNORECASE).search(text, position)
+        if closing is None:
+            unclosed.add(end_mark)
+        else:
+            position = closing.end()
+            blocks.append(Fence(opening.start(), position))
+    return blocks
 
 
 def _longest_closings(lines: Sequence[re.Match[str]]) -> dict[str, list[int]]:

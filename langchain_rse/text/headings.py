@@ -1,14 +1,14 @@
 """Finds headings in a text: Markdown, underlined and numbered headings.
 
 Lines that could be prose do not count: list items, rows of a table of contents, lines that end like
-sentences. Headings in fenced code do not count either.
+sentences. Headings in code and comments do not count either.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from langchain_rse.text.fences import Fence, find_fences, inside_fence
+from langchain_rse.text.fences import Fence, find_fences, find_html_code, inside_fence
 
 _LONGEST_TITLE = 200
 _LONGEST_NUMBERED = 100
@@ -59,6 +59,19 @@ _FRONT_MATTER = re.compile(
 _MAY_END_HEADING = re.compile(r"""\ufeff?[ ]{0,3}\#|(?P<mark>[-~^"*+'`:])(?P=mark){2,}\Z""")
 
 _WORD = re.compile(r"[^\W_]")
+# A line of a program, a script, a Dockerfile or a configuration file.
+_CODE_LINE = re.compile(
+    r"""\s*(?:
+    (?:from[ ]\S+[ ])?import[ ]\w|(?:def|class|function|export|alias|set)[ ][\w-]|return\b|@\w|\$
+    |(?:if|elif|for|while|case|with|try|else)\b[^\n]{0,200}(?::|then|do|in)\s*$
+    |(?:FROM|RUN|COPY|ADD|ENV|ARG|CMD|ENTRYPOINT|WORKDIR|EXPOSE|USER|LABEL|VOLUME|SHELL)[ ]\S
+    |(?:cd|echo|sudo|apt|apt-get|pip|npm|git|mkdir|rm|cp|curl|exec)[ ]\S|[a-z-]{1,30}[ ]-\w
+    |[\w.\[\]"'-]{1,99}[ ]?[-+*/|&:?]?=|\[{1,2}[\w."-]{1,99}\]{1,2}\s*$
+    |[a-z_"'][\w."'-]{0,99}:(?:[ ]\S{1,99})?\s*$|[a-z_][\w.]{0,99}\([^\n]{0,200}[](),]:?\s*$
+    )|[^\n]{0,299}[{};\\]\s*$""",
+    re.VERBOSE,
+)
+_NEXT_LINE = re.compile(r"\r?\n(?P<line>[^\n]{1,300})")
 _LIST_ITEM = re.compile(r"[ \t]{0,3}(?:\d{1,3}[.)]|[-*+])[ \t]")
 # Nothing on the line that follows a line end.
 _EMPTY_LINE = re.compile(r"\n?\s*\Z|\n[^\S\n]*\n")
@@ -115,14 +128,30 @@ def _marked_headings(text: str) -> list[Heading]:
 def _outside_fences(
     text: str, candidates: Sequence[Heading], fences: Sequence[Fence]
 ) -> list[Heading]:
-    """Keep headings outside of fenced blocks and front matter; drop overlapping ones."""
+    """Keep headings outside of code and front matter; drop overlapping ones."""
     headings: list[Heading] = []
     end = end_of_front_matter(text)
+    html_code = find_html_code(text)
     for heading in sorted(candidates):
-        if heading.start >= end and inside_fence(fences, heading.start) is None:
+        is_in_code = any(inside_fence(blocks, heading.start) for blocks in (fences, html_code))
+        if heading.start >= end and not is_in_code:
             headings.append(heading)
             end = heading.end
-    return headings
+    return without_comments(text, headings)
+
+
+def without_comments(text: str, headings: Sequence[Heading]) -> list[Heading]:
+    """Drop lines like "# Title" if most of them stand above code: they are a program's comments."""
+    marked = [heading for heading in headings if text.startswith("#", heading.start)]
+    above_code = [heading for heading in marked if _is_above_code(text, heading)]
+    if not above_code or 2 * len(above_code) < len(marked):
+        return list(headings)
+    return [heading for heading in headings if not text.startswith("#", heading.start)]
+
+
+def _is_above_code(text: str, heading: Heading) -> bool:
+    below = _NEXT_LINE.match(text, heading.end)
+    return below is not None and _CODE_LINE.match(below["line"]) is not None
 
 
 def atx_headings(text: str) -> list[Heading]:

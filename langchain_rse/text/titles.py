@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from langchain_rse.text.fences import outside_fences
-from langchain_rse.text.headings import atx_headings, end_of_front_matter
+from langchain_rse.text.headings import atx_headings, end_of_front_matter, without_comments
 from langchain_rse.text.outlines import title_of_heading
 from langchain_rse.text.quoting import one_line
 
@@ -70,7 +70,7 @@ def first_heading(text: str) -> str:
     below = text[front_matter_end:].removeprefix("\ufeff")
     text = _HIDDEN.sub("", outside_fences(below)[:_READ])
     beginning = text[:_HEADING_WITHIN]
-    for heading in atx_headings(beginning):
+    for heading in without_comments(beginning, atx_headings(beginning)):
         title = title_of_heading(beginning[heading.start : heading.end])
         if _LETTER.search(title):
             return title

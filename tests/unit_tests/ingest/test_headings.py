@@ -90,6 +90,34 @@ def test_what_may_be_prose_is_no_heading(kind: str) -> None:
     assert find_headings(f"{SENTENCE}\n\n{PROSE[kind]}\n\n{SENTENCE}") == []
 
 
+PROGRAMS = {
+    "Python": "import os\n\n# Count the herons\ncount = 0\n\n# And the carps\nfor carp in lake:\n"
+    "    count += 1\n",
+    "Dockerfile": "# The base image\nFROM python:3.12\n\n# Install\nRUN pip install herons\n",
+    "shell": "#!/bin/sh\n# Stop at errors\nset -e\n\n# Count\nfor each in lakes; do\n",
+    "YAML": "# The lakes\nlakes:\n  - name: big\n\n# The birds\nbirds: 3\n",
+    "TOML": "# The project\n[project]\nname = 'herons'\n\n# Tools\n[tool.heron]\n",
+    "a comment of HTML": "<!--\n# Herons\n-->\n<p>They fish.</p>\n",
+    "preformatted text": "<PRE class='x'>\n# Herons\n\nThey fish.\n</PRE>\n",
+    "a script of HTML": "<script>\n# Herons\n\nfish()\n</script>\n",
+}
+
+
+@pytest.mark.parametrize("kind", PROGRAMS)
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"], ids=repr)
+def test_comments_of_programs_are_no_headings(kind: str, line_end: str) -> None:
+    assert find_headings(PROGRAMS[kind].replace("\n", line_end)) == []
+
+
+def test_headings_around_code_are_found() -> None:
+    text = (
+        "# Herons\nThey fish:\n\n```\n# count\ncount()\n```\n\n# Carps\n\n<!-- # no -->\n"
+        "<pre># unclosed\n\n## Pikes\nimport them.\n\n# Perches\n"
+    )
+    titles = [text[each.start : each.end] for each in find_headings(text)]
+    assert titles == ["# Herons", "# Carps", "## Pikes", "# Perches"]
+
+
 def test_small_sections_share_a_chunk_up_to_the_next_of_a_higher_level() -> None:
     small = [f"## Bird {number}\n\n{SENTENCE}" for number in range(9)]
     text = "\n\n".join(["# Birds", *small[:5], "# More birds", *small[5:]])

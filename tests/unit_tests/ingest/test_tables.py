@@ -125,6 +125,43 @@ def test_what_has_no_row_of_names_gets_none(kind: str) -> None:
     assert not any(span.table_header for span in spans)
 
 
+CELLS = "<tr><th scope='row'>Delta</th><td>Boston</td></tr>\n" * 60
+HEADERS = {
+    "rows of <thead>": (
+        "<table><thead><tr><th>plant</th><td>city</td></tr>\n<tr><td>a</td></tr></thead>",
+        f"{CELLS}</table>\n",
+    ),
+    "rows of <th>": (
+        "<TABLE>\n<TR><TH>plant</TH><TH>city</TH></TR>\n<tr><th>a</th><th>b</th></tr>",
+        f"{CELLS}</table>\n",
+    ),
+    "rows of Markdown": (
+        "| plant | city |\n| name | place |\n|---|---|",
+        "| Delta | Boston |\n" * 90,
+    ),
+    "rows of a database": (
+        " plant | city\n name | place\n-------+------",
+        " Delta | Boston\n" * 90,
+    ),
+    "none: names of rows": ("", f"<table>{CELLS}</table>\n"),
+    "none: only header cells": ("", f"<table>{'<tr><th>a</th><th>b</th></tr>' * 90}</table>\n"),
+    "none: an empty row of Markdown": ("", "|  |  |\n|---|---|\n" + "| Delta | Boston |\n" * 90),
+    "none: a line of prose with a pipe": (
+        "| plant | city |\n|---|---|",
+        "| Delta | Boston |\n" * 90,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", HEADERS)
+def test_all_header_rows_are_repeated_and_nothing_else(kind: str) -> None:
+    header, body = HEADERS[kind]
+    before = "Either a | b or c:\n" if "prose" in kind else "Plants:\n\n"
+    spans = spans_of(f"{before}{header}\n{body}")
+    _, *further = [span for span in spans if "Delta" in span.embedded_text or "<th>a" in body]
+    assert {span.table_header for span in further} == {header}
+
+
 def test_a_long_row_is_a_chunk_and_a_very_long_one_is_cut_as_text() -> None:
     word = "fjord "
     long_row = f"Delta-1,{word * 200}\n"
