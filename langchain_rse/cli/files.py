@@ -1,10 +1,13 @@
 """Finds and reads files: text, source code and data, HTML, Word and PDF."""
 
+import codecs
 import contextlib
 import io
+import itertools
 import os
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,10 +27,15 @@ _CODE = (
 )
 _TEXT = frozenset(f"{_PROSE} {_DATA} {_CODE}".split())
 _HTML = frozenset({".html", ".htm"})
-SUFFIXES = _TEXT | _HTML | {".docx", ".pdf"}
+_MARKED_UP = _HTML | {".docx", ".pdf"}
+SUFFIXES = _TEXT | _MARKED_UP
 # What virtual environments and knowledge bases contain.
 _IN_FOLDERS_OF_PROGRAMS = ("pyvenv.cfg", "conda-meta", "chunks.db")
 _KINDS = "text, source code, data such as .csv and .json, HTML, .docx, .pdf"
+# The number of bytes that decide whether a file without suffix, such as LICENSE, is text.
+_TEXT_WITHIN = 8_192
+_NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+
 # The encodings to guess. charset-normalizer knows more, and finds all of them likely for short
 # texts.
 _ENCODINGS = [
@@ -37,8 +45,16 @@ _ENCODINGS = [
 # The number of bytes of HTML that may declare its encoding; browsers read 1,024.
 _DECLARATION_WITHIN = 8_192
 
-# PDFium puts this in place of the hyphen and line break in a divided word.
-_DIVISION = "\ufffe"
+_BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+# PDFium puts U+FFFE in place of the hyphen and line break in a divided word.
+_DIVISION = re.compile("(?<![\\w-])(?P<left>[\\w-]*+)\ufffe(?=(?P<right>[\\w-]*))")
+_WORD = re.compile(r"[\w-]+")
+# Lines of a page that are compared with those of other pages, at its top and at its bottom.
+_EDGE_LINES = 3
+# A line is a running head or foot if it is on this share of the pages, and on so many.
+_RUNNING_SHARE = 0.4  # heads of odd and even pages may differ
+_FEWEST_RUNNING = 3
 
 
 @dataclass
@@ -48,6 +64,8 @@ class Files:
     encoding: str | None = None  # of text files and HTML; None to detect it for each
     failures: dict[Path, str] = field(default_factory=dict)  # unreadable files, with the reason
     guessed: dict[Path, str] = field(default_factory=dict)  # guessed encodings
+    keep_running: bool = False  # whether to keep running heads and feet of PDFs
+    running: dict[Path, list[str]] = field(default_factory=dict)  # those left out, as first read
     skipped: Counter[str] = field(default_factory=Counter)  # counts of other files by suffix
 
     def find(self, paths: Iterable[Path]) -> list[Path]:
@@ -83,7 +101,7 @@ class Files:
                 is_inside = Path(os.path.realpath(path)).is_relative_to(folder)  # if it is a link
                 if not is_inside or is_ignored(path):
                     continue
-                if suffix in SUFFIXES:
+                if suffix in SUFFIXES or _is_text_without_suffix(path):
                     files.append(path)
                 else:
                     self.skipped[suffix or "without extension"] += 1
@@ -98,7 +116,10 @@ class Files:
                 self.failures[path] = _reason(error)
                 continue
             if not any(document.page_content.strip() for document in documents):
-                self.failures[path] = "no text (a scan needs OCR first)"
+                if path.suffix.lower() in _MARKED_UP:
+                    self.failures[path] = "no text (a scan needs OCR first)"
+                else:
+                    self.skipped["empty"] += 1
             yield from documents
 
     def _load(self, path: Path) -> list[Document]:
@@ -110,7 +131,7 @@ class Files:
         content = path.read_bytes()
         suffix = path.suffix.lower()
         if suffix == ".pdf":
-            return _load_pdf(content, source)
+            return self._load_pdf(content, path)
         metadata = {"source": source}
         if suffix not in _HTML and suffix != ".docx":
             return [Document(self._decode(content, path), metadata=metadata)]
@@ -125,12 +146,30 @@ class Files:
             metadata["title"] = title
         return [Document(text, metadata=metadata)]
 
+    def _load_pdf(self, content: bytes, path: Path) -> list[Document]:
+        import pypdfium2
+
+        with contextlib.closing(pypdfium2.PdfDocument(content)) as pdf:
+            pages = [page.get_textpage().get_text_range().replace("\r\n", "\n") for page in pdf]
+        pages = _join_divided(pages)
+        if not self.keep_running:
+            pages, running = _without_running(pages)
+            if running:
+                self.running[path] = running
+        documents = []
+        for number, text in enumerate(pages):
+            metadata = {"source": str(path), "page": number, "total_pages": len(pages)}
+            documents.append(Document(text, metadata=metadata))
+        return documents
+
     def _decode(self, content: bytes, path: Path, *, is_html: bool = False) -> str:
         """Decode the content of a text file; record the encoding if it is guessed."""
         if self.encoding:
             return content.decode(self.encoding).removeprefix("\ufeff")
         from bs4.dammit import EncodingDetector
 
+        if content in _BYTE_ORDER_MARKS:
+            return ""
         content, marked = EncodingDetector.strip_byte_order_mark(content)
         if marked:
             return content.decode(marked)
@@ -184,6 +223,23 @@ def _is_of_a_program(folder: Path) -> bool:
     return any(os.path.exists(folder / name) for name in _IN_FOLDERS_OF_PROGRAMS)  # noqa: PTH110
 
 
+def _is_text_without_suffix(path: Path) -> bool:
+    """Return True for text files such as LICENSE and Apache-2.0, and for unreadable files.
+
+    A number is no suffix. Hidden files, such as .env, are not read.
+    """
+    has_suffix = any(map(str.isalpha, path.suffix))
+    if has_suffix or path.name.startswith(".") or not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:
+            beginning = file.read(_TEXT_WITHIN)
+    except OSError:
+        return True
+    has_text = bool(beginning.removeprefix(codecs.BOM_UTF8).strip())
+    return has_text and _NO_TEXT.search(beginning) is None
+
+
 def _guess_encoding(content: bytes) -> str:
     """Guess an encoding; among equally likely ones windows-1252, the most frequent."""
     import charset_normalizer
@@ -206,16 +262,65 @@ def _html_of_word(content: bytes) -> str:
     return html
 
 
-def _load_pdf(content: bytes, source: str) -> list[Document]:
-    import pypdfium2
+def _join_divided(pages: Sequence[str]) -> list[str]:
+    """Join the words that line ends divide, without the hyphen if it is not part of the word.
 
-    documents = []
-    with contextlib.closing(pypdfium2.PdfDocument(content)) as pdf:
-        for number, page in enumerate(pdf):
-            text = page.get_textpage().get_text_range().replace("\r\n", "\n")
-            metadata = {"source": source, "page": number, "total_pages": len(pdf)}
-            documents.append(Document(text.replace(_DIVISION, ""), metadata=metadata))
-    return documents
+    It is part of the word between other characters than small letters (X-100, non-European), after
+    a single letter (e-mail), and where the document writes the word with a hyphen elsewhere.
+    """
+    words = {word.lower() for page in pages for word in _WORD.findall(page)}
+
+    def join(division: re.Match[str]) -> str:
+        left, right = division["left"], division["right"]
+        with_hyphen = f"{left}-{right}"
+        is_one_word = len(left) > 1 and left[-1].islower() and right[:1].islower()
+        return left if is_one_word and with_hyphen.lower() not in words else f"{left}-"
+
+    return [_DIVISION.sub(join, page) for page in pages]
+
+
+def _without_running(pages: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Leave out running heads and feet; return the pages, and the lines that were left out.
+
+    These are the outermost lines that most pages have at the same place, apart from digits.
+    """
+    edges_of_pages = [_edges(page) for page in pages]
+    pages_with = Counter(place for edges in edges_of_pages for edge in edges for place, _ in edge)
+    fewest = max(_RUNNING_SHARE * len(pages), _FEWEST_RUNNING)
+    shown: dict[tuple[int, str], str] = {}
+    kept_pages: list[str] = []
+    for page, edges in zip(pages, edges_of_pages, strict=True):
+        lines = page.split("\n")
+        removed: dict[int, tuple[int, str]] = {}
+        for edge in edges:
+            for place, number in itertools.takewhile(lambda at: pages_with[at[0]] >= fewest, edge):
+                removed[number] = place
+        kept = "\n".join(line for number, line in enumerate(lines) if number not in removed)
+        if not kept.strip():
+            kept, removed = page, {}  # the page has no other text
+        kept_pages.append(kept)
+        for number, place in removed.items():
+            shown.setdefault(place, lines[number].strip())
+    return kept_pages, list(dict.fromkeys(shown.values()))
+
+
+_Edge = list[tuple[tuple[int, str], int]]
+
+
+def _edges(page: str) -> tuple[_Edge, _Edge]:
+    """Return the first and the last lines of a page, outermost first.
+
+    Each has its place and text, in which digits are the same, and its number.
+    """
+    lines = page.split("\n")
+    numbers = [number for number, line in enumerate(lines) if line.strip()]
+    top: _Edge = []
+    bottom: _Edge = []
+    for place in range(min(_EDGE_LINES, len(numbers))):
+        for edge, position in ((top, place), (bottom, -1 - place)):
+            text = " ".join(re.sub(r"\d+", "0", lines[numbers[position]]).split())
+            edge.append(((position, text), numbers[position]))
+    return top, bottom
 
 
 def _reason(error: Exception) -> str:

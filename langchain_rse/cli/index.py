@@ -14,10 +14,12 @@ import typer
 from langchain_rse.cli.knowledge_base import KnowledgeBase, only_writer
 from langchain_rse.cli.options import Folder
 from langchain_rse.cli.output import print_error, print_text
-from langchain_rse.text.quoting import counted
+from langchain_rse.text.quoting import counted, first_few, shortened
 
 if TYPE_CHECKING:
     from langchain_rse.cli.files import Files
+
+_LONGEST_LINE = 60  # of a page, in a message
 
 
 def index(
@@ -49,6 +51,10 @@ def index(
         ),
     ] = None,
     *,
+    running_heads: Annotated[
+        bool,
+        typer.Option(help="Keep what repeats at the top or bottom of most pages of a PDF."),
+    ] = False,
     prune: Annotated[
         bool,
         typer.Option(help="Remove documents of these paths whose files are gone."),
@@ -60,7 +66,7 @@ def index(
     """
     from langchain_rse.cli.files import Files
 
-    files = Files(encoding)
+    files = Files(encoding, keep_running=running_heads)
     paths_to_add = files.find(paths)
     if paths_to_add:
         with only_writer(kb):
@@ -110,6 +116,11 @@ def _report_on(files: Files) -> None:
     """Print guessed encodings and skipped and unreadable files; exit with 1 for the latter."""
     for path, encoding in files.guessed.items():
         print_text(f"{path.name}: read as {encoding} (a guess; set it with --encoding)")
+    for path, lines in files.running.items():
+        print_text(
+            f"{path.name}: left out what repeats at the top or bottom of pages (keep it with "
+            f"--running-heads): {first_few(shortened(line, _LONGEST_LINE) for line in lines)}"
+        )
     if files.skipped:
         kinds = [f"{count} {kind}" for kind, count in files.skipped.most_common()]
         print_text(f"Skipped: {', '.join(kinds)}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import docx
@@ -137,6 +139,83 @@ def test_lines_and_divided_words_of_a_pdf(tmp_path: Path) -> None:
     assert document.page_content.endswith("all paragraphs of this text.\nDogs are not.")
 
 
+def lines_pdf(path: Path, *pages: Iterable[str]) -> Path:
+    writer = FPDF()
+    writer.set_font("Helvetica", size=12)
+    for lines in pages:
+        writer.add_page()
+        for line in lines:
+            writer.cell(0, text=line, new_x="LMARGIN", new_y="NEXT")
+    writer.output(str(path))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["The part X-", "100 is here."], "The part X-100 is here."),
+        (["The error E-", "1042 is here."], "The error E-1042 is here."),
+        (["It was Smith-", "Jones again."], "It was Smith-Jones again."),
+        (["The non-", "European birds."], "The non-European birds."),
+        (["A well-known bird, well-", "known to all."], "A well-known bird, well-known to all."),
+        (["Herons of the COVID-", "years, and e-", "mails."], "COVID-years, and e-mails."),
+        (["Ab-", "leitung, An-", "wendung."], "Ableitung, Anwendung."),
+        (["in-", "for-", "ma-", "tion"], "information"),
+    ],
+)
+def test_hyphens_at_line_ends_of_a_pdf(tmp_path: Path, lines: list[str], expected: str) -> None:
+    (document,), _ = read(lines_pdf(tmp_path / "a.pdf", lines))
+    assert " ".join(document.page_content.split()).endswith(expected)
+
+
+BODIES = [
+    "The heron waits.",
+    "The carp sleeps.",
+    "The pike hunts.",
+    "The frog sings.",
+    "It rains.",
+    "End.",
+]
+
+
+@pytest.mark.parametrize(
+    ("heads", "feet"),
+    [
+        (["Annual Report 2023 Confidential"] * 6, [f"Page {n} of 6" for n in range(1, 7)]),
+        (["Annual Report", "Chapter 1"] * 3, ["- 7 -"] * 6),
+        (["", *["Annual Report"] * 5], ["", *[str(n) for n in range(2, 7)]]),
+    ],
+)
+def test_running_heads_and_feet_of_a_pdf_are_left_out(
+    tmp_path: Path, heads: list[str], feet: list[str]
+) -> None:
+    pages = [
+        [head, body, "Each page says this in its text.", body, body, body, foot]
+        for head, body, foot in zip(heads, BODIES, feet, strict=True)
+    ]
+    path = lines_pdf(tmp_path / "a.pdf", *pages)
+    documents, files = read(path)
+    text = "\n".join(document.page_content for document in documents)
+    assert [document.page_content.split("\n")[0].strip() for document in documents] == BODIES
+    assert text.count("Each page") == 6
+    assert "Report" not in text
+    assert files.running[path][0] == next(head for head in heads if head)
+    kept = Files(keep_running=True)
+    text = "\n".join(document.page_content for document in kept.read([path]))
+    assert all(line in text for line in [*heads, *feet])
+    assert not kept.running
+
+
+def test_pages_without_other_text_and_different_lines_are_kept(tmp_path: Path) -> None:
+    path = lines_pdf(tmp_path / "a.pdf", *[["Form A"]] * 4, *[[body] for body in BODIES])
+    documents, files = read(path)
+    assert [each.page_content for each in documents] == ["Form A"] * 4 + BODIES
+    assert not files.running
+    # Two pages are too few.
+    documents, _ = read(lines_pdf(tmp_path / "b.pdf", ["Head", "One."], ["Head", "Two."]))
+    assert all("Head" in document.page_content for document in documents)
+
+
 def test_encrypted_pdfs(tmp_path: Path) -> None:
     # Without a user's password anybody may read it: the owner's is for changing it.
     open_to_all = pdf(tmp_path / "open.pdf", "Anybody.", password="")
@@ -165,8 +244,8 @@ def test_a_folder_is_searched_and_other_files_are_counted(tmp_path: Path) -> Non
         (tmp_path / name).write_text("text", encoding="utf-8")
     files = Files()
     paths = files.find([tmp_path, tmp_path / "a.txt"])
-    assert paths == [tmp_path / "a.txt", tmp_path / "sub" / "b.MD"]
-    assert files.skipped == {".png": 2, ".xlsx": 1, "without extension": 1}
+    assert paths == [tmp_path / "Makefile", tmp_path / "a.txt", tmp_path / "sub" / "b.MD"]
+    assert files.skipped == {".png": 2, ".xlsx": 1}
     assert not files.failures
 
 
@@ -176,8 +255,8 @@ def write(folder: Path, *names: str) -> None:
         (folder / name).write_text("text", encoding="utf-8")
 
 
-def found(folder: Path) -> set[str]:
-    paths = Files().find([folder])
+def found(folder: Path, files: Files | None = None) -> set[str]:
+    paths = (files or Files()).find([folder])
     return {path.relative_to(folder).as_posix() for path in paths}
 
 
@@ -188,6 +267,40 @@ def test_source_code_and_data_are_text(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("name,town\r\nAda,Oslo\r\n", encoding="utf-8", newline="")
     documents, _ = read(tmp_path / "a.csv")
     assert documents[0].page_content == "name,town\r\nAda,Oslo\r\n"
+
+
+def test_text_is_found_without_a_suffix(tmp_path: Path) -> None:
+    write(tmp_path, "LICENSE", "README", "sub/Makefile", ".env", ".gitignore")
+    (tmp_path / "program").write_bytes(b"\x7fELF\x02\x01\x00\x00")
+    (tmp_path / "lock").write_bytes(b"")
+    (tmp_path / "AUTHORS").write_bytes(f"{GERMAN}\n".encode("latin-1") * 1_000)
+    os.mkfifo(tmp_path / "pipe")
+    files = Files()
+    assert found(tmp_path, files) == {"LICENSE", "README", "sub/Makefile", "AUTHORS"}
+    assert files.skipped == {"without extension": 5}  # three that are no text, two hidden
+    text, _ = text_of(tmp_path / "LICENSE", b"Permission is granted")
+    assert text == "Permission is granted"
+
+
+def test_numbers_are_no_suffixes(tmp_path: Path) -> None:
+    names = {"Apache-2.0", "tar.1", "notes.2024", "v1.2", "CHANGES.3.1"}
+    write(tmp_path, *names, "a.7z", "b.so.x1")
+    (tmp_path / "libc.6").write_bytes(b"\x7fELF\x02\x01\x00\x00")
+    files = Files()
+    assert found(tmp_path, files) == names
+    assert files.skipped == {".7z": 1, ".x1": 1, ".6": 1}
+    assert text_of(tmp_path / "tar.1", b"TAR(1)")[0] == "TAR(1)"
+
+
+@pytest.mark.parametrize("content", [b"", b" \n", codecs.BOM_UTF8, codecs.BOM_UTF16_LE])
+@pytest.mark.parametrize("name", ["a.txt", "__init__.py", "LICENSE"])
+def test_an_empty_file_is_no_failure(tmp_path: Path, content: bytes, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    documents, files = read(path)
+    assert "".join(document.page_content for document in documents).strip() == ""
+    assert not files.failures
+    assert files.skipped == {"empty": 1}
 
 
 def test_folders_that_programs_write_are_left_out(tmp_path: Path) -> None:
