@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from langchain_rse.text.fences import Fence, find_fences
-from langchain_rse.text.headings import Heading, find_headings
+from langchain_rse.text.headings import CODE_LINE, Heading, find_headings
 from langchain_rse.text.sentences import (
     SPACED_ENDS,
     UNSPACED_ENDS,
@@ -286,8 +286,9 @@ def _line_ends(text: str, start: int, end: int) -> Iterator[int]:
 
 
 def _may_be_broken(line: str) -> bool:
-    """False for lines that end like sentences or code."""
-    return line[-1:].isalnum() or line.endswith(_ENDS_OF_BROKEN)
+    """False for lines of code, and for lines that end like sentences."""
+    ends_openly = line[-1:].isalnum() or line.endswith(_ENDS_OF_BROKEN)
+    return ends_openly and CODE_LINE.match(line) is None
 
 
 # Finders of paragraph, line, sentence, word, phrase and character ends, best first.

@@ -59,8 +59,7 @@ _FRONT_MATTER = re.compile(
 _MAY_END_HEADING = re.compile(r"""\ufeff?[ ]{0,3}\#|(?P<mark>[-~^"*+'`:])(?P=mark){2,}\Z""")
 
 _WORD = re.compile(r"[^\W_]")
-# A line of a program, a script, a Dockerfile or a configuration file.
-_CODE_LINE = re.compile(
+CODE_LINE = re.compile(
     r"""\s*(?:
     (?:from[ ]\S+[ ])?import[ ]\w|(?:def|class|function|export|alias|set)[ ][\w-]|return\b|@\w|\$
     |(?:if|elif|for|while|case|with|try|else)\b[^\n]{0,200}(?::|then|do|in)\s*$
@@ -71,6 +70,7 @@ _CODE_LINE = re.compile(
     )|[^\n]{0,299}[{};\\]\s*$""",
     re.VERBOSE,
 )
+"""A line of a program, a script, a Dockerfile or a configuration file."""
 _NEXT_LINE = re.compile(r"\r?\n(?P<line>[^\n]{1,300})")
 _LIST_ITEM = re.compile(r"[ \t]{0,3}(?:\d{1,3}[.)]|[-*+])[ \t]")
 # Nothing on the line that follows a line end.
@@ -151,7 +151,7 @@ def without_comments(text: str, headings: Sequence[Heading]) -> list[Heading]:
 
 def _is_above_code(text: str, heading: Heading) -> bool:
     below = _NEXT_LINE.match(text, heading.end)
-    return below is not None and _CODE_LINE.match(below["line"]) is not None
+    return below is not None and CODE_LINE.match(below["line"]) is not None
 
 
 def atx_headings(text: str) -> list[Heading]:

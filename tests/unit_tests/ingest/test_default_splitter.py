@@ -128,6 +128,8 @@ def test_a_paragraph_ends_with_a_short_line() -> None:
 LINES = {
     "a log": "2024-03-01 12:00:00 INFO the server has started on port 8080 and waits",
     "code": "    total = sum(weight * value for weight, value in pairs(weights))",
+    "imports": "from herons.signals import request_finished as request_finished",
+    "settings": "herons.waiting_time_in_minutes = the_default_of_all_the_herons",
     "a list": "- the heron waits in the reeds until a fish comes near the bank",
     "names": "Ardea cinerea, the gray heron, lives at lakes and rivers of Europe",
     "addresses": "https://example.org/herons/of/the/lakes/and/rivers/in/the/north.html",
