@@ -21,7 +21,7 @@ from langchain_rse.stores.records import START_INDEX, Manifest
 from langchain_rse.text.outlines import Section, outline
 from langchain_rse.text.patterns import Pattern
 from langchain_rse.text.quoting import first_few, format_range
-from langchain_rse.text.spellings import fold
+from langchain_rse.text.spellings import usual_spelling
 
 _BATCH = 500  # chunks that are read at once
 _AROUND = 300  # the most characters of its lines on each side of a match
@@ -136,7 +136,7 @@ def read_section(access: DocumentAccess, manifest: Manifest, title: str) -> Sect
 
 
 def _comparable(title: str) -> str:
-    return fold(" ".join(title.split()))
+    return usual_spelling(" ".join(title.split()))
 
 
 def _listed(sections: Sequence[Section]) -> str:

@@ -137,8 +137,8 @@ def print_answer(trace: RSETrace, passages: Sequence[Document], names: Mapping[s
         print_text(f"--- {place}, {value}" if place else f"--- {value}", "bold")
         text = visible_lines(passage.page_content)
         if words:
-            for match in words.finditer(text.plain):
-                text.stylize("bold cyan", *match.span())
+            for start, end in words.finditer(text.plain):
+                text.stylize("bold cyan", start, end)
         print_text(text)
 
 

@@ -1,8 +1,9 @@
 """Finds the words of a query in texts, to highlight them."""
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Iterable
 
-from langchain_rse.text.spellings import SpelledExpression
+from langchain_rse.text.spellings import ACCENTS, SpelledExpression, usual_spelling
 from langchain_rse.text.words import (
     SIGNED_WORD,
     has_unspaced,
@@ -28,7 +29,7 @@ def query_words(queries: Iterable[str]) -> SpelledExpression | None:
     words = list(dict.fromkeys([*signed, *words]))[:_MOST_PATTERNS]
     if not words:
         return None
-    return SpelledExpression(lambda spelled: "|".join(_pattern_of(word, spelled) for word in words))
+    return SpelledExpression("|".join(map(_pattern_of, words)))
 
 
 def _is_shown(word: str) -> bool:
@@ -37,12 +38,11 @@ def _is_shown(word: str) -> bool:
     return has_unspaced(word) or len(word) > _SHORT or is_name or word.isdigit()
 
 
-def _pattern_of(word: str, spelled: Callable[[str], str]) -> str:
+def _pattern_of(word: str) -> str:
+    spelled = re.escape(usual_spelling(word.removesuffix("s")[:_LONGEST_WORD]))
     if has_unspaced(word):  # two neighboring characters
-        return spelled(word)
-    if not word.isalnum():
-        return rf"(?<!\w){spelled(word)}"
+        return spelled
     if len(word) > _SHORT:
         # Longer words match by their beginning.
-        return rf"\b{spelled(word.removesuffix('s')[:_LONGEST_WORD])}\w*"
-    return rf"\b{spelled(word)}\b"
+        return rf"(?<!\w){spelled}[\w{ACCENTS}]*"
+    return rf"(?<!\w){re.escape(usual_spelling(word))}(?!\w)"

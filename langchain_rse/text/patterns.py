@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from langchain_rse.text.spellings import SpelledExpression
+from langchain_rse.text.spellings import SpelledExpression, usual_spelling
 
 MOST_OF_PATTERN = 1_000
 """The most characters of a pattern."""
@@ -51,19 +51,19 @@ class Pattern:
 
         Empty matches do not count. A lone surrogate in the text matches as U+FFFD.
         """
-        for match in self._expression.finditer(_without_surrogates(text)):
-            start, end = match.span()
-            if start < end:
-                yield start, end
+        text = _without_surrogates(text)
+        if isinstance(self._expression, SpelledExpression):
+            return self._expression.finditer(text)
+        return (match.span() for match in self._expression.finditer(text) if match[0])
 
 
 def _phrase_of(literal: str) -> SpelledExpression:
     """An expression for a literal, in which white space matches any run of white space."""
-    words = literal.split()
+    words = usual_spelling(literal).split()
     # Only at the beginning of a run, so that long runs are not tried from each character.
     before = r"(?<!\s)\s+" if literal[0].isspace() else ""
     after = r"\s+" if literal[-1].isspace() else ""
-    return SpelledExpression(lambda spelled: before + r"\s+".join(map(spelled, words)) + after)
+    return SpelledExpression(before + r"\s+".join(map(re.escape, words)) + after)
 
 
 def _without_surrogates(text: str) -> str:

@@ -9,9 +9,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from langchain_rse.text.patterns import MOST_OF_PATTERN, Pattern
-from langchain_rse.text.spellings import fold
 
 ALPHABET = "abAB  \n\t\u2003éÉßẞİ\u017f\ud800"
+SIMPLE = "abAB  \n\t\u2003éÉ\u017f\ud800"
 TEXTS = st.text(alphabet=ALPHABET, max_size=40)
 
 
@@ -28,12 +28,7 @@ def spans(pattern: Pattern, text: str) -> list[tuple[int, int]]:
     return list(pattern.find(text))
 
 
-@given(text=TEXTS)
-def test_folding_keeps_each_character(text: str) -> None:
-    assert fold(text) == simple_fold(text)
-
-
-@given(literal=st.text(alphabet=ALPHABET, min_size=1, max_size=4), text=TEXTS)
+@given(literal=st.text(alphabet=SIMPLE, min_size=1, max_size=4), text=st.text(SIMPLE, max_size=40))
 def test_a_literal_is_found_as_by_a_simple_expression(literal: str, text: str) -> None:
     assume(not literal.isspace())
     expected = re.compile(re.sub(r"(?:\\?\s)+", r"\\s+", re.escape(simple_fold(literal))))
@@ -61,6 +56,7 @@ def test_a_literal_is_found_as_by_a_simple_expression(literal: str, text: str) -
         ("wait...", "Wait\u2026"),
         ("\u0451\u043b\u043a\u0430", "\u0415\u043b\u043a\u0430"),
         ("[x]^-", "[X]^\u2212"),
+        ("strasse", "Straße"),
     ],
 )
 def test_a_literal_is_found_in_other_spellings(literal: str, text: str) -> None:
@@ -68,7 +64,10 @@ def test_a_literal_is_found_in_other_spellings(literal: str, text: str) -> None:
     assert spans(Pattern(literal), f"{before}{text}!") == [(len(before), len(before + text))]
 
 
-@pytest.mark.parametrize(("literal", "text"), [("cafe", "café"), ("ss", "ß"), ("a.b", "axb")])
+@pytest.mark.parametrize(
+    ("literal", "text"),
+    [("cafe", "café"), ("cafe", "cafe\u0301"), ("a.b", "axb"), ("\xad", "a\xad")],
+)
 def test_other_letters_are_not_found(literal: str, text: str) -> None:
     assert spans(Pattern(literal), text) == []
 
