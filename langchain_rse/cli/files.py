@@ -3,7 +3,6 @@
 import codecs
 import contextlib
 import io
-import itertools
 import os
 import re
 from collections import Counter
@@ -55,6 +54,7 @@ _EDGE_LINES = 3
 # A line is a running head or foot if it is on this share of the pages, and on so many.
 _RUNNING_SHARE = 0.4  # heads of odd and even pages may differ
 _FEWEST_RUNNING = 3
+_DIGITS = re.compile(r"\d+")
 
 
 @dataclass
@@ -284,43 +284,27 @@ def _without_running(pages: Sequence[str]) -> tuple[list[str], list[str]]:
 
     These are the outermost lines that most pages have at the same place, apart from digits.
     """
-    edges_of_pages = [_edges(page) for page in pages]
-    pages_with = Counter(place for edges in edges_of_pages for edge in edges for place, _ in edge)
+    lines_of_pages = [page.split("\n") for page in pages]
+    running: list[str] = []
+    for _ in range(2):  # heads, then feet: the lines of the reversed pages
+        for _ in range(_EDGE_LINES):
+            running += _remove_first_lines(lines_of_pages)
+        for lines in lines_of_pages:
+            lines.reverse()
+    return ["\n".join(lines) for lines in lines_of_pages], list(dict.fromkeys(running))
+
+
+def _remove_first_lines(pages: Sequence[list[str]]) -> list[str]:
+    """Remove the first lines that most pages have, and return one of each."""
+    with_more = [lines for lines in pages if len(lines) > 1]
+    counts = Counter(_DIGITS.sub("0", lines[0].strip()) for lines in with_more)
     fewest = max(_RUNNING_SHARE * len(pages), _FEWEST_RUNNING)
-    shown: dict[tuple[int, str], str] = {}
-    kept_pages: list[str] = []
-    for page, edges in zip(pages, edges_of_pages, strict=True):
-        lines = page.split("\n")
-        removed: dict[int, tuple[int, str]] = {}
-        for edge in edges:
-            for place, number in itertools.takewhile(lambda at: pages_with[at[0]] >= fewest, edge):
-                removed[number] = place
-        kept = "\n".join(line for number, line in enumerate(lines) if number not in removed)
-        if not kept.strip():
-            kept, removed = page, {}  # the page has no other text
-        kept_pages.append(kept)
-        for number, place in removed.items():
-            shown.setdefault(place, lines[number].strip())
-    return kept_pages, list(dict.fromkeys(shown.values()))
-
-
-_Edge = list[tuple[tuple[int, str], int]]
-
-
-def _edges(page: str) -> tuple[_Edge, _Edge]:
-    """Return the first and the last lines of a page, outermost first.
-
-    Each has its place and text, in which digits are the same, and its number.
-    """
-    lines = page.split("\n")
-    numbers = [number for number, line in enumerate(lines) if line.strip()]
-    top: _Edge = []
-    bottom: _Edge = []
-    for place in range(min(_EDGE_LINES, len(numbers))):
-        for edge, position in ((top, place), (bottom, -1 - place)):
-            text = " ".join(re.sub(r"\d+", "0", lines[numbers[position]]).split())
-            edge.append(((position, text), numbers[position]))
-    return top, bottom
+    removed: dict[str, str] = {}
+    for lines in with_more:
+        form = _DIGITS.sub("0", lines[0].strip())
+        if counts[form] >= fewest:
+            removed.setdefault(form, lines.pop(0).strip())
+    return [line for line in removed.values() if line]
 
 
 def _reason(error: Exception) -> str:

@@ -26,8 +26,8 @@ _FULL_ENOUGH = 0.5
 # A chunk with less than this share takes the beginning of the next section, even if that section
 # does not fit.
 _TOO_SMALL = 0.25
-# Consecutive headings or introducing lines, with the first character below them, are kept together
-# up to this share.
+# Consecutive headings, or a line that introduces, with the first character below them, are kept
+# together up to this share.
 _LONGEST_INTRODUCTION = 0.5
 # White space and tags between a heading and the text below it.
 _SPACE_AND_TAGS = re.compile(
@@ -46,12 +46,11 @@ _LINE_END = re.compile("\n")
 
 # Leads, in characters and columns.
 _LONGEST_TERM = 90
-_LONGEST_LEAD = 200
+_LONGEST_LEAD = 400
 _LEAST_INDENT = 2  # text from PDF files has stray single spaces at the start of lines
 _ENDS_OF_NO_TERM = (".", ":", ",")
 
-_LINE = re.compile(r"(?P<indent>[ \t]*)(?P<content>[^\n]*)(?:\n|\Z)")
-_LETTER = re.compile(r"[^\W\d_]")
+_BELOW = re.compile(r"(?:[ \t\r]{0,99}\n){0,9}(?P<indent>[ \t]{0,99})(?P<content>\S[^\n]{0,99})")
 # Start of a list item, a fenced block or a table.
 _LISTED = re.compile(
     r"(?:[-*+\u2022]|(?:\d{1,3}|[A-Za-z]|[ivxIVX]{2,5})[.)]|\([\dA-Za-z]{1,4}\))[ \t]"
@@ -106,8 +105,6 @@ def outline_of(text: str, size: int) -> Outline:
         if below + 1 - start <= _LONGEST_INTRODUCTION * size:
             uncut.append(Range(start, min(below + 1, len(text))))
     uncut = _joined([*uncut, *(Range(*fence) for fence in fences)], size)
-    leads = _fitting_leads(text, headings, uncut, size)
-    uncut = _joined([*uncut, *leads], size)
     return Outline(fences, sections, uncut)
 
 
@@ -128,51 +125,6 @@ def _joined(ranges: Sequence[Range], size: int) -> list[Range]:
         elif end - start <= size:
             joined.append(Range(start, end))
     return joined
-
-
-def _fitting_leads(
-    text: str, headings: Sequence[Heading], uncut: Sequence[Range], size: int
-) -> list[Range]:
-    """Keep the leads that still fit a chunk together with the uncut ranges around them."""
-    fitting: list[Range] = []
-    for lead in _leads_in_rows(text, headings, size):
-        number = bisect_right(uncut, lead.start, key=lambda stretch: stretch.start)
-        start, end = lead
-        if number > 0 and uncut[number - 1].end > start:
-            start = uncut[number - 1].start  # start of the headings above
-        if number < len(uncut) and uncut[number].start < end:
-            end = uncut[number].end  # end of the fenced block below
-        if lead.end - start <= _LONGEST_INTRODUCTION * size and end - start <= size:
-            fitting.append(lead)
-    return fitting
-
-
-def _leads_in_rows(text: str, headings: Sequence[Heading], size: int) -> list[Range]:
-    """Find leads outside headings; consecutive leads become one range.
-
-    A range that is too long keeps only its last lines.
-    """
-    rows: list[Range] = []
-    for start, below in find_leads(text):
-        number = bisect_right(headings, below, key=lambda heading: heading.start)
-        if number > 0 and headings[number - 1].end > start:
-            continue
-        lead = Range(start, below + 1)
-        earliest = lead.end - int(_LONGEST_INTRODUCTION * size)
-        if start < earliest:
-            # Keep the last lines.
-            lead = Range(text.find("\n", earliest - 1, below) + 1, lead.end)
-            if lead.start == 0 or not text[lead.start : below].strip():
-                continue
-        if rows and lead.start < rows[-1].end:
-            first = rows[-1].start
-            if lead.end - first <= _LONGEST_INTRODUCTION * size:
-                lead = Range(first, lead.end)
-                rows.pop()
-            else:
-                rows[-1] = Range(first, lead.start)
-        rows.append(lead)
-    return rows
 
 
 def chunk_starts(text: str, start: int, end: int, size: int, outline: Outline) -> Iterator[int]:
@@ -234,7 +186,7 @@ def _cut(text: str, part: Range, size: int, outline: Outline, level: int = 0) ->
         return
     chunk_start = piece_start = part.start
     ends = _END_FINDERS[level](text, part.start, part.end)
-    for piece_end in _piece_ends(ends, part, outline.uncut):
+    for piece_end in _piece_ends(text, ends, part, size, outline.uncut):
         if piece_end - chunk_start > size:
             if piece_start > chunk_start:
                 yield chunk_start
@@ -247,16 +199,28 @@ def _cut(text: str, part: Range, size: int, outline: Outline, level: int = 0) ->
         yield chunk_start
 
 
-def _piece_ends(ends: Iterator[int], part: Range, uncut: Sequence[Range]) -> Iterator[int]:
+def _piece_ends(
+    text: str, ends: Iterator[int], part: Range, size: int, uncut: Sequence[Range]
+) -> Iterator[int]:
     """Yield the ends of pieces where a cut is allowed, then the end of the part."""
     number = bisect_right(uncut, part.start, key=lambda stretch: stretch.end)
     for end in ends:
         while number < len(uncut) and uncut[number].end <= end:
             number += 1
-        if number == len(uncut) or end <= uncut[number].start:
-            if end < part.end:
-                yield end
+        following = uncut[number] if number < len(uncut) else Range(part.end, part.end)
+        if end < part.end and end <= following.start and not _is_led(text, end, size, following):
+            yield end
     yield part.end
+
+
+def _is_led(text: str, position: int, size: int, following: Range) -> bool:
+    """True below a line that must stay with what follows, and fits a chunk with it."""
+    if text[position - 1] != "\n":
+        return False
+    lead = start_of_lead(text, position)
+    begins_uncut = not text[position : following.start].strip()
+    end = following.end if begins_uncut else position
+    return lead < position <= lead + _LONGEST_INTRODUCTION * size and end - lead <= size
 
 
 def _ends_of(separator: re.Pattern[str], text: str, start: int, end: int) -> Iterator[int]:
@@ -302,79 +266,35 @@ _END_FINDERS: Sequence[Callable[[str, int, int], Iterator[int]]] = (
 )
 
 
-# Leads: short lines that mean little without the text below them. They are terms of definitions,
-# with the definition indented below, and paragraphs that end with a colon and introduce a list,
-# code or a table.
+def start_of_lead(text: str, position: int) -> int:
+    """Return the start of the line above a position if it means little without the text below it.
 
-
-class Lead(NamedTuple):
-    """Lines that must stay with the text below them."""
-
-    start: int
-    below: int  # position of the first character of the text below
-
-
-class _Block:
-    """Consecutive lines without an empty line between them."""
-
-    def __init__(self, start: int) -> None:
-        self.start = start
-        self.is_introduction = False  # True if the block may introduce a list, code or a table
-        self.terms_start: int | None = None  # start of the last lines that may be terms
-        self.indent = ""  # indentation of the last line
-        self.has_empty_line_below = False
-
-    def add(self, start: int, indent: str, content: str) -> None:
-        """Add a line that starts at ``start``."""
-        length = start + len(indent) + len(content) - self.start
-        is_short = length < _LONGEST_LEAD or start == self.start
-        self.is_introduction = content.endswith(":") and is_short
-        if not _may_be_term(content):
-            self.terms_start = None
-        elif self.terms_start is None or indent != self.indent:
-            self.terms_start = start
-        self.indent = indent
-
-
-def find_leads(text: str) -> Iterator[Lead]:
-    """Yield the leads of a text in order.
-
-    Leads may be consecutive, without text between them.
+    It is a term with its definition indented below, or introduces a list, code or a table. For any
+    other line, return the position.
     """
-    block: _Block | None = None
-    unsure: tuple[Lead, int] | None = None  # a lead only if a term starts at this position
-    for line in _LINE.finditer(text):
-        content = line["content"].rstrip()
-        if not content:
-            if block is not None:
-                block.has_empty_line_below = True
-            continue
-        indent = line["indent"]
-        below = line.start("content")
-        if block is not None:
-            is_indented = _is_deeper(indent, block.indent)
-            if block.terms_start is not None and is_indented and _LETTER.search(content):
-                if unsure is not None and unsure[1] == block.terms_start:
-                    yield unsure[0]
-                yield Lead(block.terms_start, below)
-            elif block.is_introduction:
-                introduction = Lead(block.start, below)
-                if _LISTED.match(content) or (block.has_empty_line_below and is_indented):
-                    yield introduction
-                else:
-                    unsure = (introduction, line.start())
-        if block is None or block.has_empty_line_below:
-            block = _Block(line.start())
-        block.add(line.start(), indent, content)
-
-
-def _is_deeper(indent: str, above: str) -> bool:
-    """True if a line is indented deeper than the line above it."""
-    columns = len(indent.expandtabs()) - len(above.expandtabs())
-    return columns >= _LEAST_INDENT
+    below = _BELOW.match(text, position)
+    window = max(position - 2 * _LONGEST_LEAD, 0)
+    above = text[window:position].rstrip()
+    line = above.rpartition("\n")[2]
+    content = line.strip()
+    if below is None or not content or len(line) > _LONGEST_LEAD:
+        return position
+    indent = line[: len(line) - len(line.lstrip())]
+    columns = len(below["indent"].expandtabs()) - len(indent.expandtabs())
+    is_indented = columns >= _LEAST_INDENT
+    has_empty_line = text.count("\n", window + len(above), below.start("content")) > 1
+    is_lead = is_indented and _may_be_term(content) and _has_letter(below["content"])
+    if content.endswith(":"):
+        is_listed = _LISTED.match(below["content"]) is not None
+        is_lead = is_listed or (is_indented and has_empty_line)
+    return window + len(above) - len(line) if is_lead else position
 
 
 def _may_be_term(content: str) -> bool:
     """True for a short line that does not end as prose does."""
     is_short = len(content) < _LONGEST_TERM and not content.endswith(_ENDS_OF_NO_TERM)
-    return is_short and _LETTER.search(content) is not None
+    return is_short and _has_letter(content)
+
+
+def _has_letter(text: str) -> bool:
+    return any(map(str.isalpha, text))

@@ -8,7 +8,7 @@ from itertools import pairwise
 from langchain_text_splitters import TextSplitter
 from typing_extensions import override
 
-from langchain_rse.ingest.cutting import Outline, chunk_starts, outline_of
+from langchain_rse.ingest.cutting import Outline, chunk_starts, outline_of, start_of_lead
 from langchain_rse.ingest.splitting import Span
 from langchain_rse.ingest.tables import Table, find_tables
 from langchain_rse.stores.records import with_table_header
@@ -66,7 +66,7 @@ class DefaultTextSplitter(TextSplitter):
             table_start, table_end = table.rows[0], table.rows[-1]
             if table_end - table_start > self._size:
                 # The last row of one table may introduce the next table.
-                first = max(end, self._start_with_introduction(table, outline))
+                first = max(end, self._start_with_introduction(text, table, outline))
                 starts += [(start, "") for start in self._cut_prose(text, end, first, outline)]
                 starts += self._cut_table(text, table, first, outline)
                 end = table_end
@@ -83,10 +83,10 @@ class DefaultTextSplitter(TextSplitter):
         """Yield the start of each chunk of a range of prose."""
         return chunk_starts(text, start, end, self._size, outline)
 
-    def _start_with_introduction(self, table: Table, outline: Outline) -> int:
+    def _start_with_introduction(self, text: str, table: Table, outline: Outline) -> int:
         """Return the start of a table's first chunk, which includes a line that introduces it."""
         table_start, first_row_end = table.rows[:2]
-        introduction_start = outline.start_uncut(table_start)
+        introduction_start = outline.start_uncut(start_of_lead(text, table_start))
         if first_row_end - introduction_start > _LONGEST_ROW * self._size:
             return table_start
         return introduction_start

@@ -12,7 +12,13 @@ _FENCE_LINE = re.compile(
     re.MULTILINE,
 )
 
-_HTML_START = re.compile("<(?:!(?P<comment>--)|(?P<name>pre|script|style)\\b)", re.IGNORECASE)
+_HTML_TAG = re.compile(r"<!--|-->|</?(?:pre|script|style)\b", re.IGNORECASE)
+_HTML_END_MARKS = {
+    "<!--": "-->",
+    "<pre": "</pre",
+    "<script": "</script",
+    "<style": "</style",
+}
 
 
 class Fence(NamedTuple):
@@ -46,19 +52,15 @@ def find_fences(text: str) -> list[Fence]:
 def find_html_code(text: str) -> list[Fence]:
     """Find the comments, scripts, styles and preformatted texts of HTML, in order."""
     blocks: list[Fence] = []
-    unclosed: set[str] = set()
-    position = 0
-    while (opening := _HTML_START.search(text, position)) is not None:
-        position = opening.end()
-        end_mark = "-->" if opening["comment"] else f"</{opening['name'].lower()}"
-        if end_mark in unclosed:
-            continue
-        closing = re.compile(end_mark, re.IGNORECASE).search(text, position)
-        if closing is None:
-            unclosed.add(end_mark)
-        else:
-            position = closing.end()
-            blocks.append(Fence(opening.start(), position))
+    start = 0
+    end_mark = ""  # of the open block
+    for tag in _HTML_TAG.finditer(text):
+        mark = tag[0].lower()
+        if not end_mark and mark in _HTML_END_MARKS:
+            start, end_mark = tag.start(), _HTML_END_MARKS[mark]
+        elif end_mark == mark:
+            blocks.append(Fence(start, tag.end()))
+            end_mark = ""
     return blocks
 
 
