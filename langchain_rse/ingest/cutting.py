@@ -42,7 +42,7 @@ _NOT_OUTLYING = 0.9
 _LEAST_WIDTH = 30  # lines of lists may be shorter
 _SENTENCE_ENDS = tuple(SPACED_ENDS + UNSPACED_ENDS)
 _ENDS_OF_BROKEN = (",", "-", "\u2010", "\u00ad")
-_LINE_END = re.compile("\n")
+_LINE_END = re.compile(r"\n(?:[ \t\r]*+\n)*+")
 
 # Leads, in characters and columns.
 _LONGEST_TERM = 90
@@ -181,6 +181,9 @@ def _best_cut(start: int, cuts: Sequence[Heading], size: int) -> int:
 
 def _cut(text: str, part: Range, size: int, outline: Outline, level: int = 0) -> Iterator[int]:
     """Yield the starts of a part's chunks, using the end finders from ``level`` on."""
+    if text[part.start : part.end].isspace():
+        yield part.start
+        return
     if part.end - part.start <= size or level == len(_END_FINDERS):
         yield from range(part.start, part.end, size)
         return
@@ -218,9 +221,10 @@ def _is_led(text: str, position: int, size: int, following: Range) -> bool:
     if text[position - 1] != "\n":
         return False
     lead = start_of_lead(text, position)
-    begins_uncut = not text[position : following.start].strip()
-    end = following.end if begins_uncut else position
-    return lead < position <= lead + _LONGEST_INTRODUCTION * size and end - lead <= size
+    if lead == position or position - lead > _LONGEST_INTRODUCTION * size:
+        return False
+    begins_uncut = not text[position : min(following.start, position + size)].strip()
+    return not begins_uncut or following.end - lead <= size
 
 
 def _ends_of(separator: re.Pattern[str], text: str, start: int, end: int) -> Iterator[int]:
@@ -257,7 +261,7 @@ def _may_be_broken(line: str) -> bool:
 
 # Finders of paragraph, line, sentence, word, phrase and character ends, best first.
 _END_FINDERS: Sequence[Callable[[str, int, int], Iterator[int]]] = (
-    partial(_ends_of, re.compile(r"\n(?:[ \t\r]*+\n)+")),
+    partial(_ends_of, re.compile(r"\n(?:[ \t\r]*+\n)++")),
     _line_ends,
     sentence_ends,
     partial(_ends_of, re.compile(r"\s+|\u200b")),

@@ -6,7 +6,7 @@ as in CSV files, or by pipes that also begin and end each row.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from langchain_rse.text.fences import Fence
@@ -17,7 +17,7 @@ _FEWEST_ROWS = 3
 _MOST_HEADER_ROWS = 4
 
 # The line under the header row of a Markdown table, such as |---|:--:|; databases print ---+---.
-_RULE = re.compile(r"(?=[^\n]*[|+])(?=[^\n]*-)[ \t|:+-]+\r?(?:\n|\Z)")
+_RULE = re.compile(r"^(?=[ \t|:+-]+\r?$)(?=[^\n]*[|+])(?=[^\n]*-)[^\n]*(?:\n|\Z)", re.MULTILINE)
 # Line ends and separators inside quotes are text.
 _QUOTED = r'"[^"]*+(?:""[^"]*+)*+"'
 # The rows of an HTML table, and its end.
@@ -104,16 +104,16 @@ _SEPARATORS = (
 def find_tables(text: str, fences: Sequence[Fence] = ()) -> list[Table]:
     """Return the tables of a text in order, without those in fenced code blocks."""
     tables: list[Table] = []
+    rules = _rules(text)
     block_ends = {fence.start: fence.end for fence in fences}
     position = 0
     while position < len(text):
         if position in block_ends:
             position = block_ends[position]
             continue
-        line_end = _line_end(text, position)
-        table = _table_at(text, position, line_end)
+        table = _table_at(text, position, rules)
         if table is None:
-            position = line_end
+            position = _line_end(text, position)
         else:
             tables.append(table)
             position = table.rows[-1]
@@ -126,13 +126,11 @@ def _line_end(text: str, start: int) -> int:
     return len(text) if line_break < 0 else line_break + 1
 
 
-def _table_at(text: str, start: int, line_end: int) -> Table | None:
+def _table_at(text: str, start: int, rules: Mapping[int, int]) -> Table | None:
     """Return the table whose first row starts here; None if no table does."""
-    line = text[start:line_end]
-    if "|" in line:
-        rule_end = _end_of_rule_below(text, line_end, line.count("|"))
-        if rule_end is not None:
-            return _ruled_table(text, start, rule_end)
+    line = text[start : _line_end(text, start)]
+    if start in rules:
+        return _ruled_table(text, start, rules[start])
     html = _HTML_TABLE.match(line)
     if html is not None:
         return _html_table(text, start, start + html.end())
@@ -144,22 +142,22 @@ def _table_at(text: str, start: int, line_end: int) -> Table | None:
     return None
 
 
-def _end_of_rule_below(text: str, line_end: int, pipes: int) -> int | None:
-    """Return the end of the line under a table's header rows; None if there is none.
-
-    Args:
-        text: The text.
-        line_end: The end of the first row.
-        pipes: The number of pipes in the first row, and in each further one.
-    """
-    for _ in range(_MOST_HEADER_ROWS):
-        rule = _RULE.match(text, line_end)
-        if rule is not None:
-            return rule.end()
-        start, line_end = line_end, _line_end(text, line_end)
-        if text.count("|", start, line_end) != pipes:
-            return None
-    return None
+def _rules(text: str) -> dict[int, int]:
+    """Map the starts of tables to the ends of the lines under their header rows."""
+    rules: dict[int, int] = {}
+    for rule in _RULE.finditer(text):
+        start = end = rule.start()
+        pipes = 0  # in each header row
+        for _ in range(_MOST_HEADER_ROWS):
+            line_start = text.rfind("\n", 0, max(end - 1, 0)) + 1
+            count = text.count("|", line_start, end)
+            if count == 0 or (pipes and count != pipes):
+                break
+            pipes = count
+            start = end = line_start
+        if pipes:
+            rules[start] = rule.end()
+    return rules
 
 
 def _ruled_table(text: str, start: int, rule_end: int) -> Table:
