@@ -218,7 +218,9 @@ def _piece_ends(
 
 def _is_led(text: str, position: int, size: int, following: Range) -> bool:
     """True below a line that must stay with what follows, and fits a chunk with it."""
-    if text[position - 1] != "\n":
+    ends_with_colon = text[max(position - 9, 0) : position].rstrip().endswith(":")
+    is_indented = text[position] in " \t"
+    if text[position - 1] != "\n" or not (ends_with_colon or is_indented):
         return False
     lead = start_of_lead(text, position)
     if lead == position or position - lead > _LONGEST_INTRODUCTION * size:
