@@ -182,7 +182,7 @@ class _WholeRequests:
                 while not is_complete and length <= DEFAULT_MAX_REQUEST_BODY_SIZE:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        _logger.warning("a client left in the middle of its request")
+                        _logger.info("a client left in the middle of its request")
                         return
                     messages.append(message)
                     length += len(message.get("body", b""))

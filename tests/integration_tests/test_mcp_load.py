@@ -136,7 +136,4 @@ async def test_other_clients_get_their_answers(
     with http_server(folder) as url:
         async with asyncio.timeout(60):
             assert await slowest_answer(url, attack, count, at_once) < MOST_SECONDS
-    log = (folder / "stderr").read_text()
-    assert "Traceback" not in log
-    # One line for each, beside those of the server's start and of requests.
-    assert log.count("in the middle of its request") == (count if attack is abort else 0)
+    assert "Traceback" not in (folder / "stderr").read_text()
