@@ -33,9 +33,7 @@ _ROUNDING = 1e-4
 _BETA_PARAMETERS = {"cohere": (0.4, 0.4), "voyage": (0.5, 1.8)}
 # Terms of the series of the beta function: enough for double precision.
 _TERMS = 100
-# BM25: saturation of term frequency, and length normalization from 0 (none) to 1 (full).
-_K1 = 1.2
-_B = 0.75
+_B = 0.75  # BM25: length normalization from 0 (none) to 1 (full)
 
 
 def calibrate(scores: Sequence[float | None] | Floats, method: Calibration) -> Floats:
@@ -135,7 +133,7 @@ def fuse_with_rank(
     return np.asarray(np.exp(-ranks / decay_rate) * relevance)
 
 
-def bm25_scores(counts: Floats, sizes: Floats) -> Floats:
+def bm25_scores(counts: Floats, sizes: Floats, *, k1: float = 1.2) -> Floats:
     """Score how well texts match the words of a query, with BM25 statistics of these texts.
 
     Words that occur in the same texts, such as the words of a long name, together count little more
@@ -146,6 +144,7 @@ def bm25_scores(counts: Floats, sizes: Floats) -> Floats:
     Args:
         counts: How often each text contains each word of the query, shape ``(texts, words)``.
         sizes: The number of words in each text.
+        k1: The saturation of word counts: at 0, only the presence of a word counts.
 
     Returns:
         Scores of at least 0, shape ``(texts,)``. Formula: Robertson and Zaragoza, "The
@@ -155,9 +154,9 @@ def bm25_scores(counts: Floats, sizes: Floats) -> Floats:
     is_in = counts > 0
     if not is_in.any():
         return np.zeros(len(counts))
-    length_factors = _K1 * (1 - _B + _B * sizes / sizes.mean())
+    length_factors = k1 * (1 - _B + _B * sizes / sizes.mean())
     denominators = np.where(is_in, counts + length_factors[:, None], 1.0)
-    saturated = counts * (_K1 + 1) / denominators
+    saturated = counts * (k1 + 1) / denominators
 
     has_word = is_in.astype(np.float64)
     with_word = has_word.sum(axis=0)

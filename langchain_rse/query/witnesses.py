@@ -44,6 +44,9 @@ _CALIBRATIONS: Mapping[str, Calibration] = {
 # searched: both count the same words, with different statistics.
 _SHARE_BESIDE_INDEX = 0.5
 
+# BM25's k1 for the hits of the full-text index: a word that is repeated counts little more.
+_EARLY_SATURATION = 0.3
+
 
 class _Query(NamedTuple):
     """A query and its candidates: the input of witnesses."""
@@ -148,11 +151,22 @@ def _by_vectors(query: _Query) -> Floats:
 
 
 def _by_full_text(query: _Query) -> Floats:
-    """Relevance by scores and ranks of the full-text index."""
+    """Relevance by scores and ranks of the full-text index, and by BM25 among its hits.
+
+    Documents about one subject name it in every paragraph, and the index prefers the paragraphs
+    that repeat it most. BM25 that saturates early corrects this. It is not used if the query names
+    documents: such queries look for a clause, which repeats its words.
+    """
     weight = query.settings.hybrid
     if weight == "auto":
         weight = query.settings.config.lexical_weight
-    return weight * _by_hits(query, FULL_TEXT, "minmax")
+    numbers = query.by_rank[FULL_TEXT]
+    scores = bm25_scores(query.counts[numbers], query.sizes[numbers], k1=_EARLY_SATURATION)
+    if (query.name_factors < 1).any() or not scores.any():
+        return weight * _by_hits(query, FULL_TEXT, "minmax")
+    by_index = [query.candidates[number].hits[FULL_TEXT].score for number in numbers]
+    mixed = (calibrate(by_index, "minmax") + minmax(scores)) / 2
+    return weight * _fuse(query, numbers, mixed)
 
 
 def _by_words(query: _Query) -> Floats:

@@ -33,7 +33,8 @@ class Named(NamedTuple):
     """The result of `named_documents`.
 
     Attributes:
-        name_gap: Per candidate: 0 for the best named document, else the distance to its score.
+        name_gap: Per candidate: 0 for the best named document, else the distance to its score. If
+            the query has one word of a longer name, candidates with that word have a gap of 0.
         query: The query without the words that name documents; unchanged if no words would remain.
     """
 
@@ -80,15 +81,25 @@ def named_documents(
     if not words:  # true for most queries
         return nothing_named
     in_name = np.array([[word in of_name for word in words] for of_name in words_of_names])
-    weights = _weights(words, in_name, owners, texts)
+    has_word = texts.counts(words) > 0
+    weights = _weights(words, in_name, owners, has_word)
     scores = weights.sum(axis=1)
     if scores.max() < 1:
         return nothing_named
-    gaps = _gaps(in_name, scores)
-    naming_words = set(itertools.compress(words, weights[gaps == 0].any(axis=0)))
+    distances = _distances(in_name, scores)
+    is_named = distances.max(axis=1) == 0
+    naming_words = set(itertools.compress(words, weights[is_named].any(axis=0)))
     rest_of_query = without_words(query, lambda word: _words(word) <= naming_words)
     asks_for_more = not function_words_of(query).issuperset(find_words(rest_of_query))
-    return Named(gaps[list(owners)], rest_of_query if asks_for_more else query)
+
+    # One word of a longer name, such as API of registry-web-api, also occurs in other documents:
+    # it does not count against chunks that contain it.
+    has_longer_name = np.array([len(of_name) > 1 for of_name in words_of_names])
+    is_one_word = has_longer_name & ((weights > 0).sum(axis=1) == 1)
+    own_documents = list(owners)
+    contained = (has_word & ~in_name[own_documents]) @ np.where(is_one_word, weights.T, 0.0)
+    gaps = (distances[own_documents] - contained).max(axis=1)
+    return Named(gaps, rest_of_query if asks_for_more else query)
 
 
 def _words_that_may_name(query: str) -> set[str]:
@@ -106,13 +117,15 @@ def _words_that_may_name(query: str) -> set[str]:
 
 
 def _weights(
-    words: Sequence[str], in_name: NDArray[np.bool_], owners: Sequence[int], texts: TextWords
+    words: Sequence[str],
+    in_name: NDArray[np.bool_],
+    owners: Sequence[int],
+    has_word: NDArray[np.bool_],
 ) -> NDArray[np.float64]:
     """Weigh the words of names, shape ``(documents, words)``.
 
     Documents named only by numbers are ignored.
     """
-    has_word = texts.counts(words) > 0
     documents = np.arange(len(in_name))
     is_other = documents[:, None] != np.array(owners)  # candidates of others
     others = is_other.astype(np.float64)
@@ -128,16 +141,15 @@ def _weights(
     return np.where(counts, weights, 0.0)
 
 
-def _gaps(in_name: NDArray[np.bool_], scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the distance of each document's score to the best score it competes with.
+def _distances(in_name: NDArray[np.bool_], scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the distance of each document's score to each score that it competes with.
 
     Documents that are named together, as in a comparison, do not compete. A document competes with
     another only if its words are a subset of the other's, or if its score is low.
     """
     words_beside = in_name.astype(np.float64) @ ~in_name.T  # words that the other's name lacks
     competes = (words_beside == 0) | (scores < _NAMED_WEIGHT)[:, None]
-    gaps: NDArray[np.float64] = np.where(competes, scores - scores[:, None], 0.0).max(axis=1)
-    return gaps
+    return np.where(competes, scores - scores[:, None], 0.0)
 
 
 def _words(text: str) -> frozenset[str]:

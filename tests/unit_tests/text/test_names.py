@@ -77,6 +77,30 @@ def test_names_as_files_have_them(query: str, source: str) -> None:
     assert gaps(query, {"a": source, "b": "other.txt"})["b"] > 1
 
 
+@pytest.mark.parametrize(
+    ("query", "source", "text", "is_passed_over"),
+    [
+        # One word of a longer name is a word of the subject, too: other documents answer with it.
+        ("What is the API rate limit?", "registry-web-api.html", "The API has a limit.", False),
+        ("How do I wrap a socket?", "socket_server_howto.txt", "A socket is wrapped.", False),
+        ("vacation days", "vacation_policy_archive.md", "20 vacation days", False),
+        ("What is the API rate limit?", "registry-web-api.html", "The rate has a limit.", True),
+        # The whole of a name, or more than one of its words, name the document.
+        ("What does the GPL forbid?", "gpl.txt", "the GPL forbids", True),
+        ("What does textwrap return?", "textwrap.html", "unlike textwrap", True),
+        ("Who owns Acme Holdings?", "Acme_Holdings_2020.pdf", "Acme Holdings owns", True),
+    ],
+)
+def test_words_of_longer_names_in_other_documents(
+    query: str, source: str, text: str, *, is_passed_over: bool
+) -> None:
+    texts = text_words([FILLER] * 12 + [text])
+    owners = [0] * 6 + [1] * 7
+    found = named_documents(query, [title_of_source(source), "other"], owners, texts)
+    assert found.name_gap[0] == 0 < found.name_gap[6]
+    assert (found.name_gap[-1] > 0) == is_passed_over
+
+
 def test_names_in_scripts_without_spaces() -> None:
     sources = {
         "a": "\u5317\u4eac\u94f6\u884c.txt",
