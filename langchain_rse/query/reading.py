@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import numbers
+import re
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -26,6 +27,7 @@ from langchain_rse.stores.records import adopted_vectors, chunk_key, digest, wit
 from langchain_rse.stores.vectorstores import vector_id_of
 from langchain_rse.stores.vectorstores.base import PAGE_SIZE, VectorStoreAdapter
 from langchain_rse.text.headings import end_before_headings
+from langchain_rse.text.sentences import sentence_ends
 
 # Typed as an object: mypy assumes that a Callable is never a builtin function.
 CHARACTERS: object = len
@@ -34,6 +36,7 @@ CHARACTERS: object = len
 # number of candidates whose texts are measured to estimate characters per unit.
 _MARGIN = 1.3
 _SAMPLE = 10
+_WORD = re.compile(r"\S+")
 
 
 class Passage(NamedTuple):
@@ -134,12 +137,13 @@ def read(
     """Read the selected passages that fit the budget; ``characters`` estimates the budget."""
     is_estimate = settings.length_function is not CHARACTERS
     count = steps_within(scored, selection, characters)
-    if is_estimate:
+    is_measured = is_estimate or settings.include_header or not count
+    if is_estimate or not count:
         count = min(count + 1, len(selection.steps))
     positions = selection.positions_after(count)
     records, corrupt, replaced = yield from _read_records(sources, scored, positions)
     limit = settings.max_context_length
-    if limit is not None and (is_estimate or settings.include_header):
+    if limit is not None and is_measured:
 
         def length_after(steps: int) -> float:
             length = 0.0
@@ -151,15 +155,18 @@ def read(
         # Length grows with the number of steps: a binary search finds the first that does not fit.
         count = bisect_right(range(1, count + 1), limit, key=length_after)
     passages = []
-    for segment in selection.passages_after(count):
+    # If not even the first step fits, its beginning may.
+    for segment in selection.passages_after(max(count, 1)):
         passage = passage_of(segment, scored, selection, records)
         layout = passage.layout
         if layout.manifest.key in replaced:
             passages.append(passage._replace(outcome=Reason.REPLACED))
         elif (layout.manifest.key, layout.version) in corrupt:
             passages.append(passage._replace(outcome=Reason.CORRUPT))
-        else:
+        elif count or limit is None:
             passages.append(_without_last_headings(passage))
+        elif len(passage.chunks) == 1:
+            passages += _beginning_within(limit, passage, settings)
     passages.sort(key=lambda passage: -passage.value)
     return ReadPassages(passages, count, corrupt, replaced)
 
@@ -240,6 +247,28 @@ def _without_last_headings(passage: Passage) -> Passage:
     if after_end == 0 or after_end >= len(last_record.page_content):
         return passage  # the last chunk consists of headings: it was selected for them
     return passage._replace(dropped=after_end)
+
+
+def _beginning_within(limit: float, passage: Passage, settings: QuerySettings) -> list[Passage]:
+    """Cut a passage of one chunk so that it fits the budget; return nothing if no word fits.
+
+    It ends with a sentence, or with a word if sentences would fill less than half of the room.
+    """
+    text = passage.text
+
+    def cut_at(end: int) -> Passage:
+        return passage._replace(dropped=len(text) - len(text[:end].rstrip()))
+
+    def length_to(end: int) -> float:
+        return measure(shown_text(cut_at(end), settings), settings.length_function)
+
+    sentences = {*sentence_ends(text), len(text)}
+    ends = sorted(sentences.union(word.end() for word in _WORD.finditer(text)))
+    fitting = ends[: bisect_right(ends, limit, key=length_to)]
+    if not fitting:
+        return []
+    last_sentence = max(sentences.intersection(fitting), default=0)
+    return [cut_at(last_sentence if 2 * last_sentence >= fitting[-1] else fitting[-1])]
 
 
 # Adopted indexes

@@ -78,18 +78,26 @@ def select(scored: ScoredChunks, settings: QuerySettings, budget: float) -> Sele
 def _best_of_each_query(
     scored: ScoredChunks, values: Floats, penalty: float, budget: float
 ) -> list[int]:
-    """Return the positions of each query's best candidate, if it reaches the penalty and fits."""
+    """Return the positions of each query's best candidate, if it reaches the penalty and fits.
+
+    If none fits, return the first one, whose beginning may fit.
+    """
     room = budget
     positions: list[int] = []
+    too_long: list[int] = []
     for row in np.nan_to_num(scored.relevance_rows):
         if not row.size:
             continue
         position = int(row.argmax())
         qualifies = 0 < row[position] >= penalty and values[position] >= 0
-        if qualifies and scored.lengths[position] <= room and position not in positions:
+        if not qualifies or position in positions:
+            continue
+        if scored.lengths[position] <= room:
             positions.append(position)
             room -= scored.lengths[position]
-    return positions
+        else:
+            too_long.append(position)
+    return positions or too_long[:1]
 
 
 def _select_as_published(

@@ -129,13 +129,13 @@ def test_the_score_floor(why: Any) -> None:
 
 
 def test_nothing_fits(why: Any) -> None:
-    retriever = make_retriever({"a": "long line 0\nline 1\nw 90\n"}, max_context_length=6)
+    retriever = make_retriever({"a": "long line 0\nline 1\nw 90\n"}, max_context_length=3)
     level, reason = why(retriever)
     assert level == "WARNING"
-    assert "max_context_length=6" in reason
+    assert "max_context_length=3" in reason
     level, reason = why(retriever, length_function=lambda text: len(text.encode()))
     assert level == "WARNING"
-    assert "max_context_length=6" in reason
+    assert "max_context_length=3" in reason
 
 
 def test_the_docstore_lacks_the_chunks(why: Any) -> None:
