@@ -17,12 +17,19 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
-OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/**/*.md", "benchmarks/**/*.png")
+OUTSIDE = (
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "DESIGN.md",
+    "benchmarks/**/*.md",
+    "benchmarks/**/*.png",
+)
+
+NOT_SEARCHED = ("benchmarks/results/", "CHANGELOG.md", "DESIGN.md")
 
 CODE = re.compile(r"(?ms)(^[ ]*```.*?^[ ]*```$)")
-PICTURE = re.compile(
-    r'<picture>\s*<source [^>]*srcset="([^"]+)">\s*<img src="([^"]+)"([^>]*)>\s*</picture>'
-)
+PICTURE = re.compile(r'<picture>(.*?)<img src="([^"]+)"([^>]*)>\s*</picture>', re.DOTALL)
+SOURCE = re.compile(r'<source media="([^"]+)" srcset="([^"]+)">')
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s]+)\)")
 
 
@@ -39,8 +46,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let links lead where they lead in the repository."""
+    """Let links lead where they lead in the repository, and searches to guides."""
     own = page.file.src_uri
+    if own.startswith(NOT_SEARCHED):
+        page.meta["search"] = {"exclude": True}
+    elif own.startswith("reference/"):
+        page.meta["search"] = {"boost": 0.5}
     inside = page.file.generated_by is None
     folder = posixpath.dirname(f"docs/{own}" if inside else own)
 
@@ -70,8 +81,21 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def light_and_dark(picture: re.Match[str]) -> str:
     """Two images, of which the theme of the page shows one: a <picture> follows the system."""
-    dark, light, attributes = picture.groups()
-    return f'<img src="{light}#only-light"{attributes}><img src="{dark}#only-dark"{attributes}>'
+    sources, image, attributes = picture.groups()
+    pictures = {"light": "", "dark": ""}
+    dark_image = ""
+    for media, path in SOURCE.findall(sources):
+        width = media.partition("(prefers-color-scheme: dark)")[0]
+        if "dark" not in media:
+            pictures["light"] += f'<source media="{media}" srcset="{path}">'
+        elif width:
+            narrow = width.removesuffix(" and ")
+            pictures["dark"] += f'<source media="{narrow}" srcset="{path}">'
+        else:
+            dark_image = path
+    for scheme, path in (("light", image), ("dark", dark_image)):
+        pictures[scheme] += f'<img src="{path}#only-{scheme}"{attributes}>'
+    return "".join(f"<picture>{each}</picture>" for each in pictures.values())
 
 
 def pages_of_notebook(path: Path) -> Iterator[tuple[str, str | bytes]]:

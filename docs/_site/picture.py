@@ -1,8 +1,8 @@
-"""Draws two pictures of README in docs/images, each light and dark.
+"""Draws two pictures in docs/images, each light and dark.
 
-``passages.svg`` has the answer of top-k chunks next to ours, ``relevance.svg`` how a passage is
-found. Question and text are those of ``langchain-rse demo``. `python docs/_site/picture.py` draws
-all.
+``passages.svg`` has what top-k chunks return next to our passage, and ``passages-narrow.svg`` the
+same for phones; ``relevance.svg`` shows how a passage is found. Question and text are those of
+``langchain-rse demo``. `python docs/_site/picture.py` draws all.
 """
 
 from __future__ import annotations
@@ -31,14 +31,29 @@ from langchain_rse.explaining.colors import DARK, LIGHT, Colors
 
 IMAGES = Path(__file__).parents[1] / "images"
 
-# In pixels. A phone shows the picture at five sixths of its size, so letters are large.
-WIDTH, MARGIN, GAP = 430, 10, 12
-COLUMN = (WIDTH - 2 * MARGIN - GAP) // 2
+MARGIN, GAP = 10, 12  # in pixels, as all lengths here
 PADDING = 8  # beside the texts
-LETTERS = 27  # in a line of a column
 SIZE, LINE = 12.5, 16.5
 TITLE = 16
-LINES_OF_ANSWER = 3  # of each of its paragraphs; others have one line
+
+
+class Layout(NamedTuple):
+    """A width, and the text that fits it."""
+
+    suffix: str  # of the file's name
+    width: int
+    letters: int  # in a line of a column
+    lines_of_answer: int  # of each of its paragraphs; others have one line
+
+    @property
+    def column(self) -> int:
+        """Width of a column."""
+        return (self.width - 2 * MARGIN - GAP) // 2
+
+
+WIDE = Layout("", 860, 60, 2)
+# A phone shows this at five sixths of its size, so letters are large.
+NARROW = Layout("-narrow", 430, 27, 3)
 
 
 class Shades(NamedTuple):
@@ -62,7 +77,8 @@ def make_retriever() -> RSERetriever:
 class Drawing:
     """The elements of a picture."""
 
-    def __init__(self, colors: Colors) -> None:
+    def __init__(self, layout: Layout, colors: Colors) -> None:
+        self.layout = layout
         self.colors = colors
         self.elements: list[str] = []
 
@@ -96,9 +112,9 @@ class Drawing:
         self, x: float, y: float, title: str, paragraphs: Iterable[Paragraph], color: str
     ) -> float:
         """Draw a returned text; return where the next thing begins."""
-        lines = lines_of(paragraphs)
+        lines = lines_of(paragraphs, self.layout)
         height = (len(lines) + 1) * LINE + 10
-        self.box(x, y, COLUMN, height, self.colors.panel)
+        self.box(x, y, self.layout.column, height, self.colors.panel)
         self.box(x, y, 3, height, color)
         self.text(x + PADDING, y + LINE, title, bold=True)
         self.lines(x, y + LINE + 6, lines)
@@ -109,25 +125,27 @@ class Drawing:
         shades = SHADES[self.colors]
         for line in lines:
             if line.is_answer:
-                self.box(x + 3, y, COLUMN - 3, LINE + 0.5, shades.answer)  # without a seam
+                self.box(x + 3, y, self.layout.column - 3, LINE + 0.5, shades.answer)  # no seam
             color = "" if line.is_answer else shades.quiet
             self.text(x + PADDING, y + LINE - 4, line.text, color=color)
             y += LINE
 
     def missing(self, x: float, y: float, height: float, paragraphs: Iterable[Paragraph]) -> None:
         """Draw what no chunk has, in a dashed box."""
-        self.box(x + 0.5, y, COLUMN - 1, height, self.colors.line, dashed=True)
+        self.box(x + 0.5, y, self.layout.column - 1, height, self.colors.line, dashed=True)
         self.text(x + PADDING, y + LINE, "missing", color=self.colors.line, bold=True)
         y += LINE + 6
         for text, _ in paragraphs:
-            self.text(x + PADDING, y + LINE - 4, wrap(text, 1)[0], color=self.colors.line)
+            line = wrap(text, self.layout.letters, 1)[0]
+            self.text(x + PADDING, y + LINE - 4, line, color=self.colors.line)
             y += LINE
 
     def svg(self, height: float, title: str) -> str:
         """The picture."""
+        width = self.layout.width
         return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height:g}" '
-            f'viewBox="0 0 {WIDTH} {height:g}" fill="{self.colors.ink}" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height:g}" '
+            f'viewBox="0 0 {width} {height:g}" fill="{self.colors.ink}" '
             'font-family="system-ui, Segoe UI, Roboto, Noto Sans, sans-serif" '
             f'role="img"><title>{escape(title)}</title>\n' + "\n".join(self.elements) + "\n</svg>\n"
         )
@@ -140,29 +158,30 @@ class Line(NamedTuple):
     is_answer: bool
 
 
-def lines_of(paragraphs: Iterable[Paragraph]) -> list[Line]:
+def lines_of(paragraphs: Iterable[Paragraph], layout: Layout) -> list[Line]:
     """Paragraphs in lines of a column."""
     lines = []
     for text, is_answer in paragraphs:
-        for line in wrap(text, LINES_OF_ANSWER if is_answer else 1):
+        most = layout.lines_of_answer if is_answer else 1
+        for line in wrap(text, layout.letters, most):
             lines.append(Line(line, is_answer))
     return lines
 
 
-def wrap(text: str, most: int) -> list[str]:
+def wrap(text: str, letters: int, most: int) -> list[str]:
     """The first lines of a text; the last one ends with an ellipsis if there are more."""
-    return textwrap.wrap(text.replace("...", "…"), LETTERS, max_lines=most, placeholder=" …")
+    return textwrap.wrap(text.replace("...", "…"), letters, max_lines=most, placeholder=" …")
 
 
-def draw(comparison: SideBySide, colors: Colors) -> str:
+def draw(comparison: SideBySide, layout: Layout, colors: Colors) -> str:
     """Chunks on the left, passages on the right, each with as many lines of a paragraph."""
-    drawing = Drawing(colors)
+    drawing = Drawing(layout, colors)
     length = sum(len(piece.text) for piece in comparison.passages)
     drawing.text(MARGIN, 26, comparison.query, TITLE, bold=True)
     subtitle = f"{length:,} characters on each side. Highlighted: the answer."
     drawing.text(MARGIN, 47, subtitle)
     chunks, passages = outline_of(comparison.other), outline_of(comparison.passages)
-    left, right = MARGIN, MARGIN + COLUMN + GAP
+    left, right = MARGIN, MARGIN + layout.column + GAP
     top = 64
     ends = []
     for x, name, kind, outline, color in (
@@ -198,13 +217,15 @@ def save_plot(trace: RSETrace, path: Path, *, dark: bool) -> None:
 
 
 def main(folder: Path) -> None:
-    """Write both pictures in both variants."""
+    """Write all pictures."""
     retriever = make_retriever()
     comparison = retriever.compare(QUESTION, max_context_length=MAX_CONTEXT_LENGTH)
     trace = retriever.explain(QUESTION)
     for suffix, colors in (("", LIGHT), ("-dark", DARK)):
-        picture = draw(comparison, colors)
-        (folder / f"passages{suffix}.svg").write_text(picture, encoding="utf-8")
+        for layout in (WIDE, NARROW):
+            picture = draw(comparison, layout, colors)
+            name = f"passages{layout.suffix}{suffix}.svg"
+            (folder / name).write_text(picture, encoding="utf-8")
         save_plot(trace, folder / f"relevance{suffix}.svg", dark=colors is DARK)
 
 
