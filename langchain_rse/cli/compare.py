@@ -24,9 +24,9 @@ def compare(
 ) -> None:
     """Compare passages with the top-k chunks.
 
-    Both answers have the same length. Each document has two strips that show where its chunks and
-    its passages are. Below them are the passages, then the chunks, both in full: + marks text that
-    only the passages have, and - text that only the chunks have.
+    Both answers have the same length. The passages come first, then the chunks, both in full: +
+    marks lines with text that only the passages have, and - those with text that only the chunks
+    have.
 
     Example: langchain-rse compare "What drove gross margin?" --kb library --html both.html
     """

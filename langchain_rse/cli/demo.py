@@ -16,10 +16,11 @@ from langchain_rse.cli.example import (
 )
 from langchain_rse.cli.knowledge_base import KnowledgeBase, only_writer
 from langchain_rse.cli.options import Folder
-from langchain_rse.cli.output import command_line, print_text, width_of_lines
+from langchain_rse.cli.output import command_line, console, print_text
 
 _OFF_TOPIC = "How do I bake lasagna?"
 _ANSWER = "bold green"
+_MAX_WIDTH = 80  # of a line
 
 
 def demo(kb: Folder = Path("demo-kb")) -> None:
@@ -83,7 +84,7 @@ def _print_outline(title: str, outline: Outline) -> None:
 
 def _print_paragraphs(label: str, paragraphs: Iterable[Paragraph], style: str) -> None:
     """Print a line for each paragraph, the first one with a label."""
-    width = width_of_lines() - len(label) - 3
+    width = min(console.width, _MAX_WIDTH) - len(label) - 3
     for text, is_answer in paragraphs:
         line = textwrap.shorten(text, width, placeholder=" ...")
         mark = ">" if is_answer else " "

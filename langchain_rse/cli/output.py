@@ -24,7 +24,6 @@ errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
 # This logger reports why an answer is empty. The commands print that themselves.
 _EMPTY_ANSWERS = "langchain_rse.query.pipeline"
-_MAX_WIDTH = 80  # of strips and bars
 # Errors whose message says all.
 _EXPECTED = (ImportError, LookupError, OSError, ValueError)
 
@@ -98,11 +97,6 @@ def visible_lines(text: str) -> Text:
     """Escape a text's terminal control characters, keep its lines, and strip empty outer lines."""
     lines = text.strip("\r\n").splitlines()
     return Text("\n".join(visible(line, "\t") for line in lines))
-
-
-def width_of_lines() -> int:
-    """Return the number of columns for strips and bars: 80, or fewer in a narrower terminal."""
-    return min(console.width, _MAX_WIDTH)
 
 
 def command_line() -> str:

@@ -10,19 +10,16 @@ from string import Template
 from typing import NamedTuple
 
 from langchain_rse.explaining.colors import DARK, LIGHT
-from langchain_rse.text.bars import strip_of
 from langchain_rse.text.quoting import as_html as text_as_html
-from langchain_rse.text.quoting import counted, format_range, shortened, visible
+from langchain_rse.text.quoting import counted, format_range, visible
 from langchain_rse.text.titles import short_names
 
 TOP_K = "top-k chunks"
 """The name of the other side if it is the best chunks of the same search."""
 
 _PASSAGES = "passages"
-_WIDTH = 80  # characters of a line with a strip
 _MOST_STRIPS = 6
 _EXCERPT = 60
-_SHORTEST_NAME, _LONGEST_NAME = 16, 24  # column of the names in front of strips
 _CUT = " (cut to equal length)"
 _SHORTEST_COPY = 64  # characters without white space
 
@@ -122,10 +119,10 @@ class Side(NamedTuple):
 class SideBySide:
     """Passages next to the result of another retriever, in the same amount of text.
 
-    `RSERetriever.compare` makes it. Printed, it shows strips of the first six documents, the
-    passages, with ``+`` before each line that has text only the passages have, and the other texts,
-    with ``-`` before each line that has text only they have. In a notebook, the two sides are
-    columns, and text that only one side has is highlighted.
+    `RSERetriever.compare` makes it. Printed, it shows the passages, with ``+`` before each line
+    that has text only they have, and the other texts, with ``-`` likewise. In a notebook, the two
+    sides are columns, and text that only one side has is
+    highlighted.
 
     Attributes:
         query: The question.
@@ -164,7 +161,6 @@ class SideBySide:
         """Yield the comparison as lines for a terminal."""
         yield self.query
         yield f"{self.summary}."
-        yield from self._strips()
         names = self.shown_names()
         other, passages = self.sides
         yield f"+ marks text only in the {passages.name}, - text only in {other.name}."
@@ -173,26 +169,6 @@ class SideBySide:
                 yield f"{side.noun} {number}: {piece.place_in(names[piece.name])}"
                 for line, has_only in _lines_of(parts_of(piece, side.others)):
                     yield f"{mark if has_only else ' '} {line}"
-
-    def _strips(self) -> Iterator[str]:
-        """A strip for each document and side that has text of it."""
-        names = self.shown_names()
-        documents = self.documents()
-        longest = max((len(names[name]) for name in documents.values()), default=0)
-        name_width = min(max(longest, _SHORTEST_NAME), _LONGEST_NAME)
-        label_width = max(len(_PASSAGES), len(self.other_name))
-        cells = _WIDTH - name_width - label_width - 2
-        for doc_id, name in list(documents.items())[:_MOST_STRIPS]:
-            shown_name = shortened(names[name], name_width)
-            for side in self.sides:
-                ranges = _ranges_in(side.pieces, doc_id)
-                if ranges:
-                    bars = [(*each, 1.0) for each in ranges]
-                    strip = strip_of(bars, self._length_of(doc_id), cells)
-                    yield f"{shown_name:{name_width}} {side.name:>{label_width}} {strip}"
-                    shown_name = ""
-        if len(documents) > _MOST_STRIPS:
-            yield f"and {counted(len(documents) - _MOST_STRIPS, 'more document')}"
 
     def shown_names(self) -> dict[str, str]:
         """The names of all pieces, with paths shortened to what tells them apart."""
