@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import (
-    AsyncIterable,
     AsyncIterator,
     Iterable,
     Iterator,
@@ -104,7 +103,7 @@ class RSEIndexer:
 
     def add_documents(
         self,
-        documents: Iterable[Document] | AsyncIterable[Document],
+        documents: Iterable[Document],
         *,
         ids: Iterable[str] | None = None,
         separate: bool | None = None,
@@ -124,7 +123,7 @@ class RSEIndexer:
         Args:
             documents: Whole documents, with all their parts. In a list, the parts of a document may
                 be anywhere. An iterator is read in batches and must yield the parts of a document
-                one after the other. Async iterators are for `aadd_documents` and `async_sync`.
+                one after the other.
             ids: One id for each of ``documents``.
             separate: True to make each of ``documents`` a separate document, such as an entry, post
                 or message. Its id is then ``doc_id``, or else ``Document.id``, or else ``source``
@@ -174,7 +173,7 @@ class RSEIndexer:
 
     def sync(
         self,
-        documents: Iterable[Document] | AsyncIterable[Document],
+        documents: Iterable[Document],
         *,
         ids: Iterable[str] | None = None,
         separate: bool | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Self
 
 from langchain_core.callbacks import (
@@ -373,7 +373,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
 
     def add_documents(
         self,
-        documents: Iterable[Document] | AsyncIterable[Document],
+        documents: Iterable[Document],
         *,
         ids: Iterable[str] | None = None,
         separate: bool | None = None,
@@ -399,7 +399,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
 
     def sync(
         self,
-        documents: Iterable[Document] | AsyncIterable[Document],
+        documents: Iterable[Document],
         *,
         ids: Iterable[str] | None = None,
         separate: bool | None = None,

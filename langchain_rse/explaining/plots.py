@@ -52,20 +52,15 @@ def plot_trace(
     start: int | None,
     end: int | None,
     *,
-    ax: Axes | None,
     dark: bool,
-) -> Figure:
+) -> Picture:
     """See `RSETrace.plot`."""
     colors = DARK if dark else LIGHT
     document = _find_document(trace, doc_id)
     with matplotlib.style.context(_style_of(colors)):
-        if ax is not None:
-            _draw(ax, trace, document, (start, end), colors)
-            return ax.get_figure(root=True) or Figure()
         picture = Picture()
-        ax = picture.subplots()
         picture.suptitle(_title_of(trace.query), x=0.02, ha="left", weight="bold")
-        _draw(ax, trace, document, (start, end), colors)
+        _draw(picture.subplots(), trace, document, (start, end), colors)
         if document is not None:
             picture.legend(loc="outside lower left", ncols=2)
         picture.alt = _describe(trace, document)

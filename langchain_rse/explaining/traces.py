@@ -70,7 +70,6 @@ class RSETrace(TraceByDocument):
         start: int | None = None,
         end: int | None = None,
         *,
-        ax: Any = None,  # noqa: ANN401 - matplotlib need not be there
         dark: bool = False,
     ) -> Any:  # noqa: ANN401
         """Plot the relevance of a document's chunks; needs the extra ``plot``.
@@ -83,7 +82,6 @@ class RSETrace(TraceByDocument):
             document: The id of the document. Default: the best document of the answer.
             start: The first chunk number to show. Default: some chunks before the first passage.
             end: The chunk number after the last one to show. Default: some after the last passage.
-            ax: The matplotlib Axes to draw into; ``ax.legend()`` adds the legend.
             dark: True for a dark background.
 
         Returns:
@@ -93,7 +91,7 @@ class RSETrace(TraceByDocument):
             ValueError: If the document has no candidates.
         """
         plots = load("langchain_rse.explaining.plots", "plot", "plot")
-        return plots.plot_trace(self, document, start, end, ax=ax, dark=dark)
+        return plots.plot_trace(self, document, start, end, dark=dark)
 
 
 class TraceCollector(BaseCallbackHandler):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
@@ -54,7 +54,7 @@ class AddOperation:
 
     def add(
         self,
-        documents: Iterable[Document] | AsyncIterable[Document],
+        documents: Iterable[Document],
         ids: Iterable[str] | None,
         *,
         show_progress: bool,

@@ -1,11 +1,10 @@
 """Reads the documents of a call, assigns their ids, joins their parts, and refuses chunks."""
 
 import itertools
-from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from langchain_core.documents import Document
 
-from langchain_rse._sync import call, run
 from langchain_rse.errors import MetadataError
 from langchain_rse.ingest.source_documents import SourceDocument, is_whole_number
 from langchain_rse.stores.json import encode_json
@@ -43,7 +42,7 @@ class Reader:
 
     def __init__(
         self,
-        documents: Iterable[Document] | AsyncIterable[Document],
+        documents: Iterable[Document],
         ids: Iterable[str] | None,
         *,
         separate: bool | None,
@@ -63,8 +62,7 @@ class Reader:
         self.digests: dict[str, set[str]] = {}
         self.repeated: list[str] = []
         self._append = append
-        in_order = _awaited(documents) if isinstance(documents, AsyncIterable) else documents
-        self._parts = _identify(in_order, ids, separate=separate)
+        self._parts = _identify(documents, ids, separate=separate)
         if isinstance(documents, Sequence):
             self._parts = _grouped(self._parts)
 
@@ -149,21 +147,6 @@ def _grouped(parts: Iterable[SourceDocument]) -> Iterator[SourceDocument]:
     for part in parts:
         groups.setdefault(part.doc_id, []).append(part)
     yield from itertools.chain.from_iterable(groups.values())
-
-
-def _awaited(documents: AsyncIterable[Document]) -> Iterator[Document]:
-    """Await the documents of an async iterator on the event loop of the caller."""
-    iterator = aiter(documents)
-
-    async def next_document() -> Document | None:
-        return await anext(iterator, None)
-
-    while (document := run(call(_refuse_async, next_document))) is not None:
-        yield document
-
-
-def _refuse_async() -> Document | None:
-    raise TypeError("documents is an async iterator. Use aadd_documents")
 
 
 def identified(

@@ -1,6 +1,6 @@
 """Syncs the stores with a set of documents: adds these and deletes all others."""
 
-from collections.abc import AsyncIterable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from langchain_core.documents import Document
@@ -22,7 +22,7 @@ class SyncResult(NamedTuple):
 
 def sync_documents(
     adding: AddOperation,
-    documents: Iterable[Document] | AsyncIterable[Document],
+    documents: Iterable[Document],
     ids: Iterable[str] | None,
     *,
     may_delete: Callable[[Manifest], bool] = lambda _: True,

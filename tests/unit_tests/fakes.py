@@ -9,7 +9,6 @@ import random
 import re
 import zlib
 from collections.abc import (
-    AsyncIterable,
     Awaitable,
     Callable,
     Iterable,
@@ -259,7 +258,7 @@ class Way:
     def add(
         self,
         target: RSEIndexer | RSERetriever,
-        documents: Iterable[Document] | AsyncIterable[Document],
+        documents: Iterable[Document],
         **kwargs: Any,
     ) -> list[str]:
         add: Callable[..., list[str]] = target.add_documents

@@ -55,13 +55,10 @@ def test_the_document_can_be_chosen() -> None:
         trace.plot("x")
 
 
-def test_zoom_and_axes_of_the_caller() -> None:
+def test_zoom() -> None:
     trace = make_retriever({"a": lines(*range(0, 90, 3))}).explain(QUERY)
     (panel,) = trace.plot(start=4, end=9).axes
     assert panel.get_xlim() == (3.4, 8.6)
-    own = Figure().subplots()
-    assert trace.plot(ax=own, start=2) is own.figure
-    assert own.get_title(loc="left").endswith(" a")
 
 
 def test_nothing_found_and_documents_not_considered() -> None:

@@ -8,7 +8,7 @@ import itertools
 import re
 import time
 import weakref
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -383,21 +383,6 @@ def test_batches(stores: Stores, batch_size: int) -> None:
     if batch_size == 5:
         assert stores.writes.sizes("write_vectors") == [5, 5, 2, 5, 5, 2]
         assert stores.embeddings.batches == [5, 5, 2, 5, 5, 2]
-
-
-async def _from_async(documents: Sequence[Document]) -> AsyncIterator[Document]:
-    for document in documents:
-        yield document
-
-
-async def test_async_iterators() -> None:
-    stores = Stores(SQLDocStore("sqlite://"), Way(None))
-    texts = {name: text_of(name, 4) for name in "ab"}
-    documents = [Document(text) for text in texts.values()]
-    assert await stores.indexer.aadd_documents(_from_async(documents), ids=iter("ab")) == [*"ab"]
-    assert_holds_exactly(stores, texts)
-    with pytest.raises(ValueError, match="one id for each document"):
-        await stores.indexer.aadd_documents(_from_async(documents), ids=["a"])
 
 
 async def test_a_generator_that_blocks_does_not_block_the_event_loop() -> None:
