@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from langchain_rse.ingest.default_splitter import default_text_splitter
-from langchain_rse.ingest.markup import text_outside_tags
 from langchain_rse.ingest.splitting import find_spans
 from langchain_rse.text.headings import end_before_headings
 from langchain_rse.text.outlines import outline
@@ -29,7 +28,6 @@ Reader = Callable[[str], object]
 
 READERS: dict[str, Reader] = {
     "the default splitter": lambda text: find_spans(text, default_text_splitter()),
-    "text outside tags": lambda text: list(text_outside_tags(text)),
     "words": spaced_words,
     "words of the index": with_pairs,
     "outline": outline,
