@@ -233,8 +233,8 @@ class _Adopter:
     def _error(self, problem: str) -> AdoptionError:
         if self.is_recognized:
             problem += (
-                f". The chunk metadata was recognized as {self.index}. To name other fields, pass "
-                "an ExistingIndex"
+                f". The chunk metadata was recognized as {self.index!r}. To name other fields, "
+                "pass an ExistingIndex"
             )
         return AdoptionError(problem)
 

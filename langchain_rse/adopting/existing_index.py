@@ -5,15 +5,16 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal, NamedTuple, Self
 
 from langchain_core.documents import Document
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, model_validator
+from pydantic import ConfigDict, Field, NonNegativeInt, model_validator
 
+from langchain_rse._messages import Checked
 from langchain_rse.stores.compare_and_set import DocStore
 from langchain_rse.text.quoting import counted, first_few
 
 _Key = Annotated[str, Field(min_length=1)]
 
 
-class ExistingIndex(BaseModel):
+class ExistingIndex(Checked):
     """Describes an index that was built without this package.
 
     Set at least one field that gives the order of a document's chunks: `chunk_index_key`,
@@ -77,17 +78,6 @@ class ExistingIndex(BaseModel):
             )
         return self
 
-    def __str__(self) -> str:
-        """Return the fields that give document and order, such as "source, page, start_index"."""
-        parts = [self.doc_id_key or f"document {self.doc_id!r}"]
-        position_key = self.start_index_key or self.chunk_index_key
-        parts += [key for key in (self.page_key, position_key) if key is not None]
-        if self.texts is not None:
-            parts.append("whole texts")
-        elif position_key is None and self.in_store_order:
-            parts.append("in the order of the store")
-        return ", ".join(parts)
-
 
 class Gap(NamedTuple):
     """A place in a document where the vector store has no text.
@@ -134,9 +124,9 @@ class Adoption:
     copied: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        """Return a summary, such as "source, page, start_index: 1,204 chunks of 31 documents"."""
+        """Return a summary: the index, and "1,204 chunks of 31 documents"."""
         counts = f"{counted(self.chunks, 'chunk')} of {counted(self.documents, 'document')}"
-        return f"{self.index}: {counts}" if self.index is not None else counts
+        return f"{self.index!r}: {counts}" if self.index is not None else counts
 
     def warning(self) -> str | None:
         """Return a message with the first gaps and problems; None without any."""

@@ -157,11 +157,10 @@ def _start_with_overlap(
 ) -> int:
     """Return the start of a chunk in the document, given the stated overlap."""
     if index.chunk_overlap is None:
-        fields = index.model_dump(exclude_defaults=True)
-        arguments = "".join(f"{name}={value!r}, " for name, value in fields.items())
+        stated = repr(index).removesuffix(")")
         raise UnstatedOverlapError(
             "the overlap of neighboring chunks is unknown. Pass the chunk_overlap of the splitter "
-            f"that made them, 0 for none: ExistingIndex({arguments}chunk_overlap=...). To find "
+            f"that made them, 0 for none: {stated}, chunk_overlap=...). To find "
             f"out, compare the end of a chunk with the beginning of the next. {_POSITIONS}"
         )
     shared = shared_length(last.text, chunk.text, index.chunk_overlap)

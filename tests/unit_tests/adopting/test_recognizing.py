@@ -65,7 +65,8 @@ def test_an_index_is_adopted_without_a_description(
     assert passage.page_content == "The first page.\n\nIts end.\n\nThe second page."
     assert (passage.metadata["page_start"], passage.metadata["page_end"]) == (0, 1)
     # What was taken can be read in the log and in the report.
-    taken = "source, page, start_index: 3 chunks of 1 document"
+    index = "ExistingIndex(doc_id_key='source', start_index_key='start_index', page_key='page')"
+    taken = f"{index}: 3 chunks of 1 document"
     assert caplog.messages == [f"adopted an index, recognized from chunk metadata: {taken}"]
     report = adopt(way, store)
     assert str(report) == taken
