@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import (
-    AsyncIterator,
     Iterable,
     Iterator,
     Mapping,
@@ -14,7 +13,7 @@ from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._messages import type_name
-from langchain_rse._sync import as_async, in_thread
+from langchain_rse._sync import as_async
 from langchain_rse.adopting import Adoption, ExistingIndex, adopt
 from langchain_rse.ingest.adding import AddOperation
 from langchain_rse.ingest.checking import CheckReport, check_stores
@@ -257,13 +256,6 @@ class RSEIndexer:
             >>> retriever = RSERetriever(base_retriever=bm25, docstore=indexer.docstore)
         """
         return itertools.chain.from_iterable(every_chunk(self.docstore))
-
-    async def achunks(self) -> AsyncIterator[Document]:
-        """Like `chunks`, async."""
-        batches = every_chunk(self.docstore)
-        while batch := await in_thread(next, batches, None):
-            for chunk in batch:
-                yield chunk
 
     def adopt(
         self,

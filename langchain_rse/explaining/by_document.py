@@ -140,23 +140,6 @@ class TraceByDocument(Trace):
         function = self.settings.length_function
         return sum(measure(each.page_content, function) for each in self.documents_returned)
 
-    @property
-    def penalty(self) -> float | None:
-        """The relevance that text needed: the penalty, or more if the budget was tight.
-
-        None with a published solver.
-        """
-        selection = self.selection
-        if selection is None or selection.ranking is None:
-            return None
-        penalty = self.settings.penalty
-        if self.steps == len(selection.steps):
-            return penalty
-        taken = set(selection.positions_after(self.steps))
-        ranked = selection.ranking.thresholds.items()
-        thresholds = [threshold for chunk, threshold in ranked if chunk in taken]
-        return max(penalty, min(thresholds, default=0.0))
-
 
 def _index(chunk: Chunk) -> int:
     return chunk.index

@@ -36,10 +36,6 @@ def as_text(trace: TraceByDocument) -> str:
     if len(trace.returned) > _MOST_SHOWN:
         lines.append(f"  and {len(trace.returned) - _MOST_SHOWN} more")
     lines += _left_out_lines(trace)
-    if trace.penalty is not None and trace.penalty > trace.settings.penalty:
-        lines.append(
-            f"The budget was tight: only text of relevance {trace.penalty:.3g} or more was returned"
-        )
     times = [f"{name} {1e3 * seconds:.1f}" for name, seconds in trace.seconds.items()]
     lines.append(f"Time: {1e3 * sum(trace.seconds.values()):.1f} ms ({', '.join(times)})")
     return "\n".join(visible(line) for line in lines)

@@ -28,7 +28,6 @@ def as_values(trace: TraceByDocument) -> dict[str, Any]:
         "queries": list(trace.queries),
         "settings": settings_as_values(trace.settings),
         "spent": trace.spent,
-        "penalty": trace.penalty,
         "seconds": dict(trace.seconds),
         "reason": trace.reason,
         "full_text": trace.full_text,

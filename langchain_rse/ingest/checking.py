@@ -2,8 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from langchain_rse._progress import progress_bar
 from langchain_rse.ingest.problems import PROBLEMS, Problem, Scan, check_pair_record
@@ -44,10 +43,6 @@ class CheckReport:
     def ok(self) -> bool:
         """True if no problem remains and no document must be added again."""
         return not (self.problems or self.add_again)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all fields and ``ok`` as JSON-compatible values."""
-        return {"ok": self.ok, **asdict(self)}
 
     def __str__(self) -> str:
         size = f"{counted(self.documents, 'document')}, {counted(self.chunks, 'chunk')}"

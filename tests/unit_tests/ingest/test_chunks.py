@@ -20,13 +20,9 @@ from tests.unit_tests.fakes import QUERY, Way, lines, make_retriever
 way = fakes.way
 
 
-def chunks_of(way: Way, source: RSERetriever | RSEIndexer) -> list[Document]:
+def chunks_of(source: RSERetriever | RSEIndexer) -> list[Document]:
     indexer = source.indexer if isinstance(source, RSERetriever) else source
-
-    async def collected() -> list[Document]:
-        return [chunk async for chunk in indexer.achunks()]
-
-    return way.call(lambda: list(indexer.chunks()), collected)
+    return list(indexer.chunks())
 
 
 class WithoutWildcard(BaseStore[str, bytes]):
@@ -78,7 +74,7 @@ def test_chunks_are_as_in_the_vector_store(way: Way, kind: str, tmp_path: Path) 
     way.add(retriever, [Document("gone\n"), Document("kept\n")], ids=["gone", "b"])
     way.add(retriever, [Document("replaced\n")], ids=["b"])
     way.delete(retriever, ["gone"])
-    chunks = chunks_of(way, retriever)
+    chunks = chunks_of(retriever)
     stored = vectorstore.store
     # White space between chunks is part of them, but most splitters do not embed it.
     assert {chunk.id: (chunk.page_content, chunk.metadata) for chunk in chunks} == {
@@ -87,7 +83,7 @@ def test_chunks_are_as_in_the_vector_store(way: Way, kind: str, tmp_path: Path) 
     assert len(chunks) == len(stored) > 4
     indexes = [c.metadata["chunk_index"] for c in chunks if c.metadata["doc_id"] == "a"]
     assert indexes == list(range(len(indexes)))
-    assert chunks_of(way, RSEIndexer(vectorstore, retriever.docstore)) == chunks
+    assert chunks_of(RSEIndexer(vectorstore, retriever.docstore)) == chunks
 
 
 def test_chunks_of_an_adopted_index(way: Way) -> None:
@@ -100,7 +96,7 @@ def test_chunks_of_an_adopted_index(way: Way) -> None:
     )
     with pytest.warns(UserWarning, match="missing"):
         retriever = RSERetriever.from_existing_index(store, docstore, index)
-    chunks = chunks_of(way, retriever)
+    chunks = chunks_of(retriever)
     assert [chunk.page_content.strip() for chunk in chunks] == ["t0 0", "t1 1", "t3 3"]
     wrapped = RSERetriever(
         base_retriever=fakes.FixedRetriever(documents=chunks),
@@ -111,10 +107,10 @@ def test_chunks_of_an_adopted_index(way: Way) -> None:
     assert len(way.invoke(wrapped, QUERY)) == 2  # before the gap and after it
 
 
-def test_a_manifest_that_cannot_be_read_costs_one_document(way: Way) -> None:
+def test_a_manifest_that_cannot_be_read_costs_one_document() -> None:
     retriever = make_retriever({"a": lines(0), "b": lines(0)})
     key = manifest_key(document_key("a"))
     retriever.docstore.mset([(key, Document("no manifest"))])
     with pytest.warns(UserWarning, match=r"1 document of the docstore with a corrupt record"):
-        chunks = chunks_of(way, retriever)
+        chunks = chunks_of(retriever)
     assert {chunk.metadata["doc_id"] for chunk in chunks} == {"b"}
