@@ -21,6 +21,7 @@ OUTSIDE = (
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "DESIGN.md",
+    "SECURITY.md",
     "benchmarks/**/*.md",
     "benchmarks/**/*.png",
 )

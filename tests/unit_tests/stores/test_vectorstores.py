@@ -163,10 +163,10 @@ def test_a_store_that_cannot_tell_what_it_has(do: Do) -> None:
 
 def test_the_documentation_says_what_each_store_can_do() -> None:
     page = (Path(__file__).parents[3] / "docs/stores.md").read_text()
-    table = page.partition("| store | file |")[2].partition("\n\n")[0]
+    table = page.partition("| store | chunks can be listed |")[2].partition("\n\n")[0]
     documented: dict[str, list[bool]] = {}
     for row in table.splitlines()[2:]:
-        name, _, is_listed, is_in_order, _, has_namespaces, _ = row.strip("| ").split("|")
+        name, is_listed, is_in_order, _, has_namespaces, _ = row.strip("| ").split("|")
         cells = (is_listed, is_in_order, has_namespaces)
         documented[name.strip(" `")] = [cell.strip().startswith("yes") for cell in cells]
     assert documented.pop("LanceDB, any other") == [False, False, False]
