@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from langchain_rse.text.fences import Fence
+from langchain_rse.text.fences import Fence, inside_fence
 
 # A table has at least this many rows.
 _FEWEST_ROWS = 3
@@ -22,6 +22,7 @@ _RULE = re.compile(r"^(?=[ \t|:+-]+\r?$)(?=[^\n]*[|+])(?=[^\n]*-)[^\n]*(?:\n|\Z)
 _QUOTED = r'"[^"]*+(?:""[^"]*+)*+"'
 # The rows of an HTML table, and its end.
 _HTML_ROW = re.compile(r"<(?:tr\b|/table\s*>)", re.IGNORECASE)
+_MARK_OF_TABLE = re.compile(r"[\t|;,]|<table\b", re.IGNORECASE)
 _HTML_TABLE = re.compile(r"[ \t]*<table\b", re.IGNORECASE)
 _HTML_CELL = re.compile(r"<t(?P<kind>[hd])\b", re.IGNORECASE)
 _HTML_HEAD_END = re.compile(r"</thead\b", re.IGNORECASE)
@@ -105,15 +106,16 @@ def find_tables(text: str, fences: Sequence[Fence] = ()) -> list[Table]:
     """Return the tables of a text in order, without those in fenced code blocks."""
     tables: list[Table] = []
     rules = _rules(text)
-    block_ends = {fence.start: fence.end for fence in fences}
     position = 0
-    while position < len(text):
-        if position in block_ends:
-            position = block_ends[position]
+    while (mark := _MARK_OF_TABLE.search(text, position)) is not None:
+        fence = inside_fence(fences, mark.start())
+        if fence is not None:
+            position = fence.end
             continue
-        table = _table_at(text, position, rules)
+        start = max(text.rfind("\n", position, mark.start()) + 1, position)
+        table = _table_at(text, start, rules)
         if table is None:
-            position = _line_end(text, position)
+            position = _line_end(text, start)
         else:
             tables.append(table)
             position = table.rows[-1]
