@@ -91,7 +91,8 @@ def query(
         for passage in passages:
             text = visible_lines(passage.page_content)
             if words:
-                text.highlight_regex(words, "bold cyan")
+                for start, end in words.finditer(text.plain):
+                    text.stylize("bold cyan", start, end)
             print_text("")
             print_text(text)
             name = opened.names[passage.metadata["doc_id"]]
