@@ -27,6 +27,7 @@ from langchain_rse.query.searching import queries_of, search
 from langchain_rse.query.selecting import select
 from langchain_rse.query.trace import Trace, sentence
 from langchain_rse.query.witnesses import rank
+from langchain_rse.stores.conditions import unlike_types
 from langchain_rse.stores.layouts import VersionKey, read_manifests
 from langchain_rse.stores.pairing import Model, check_pair
 from langchain_rse.text.quoting import counted, encodable, first_few
@@ -166,7 +167,7 @@ def _find(
                 found = yield from rerank(found, settings, callbacks)
     if any(found.values()):
         return found
-    _explain_nothing_found(trace, sources)
+    yield from _explain_nothing_found(trace, sources, filters)
     return {}
 
 
@@ -239,18 +240,18 @@ def _filters_in(trace: Trace) -> dict[str, Any]:
     return {name: value for name, value in arguments if may_exclude(value)}
 
 
-def _explain_nothing_found(trace: Trace, sources: Sources) -> None:
+def _explain_nothing_found(trace: Trace, sources: Sources, filters: Filters) -> Steps[None]:
     """Set the reason why there are no candidates."""
     if any(trace.searched.values()):
         count = counted(len(best_of_queries(trace.searched)), "candidate")
         _give_reason(trace, Reason.DROPPED, {"dropped": f"all of {count}"})
         return
-    filters = _filters_in(trace).items()
-    facts = {
-        "searcher": sources.name,
-        "documents": trace.documents_found,
-        "limits": "".join(f" with {name}={value!r:.200}" for name, value in filters),
-    }
+    arguments = _filters_in(trace).items()
+    limits = "".join(f" with {name}={value!r:.200}" for name, value in arguments)
+    for condition in filters.conditions:
+        manifests = yield from compute(read_manifests, sources.docstore, _MOST_READ)
+        limits += unlike_types(condition, [manifest.metadata for manifest in manifests])
+    facts = {"searcher": sources.name, "documents": trace.documents_found, "limits": limits}
     reason = Reason.NO_CHUNKS if trace.documents_found else Reason.NOTHING_FOUND
     _give_reason(trace, reason, facts)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numbers
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from langchain_core.documents import Document
@@ -48,10 +48,49 @@ def as_function(condition: Any) -> Callable[[Document], bool]:  # noqa: ANN401 -
         return function
     if fields_of(condition) is None:
         raise ValueError(
-            "filter must be a function of a Document, or a dict of fields and values with "
-            f"{OPERATORS}; got {condition!r:.200}"
+            "filter must be a function of a Document, or a dict of fields and values (strings, "
+            f"numbers, True, False or lists of them) with {OPERATORS}; got {condition!r:.200}"
         )
     return lambda document: matches(condition, document.metadata)
+
+
+def unlike_types(condition: Mapping[str, Any], documents: Iterable[Mapping[str, Any]]) -> str:
+    """Name the fields that a filter compares with no value of their type; empty if there are none.
+
+    Args:
+        condition: A filter that is understood.
+        documents: The metadata of documents.
+    """
+    types: dict[str, set[str]] = {}
+    for metadata in documents:
+        for name, value in metadata.items():
+            types.setdefault(name, set()).update(_types_in(value))
+    notes = []
+    for name, value in _comparisons(condition):
+        expected = " or ".join(sorted(types.get(name, ())))
+        if expected and types[name].isdisjoint(_types_in(value)):
+            notes.append(f"; the field {name!r} has values of type {expected}")
+    return "".join(notes)
+
+
+def _comparisons(condition: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in condition.items():
+        if name in _JOINS:
+            for part in value:
+                yield from _comparisons(part)
+        else:
+            yield name, value
+
+
+def _types_in(value: object) -> set[str]:
+    """Return the names of the types of a value, of a list's items, or of operands."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, _LISTS):
+        return set().union(*map(_types_in, value))
+    if isinstance(value, (str, bool)) or value is None:
+        return {type(value).__name__}
+    return {"number"}
 
 
 def _is_field(name: object) -> bool:

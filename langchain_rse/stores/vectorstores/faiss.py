@@ -8,7 +8,7 @@ all access from this package.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.documents import Document
@@ -56,6 +56,13 @@ class FAISSAdapter(VectorStoreAdapter):
         ids, texts, metadatas, vectors = columns(rows)
         pairs = zip(texts, vectors, strict=True)
         self._change("add_embeddings", pairs, metadatas, ids)
+
+    @override
+    def search(self, method: str, query: str, arguments: Mapping[str, Any]) -> Steps[Any]:
+        """Search; FAISS filters what it found, so with a filter, all vectors are fetched."""
+        if arguments.get("filter"):
+            arguments = {"fetch_k": self.store.index.ntotal, **arguments}
+        return super().search(method, query, arguments)
 
     @override
     def _call(self, method: str, *args: Any, **kwargs: Any) -> Steps[Any]:

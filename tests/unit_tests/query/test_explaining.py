@@ -71,6 +71,25 @@ def test_the_filter_excluded_everything(why: Any) -> None:
     assert "with filter=<function nothing" in reason
 
 
+@pytest.mark.parametrize(
+    ("condition", "note"),
+    [
+        ({"year": "2021"}, "; the field 'year' has values of type number"),
+        ({"year": None}, "; the field 'year' has values of type number"),
+        ({"year": {"$gte": "2021-01-01"}}, "; the field 'year' has values of type number"),
+        ({"tags": {"$contains": 7}}, "; the field 'tags' has values of type str"),
+        ({"$or": [{"year": 1999}, {"draft": 0}]}, "; the field 'draft' has values of type bool"),
+        ({"year": [1999, 2000], "author": "Ann"}, ""),
+    ],
+)
+def test_a_filter_of_another_type(why: Any, condition: Any, note: str) -> None:
+    retriever = make_retriever({})
+    metadata = {"doc_id": "a", "year": 2021, "tags": ["x"], "draft": True}
+    retriever.add_documents([Document(lines(0), metadata=metadata)])
+    _, reason = why(retriever, filter=condition)
+    assert reason == f"InMemoryVectorStore found nothing with filter={condition!r}{note}"
+
+
 @pytest.mark.parametrize("docstore", [InMemoryStore, InMemoryByteStore])
 @fakes.both_ways
 def test_an_empty_vector_store_of_a_full_docstore_is_an_error(

@@ -53,3 +53,23 @@ def test_readers_beside_writers() -> None:
     for reader in readers:
         reader.join()
     assert errors == []
+
+
+def test_a_filter_holds_for_the_whole_index() -> None:
+    store = faiss_store(Counting())
+    retriever = RSERetriever(
+        vectorstore=store,
+        docstore=InMemoryByteStore(),
+        text_splitter=fakes.Lines(),
+        config=fakes.EVERYTHING,
+    )
+    many = [Document(f"harbor {number}\n", id=str(number)) for number in range(30)]
+    far = Document("something else\n", id="far", metadata={"year": 2021})
+    retriever.add_documents([*many, far])
+
+    def ids(**search_kwargs: object) -> list[str]:
+        found = retriever.invoke("harbor", search_kwargs=search_kwargs)
+        return [passage.metadata["doc_id"] for passage in found]
+
+    assert ids(filter={"year": 2021}) == ["far"]
+    assert ids(filter={"year": 2021}, fetch_k=5) == []  # what the user sets holds
