@@ -20,6 +20,7 @@ from langchain_rse.query.filters import filters_of
 from langchain_rse.query.reading import Passage, without_changed
 from langchain_rse.query.rendering import render
 from langchain_rse.query.scoring import Chunk
+from langchain_rse.stores.compare_and_set import readable
 from langchain_rse.stores.conditions import OPERATORS, matches
 from langchain_rse.stores.layouts import (
     Layout,
@@ -28,7 +29,6 @@ from langchain_rse.stores.layouts import (
     read_description,
     read_layouts,
     read_manifests,
-    readable,
 )
 from langchain_rse.stores.records import (
     DOC_ID,

@@ -31,8 +31,8 @@ from langchain_rse.query.floor import (
 from langchain_rse.query.reranking import find_candidates, is_reranker
 from langchain_rse.query.searching import AT_ONCE
 from langchain_rse.query.witnesses import rank
-from langchain_rse.stores.compare_and_set import DocStore, read_records
-from langchain_rse.stores.layouts import chunk_keys, readable
+from langchain_rse.stores.compare_and_set import DocStore, read_records, readable
+from langchain_rse.stores.layouts import chunk_keys
 from langchain_rse.stores.pairing import Model
 from langchain_rse.stores.records import Manifest, chunk_key
 from langchain_rse.text.general_questions import GENERAL_QUESTIONS

@@ -18,7 +18,7 @@ from langchain_rse.adopting.recognizing import recognize, recognize_documents
 from langchain_rse.adopting.versions import make_version
 from langchain_rse.errors import AdoptionError
 from langchain_rse.ingest.writing import WAS_ADDED, Writer
-from langchain_rse.stores.namespaces import namespace_of
+from langchain_rse.stores.compare_and_set import namespace_of
 from langchain_rse.stores.pairing import PROBE, check_pair
 from langchain_rse.stores.records import (
     DOC_ID,

@@ -23,7 +23,7 @@ from langchain_rse.ingest.source_documents import (
 from langchain_rse.ingest.sources import Reader, check_one_document
 from langchain_rse.ingest.splitting import Splitter
 from langchain_rse.ingest.writing import ExpectedVersions, Writer
-from langchain_rse.stores.namespaces import namespace_of
+from langchain_rse.stores.compare_and_set import namespace_of
 from langchain_rse.stores.records import DocumentVersion, Rule
 from langchain_rse.text.quoting import UNENCODABLE, first_few
 

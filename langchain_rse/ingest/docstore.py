@@ -11,14 +11,17 @@ from langchain_core.documents import Document
 
 from langchain_rse._sync import batches, during
 from langchain_rse.errors import CorruptRecordError, FormatError, MissingRecordError
-from langchain_rse.stores.compare_and_set import Change, DocStore, Record, change, read_records
-from langchain_rse.stores.layouts import (
+from langchain_rse.stores.compare_and_set import (
+    Change,
+    DocStore,
+    Record,
+    change,
     parse_if_readable,
-    read_description,
+    read_records,
     readable,
-    stored_versions,
+    refuse_namespaces,
 )
-from langchain_rse.stores.namespaces import refuse_namespaces
+from langchain_rse.stores.layouts import read_description, stored_versions
 from langchain_rse.stores.records import (
     NAMESPACES,
     VERSION,

@@ -12,9 +12,9 @@ from langchain_rse._sync import batches, run
 from langchain_rse.errors import CorruptRecordError, StoreMismatchError
 from langchain_rse.ingest.docstore import StoredManifest
 from langchain_rse.ingest.writing import Writer
-from langchain_rse.stores.compare_and_set import read_records
+from langchain_rse.stores.compare_and_set import namespace_of, read_records
 from langchain_rse.stores.layouts import Layout, read_description, read_layouts, stored_versions
-from langchain_rse.stores.namespaces import namespace_of, whole_store
+from langchain_rse.stores.namespaces import whole_store
 from langchain_rse.stores.pairing import PAIR_KEY, check_pair
 from langchain_rse.stores.records import (
     DOC_ID,

@@ -11,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 
-from langchain_rse.stores.namespaces import namespace_of
+from langchain_rse.stores.compare_and_set import namespace_of
 from langchain_rse.stores.vectorstores import adapter_for
 from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
 from langchain_rse.text.names import title_of_source

@@ -30,10 +30,9 @@ from langchain_rse.query.candidates import (
     judgment_of,
 )
 from langchain_rse.query.filters import FILTER, Filters
-from langchain_rse.stores.compare_and_set import read_records
+from langchain_rse.stores.compare_and_set import read_records, refuse_namespaces
 from langchain_rse.stores.conditions import as_function
 from langchain_rse.stores.fulltext import check_filter, check_lexical
-from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.records import (
     CHUNK_INDEX,
     DOC_ID,

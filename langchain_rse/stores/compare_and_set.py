@@ -1,4 +1,4 @@
-"""Reads records of the docstore and changes them by compare and set.
+"""Reads records of the docstore, lists their keys, and changes them by compare and set.
 
 A record is changed only if no other call changed it since it was read. `ComparesAndSets` docstores
 guarantee this for all processes; for others, a lock guarantees it within this process. Docstores
@@ -7,13 +7,16 @@ are synchronous: async code calls them in threads.
 
 import threading
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 
 from langchain_rse._sync import during
-from langchain_rse.errors import CorruptRecordError
+from langchain_rse.errors import CorruptRecordError, StoreMismatchError
+
+T = TypeVar("T")
 
 DocStore = BaseStore[str, Document]
 """A store of records by key."""
@@ -105,9 +108,41 @@ def read_records(docstore: DocStore, keys: Sequence[str]) -> dict[str, Record]:
     return dict(zip(keys, records, strict=True))
 
 
+def readable(record: Record) -> Document | None:
+    """Return a record, or None if it is missing; raise the error of a corrupt one."""
+    if isinstance(record, CorruptRecordError):
+        raise record
+    return record
+
+
+def parse_if_readable(record: Record, key: str, parse: Callable[[Document, str], T]) -> T | None:
+    """Parse a record; None if it is missing or corrupt."""
+    if not isinstance(record, Document):
+        return None
+    try:
+        return parse(record, key)
+    except CorruptRecordError:
+        return None
+
+
 def list_keys(docstore: DocStore, beginning: str) -> list[str]:
     """List the docstore's keys with a prefix."""
     # Some other stores mistake a prefix for a whole key, or for a folder.
     prefix = beginning if isinstance(docstore, ComparesAndSets) else None
     with during("listing the keys of the docstore"):
         return [key for key in docstore.yield_keys(prefix=prefix) if key.startswith(beginning)]
+
+
+def namespace_of(docstore: DocStore) -> str:
+    """Return the digest of a docstore's namespace; empty without one."""
+    namespace: str = getattr(docstore, "namespace_digest", "")
+    return namespace
+
+
+def refuse_namespaces(found: object) -> None:
+    """Raise a StoreMismatchError if namespaces were found in stores opened without one."""
+    if found:
+        raise StoreMismatchError(
+            "these stores contain namespaces. Choose one with namespace=..., or use another "
+            "docstore and collection"
+        )

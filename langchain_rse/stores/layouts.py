@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
@@ -15,8 +15,15 @@ from numpy.typing import NDArray
 from langchain_rse._messages import warn
 from langchain_rse._sync import batches
 from langchain_rse.errors import CorruptRecordError, FormatError
-from langchain_rse.stores.compare_and_set import DocStore, Record, list_keys, read_records
-from langchain_rse.stores.namespaces import refuse_namespaces
+from langchain_rse.stores.compare_and_set import (
+    DocStore,
+    Record,
+    list_keys,
+    parse_if_readable,
+    read_records,
+    readable,
+    refuse_namespaces,
+)
 from langchain_rse.stores.records import (
     FLOORS,
     LOCATION_FIELDS,
@@ -105,23 +112,6 @@ def read_layouts(docstore: DocStore, keys: Iterable[str]) -> tuple[Layouts, Reco
         except CorruptRecordError as error:
             layouts[key] = error
     return layouts, records[FLOORS]
-
-
-def readable(record: Record) -> Document | None:
-    """Return a record, or None if it is missing; raise the error of a corrupt one."""
-    if isinstance(record, CorruptRecordError):
-        raise record
-    return record
-
-
-def parse_if_readable(record: Record, key: str, parse: Callable[[Document, str], T]) -> T | None:
-    """Parse a record; None if it is missing or corrupt."""
-    if not isinstance(record, Document):
-        return None
-    try:
-        return parse(record, key)
-    except CorruptRecordError:
-        return None
 
 
 def _layout_of(record: Record, record_key: str) -> Layout | None:

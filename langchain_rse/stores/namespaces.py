@@ -31,19 +31,14 @@ if TYPE_CHECKING:  # saves half a second of imports for docstores alone
 _BAD_NAME = re.compile(f"{UNENCODABLE.pattern}|.{{201}}", re.DOTALL)
 
 
-def namespace_digest(namespace: str) -> str:
-    """Return the digest of a namespace, used in keys and in the vectors' metadata."""
-    return digest("namespace", namespace)[:16]
-
-
 class NamespacedStore(ComparesAndSets):
     """A view of a docstore that contains only the records of one namespace."""
 
     def __init__(self, docstore: DocStore, namespace: str) -> None:
         self.docstore = docstore
         self.namespace = namespace
-        self.digest = namespace_digest(namespace)
-        self._prefix = f"{self.digest}-"
+        self.namespace_digest = digest("namespace", namespace)[:16]
+        self._prefix = f"{self.namespace_digest}-"
         self._is_marked = False  # True once the docstore is known to use namespaces
 
     @property
@@ -132,20 +127,6 @@ def in_namespace(
     return NamespacedStore(docstore, namespace)
 
 
-def namespace_of(docstore: DocStore) -> str:
-    """Return the digest of a docstore's namespace; empty without one."""
-    return docstore.digest if isinstance(docstore, NamespacedStore) else ""
-
-
 def whole_store(docstore: DocStore) -> DocStore:
     """Return the underlying docstore, which contains all namespaces."""
     return docstore.docstore if isinstance(docstore, NamespacedStore) else docstore
-
-
-def refuse_namespaces(found: object) -> None:
-    """Raise a StoreMismatchError if namespaces were found in stores opened without one."""
-    if found:
-        raise StoreMismatchError(
-            "these stores contain namespaces. Choose one with namespace=..., or use another "
-            "docstore and collection"
-        )

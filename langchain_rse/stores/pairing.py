@@ -13,8 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from langchain_rse._sync import Steps, call, compute, compute_to_the_end, during, pause
 from langchain_rse.errors import FormatError, StoreMismatchError
-from langchain_rse.stores.compare_and_set import DocStore, change, read_records
-from langchain_rse.stores.namespaces import refuse_namespaces
+from langchain_rse.stores.compare_and_set import DocStore, change, read_records, refuse_namespaces
 from langchain_rse.stores.records import NAMESPACES, digest
 from langchain_rse.stores.vectorstores import adapter_for
 
