@@ -12,18 +12,16 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.explaining.alternatives import find_alternatives, find_obstacle
 from langchain_rse.explaining.by_document import TraceByDocument
 from langchain_rse.explaining.text import (
     headline,
-    name_of_function,
     rank_of,
     relevance_parts,
     summarize,
     words_in,
 )
-from langchain_rse.explaining.values import NOT_SHOWN, settings_as_values
+from langchain_rse.explaining.values import settings_as_values
 from langchain_rse.query.candidates import Reason
 from langchain_rse.query.reading import Passage
 from langchain_rse.query.scoring import Chunk
@@ -35,7 +33,6 @@ from langchain_rse.text.spellings import SpelledExpression
 # Characters that could end a script element or a line of JavaScript.
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 _EDGES = re.compile(r"\A(?:[^\S\n]*\n)+|\s+\Z")  # empty lines around a text
-_WITH_SLIDER = ("irrelevant_chunk_penalty", "max_context_length")
 _SCRIPTS = ("data.js", "strips.js", "passages.js", "chunk.js", "page.js")
 # The style sheet shows controls only where scripts run.
 _START = 'document.documentElement.className = "scripted";'
@@ -105,8 +102,6 @@ def _page_data(trace: TraceByDocument, *, has_sliders: bool) -> dict[str, Any]:
     data: dict[str, Any] = {
         "penalty": settings.penalty,
         "budget": settings.max_context_length,
-        "arguments": _arguments(settings),
-        "config": _arguments(settings.config),
         "returned": _passages_data(trace.returned, columns),
         "documents": documents,
     }
@@ -146,19 +141,6 @@ def _alternatives_data(trace: TraceByDocument, columns: Columns) -> dict[str, An
         "rows": rows,
         "answers": list(places),
     }
-
-
-def _arguments(settings: QuerySettings | RSEConfig) -> list[str]:
-    """The settings that have no slider and differ from their defaults, as Python arguments."""
-    model = QuerySettings if isinstance(settings, QuerySettings) else RSEConfig
-    arguments = []
-    for name, field in model.model_fields.items():
-        value = getattr(settings, name)
-        if name in _WITH_SLIDER or name in NOT_SHOWN or value == field.default:
-            continue
-        written = name_of_function(value) if callable(value) else repr(value)
-        arguments.append(f"{name}={written}")
-    return arguments
 
 
 def _chunk_data(

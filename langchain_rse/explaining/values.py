@@ -13,7 +13,7 @@ from langchain_rse.query.floor import FloorCheck
 from langchain_rse.query.reading import Passage
 from langchain_rse.query.scoring import Chunk
 
-NOT_SHOWN = frozenset({"config", "queries", "query_generator", "reranker", "search_kwargs"})
+_NOT_SHOWN = frozenset({"config", "queries", "query_generator", "reranker", "search_kwargs"})
 """Settings that are neither numbers nor names."""
 
 
@@ -41,7 +41,7 @@ def settings_as_values(settings: QuerySettings) -> dict[str, Any]:
     """The settings of a query, with its config, as numbers and names."""
     values = settings.config.model_dump()
     for name in QuerySettings.model_fields:
-        if name not in NOT_SHOWN:
+        if name not in _NOT_SHOWN:
             values[name] = getattr(settings, name)
     values["irrelevant_chunk_penalty"] = settings.penalty
     for name, value in values.items():

@@ -66,7 +66,7 @@ def align(text: str, chunks: Sequence[str]) -> Placement | int:
 
     If no form contains all chunks, return the number of a chunk that was not found.
     """
-    exact = _align(_exact(text), chunks)
+    exact = _align(Form(text, range(len(text) + 1), is_exact=True), chunks)
     if isinstance(exact, Placement) and exact.lost == 0:
         return exact
     folded = _align(folded_form(text), chunks)
@@ -86,10 +86,6 @@ class Form(NamedTuple):
     text: str
     places: Sequence[int]  # source position of each character, then the source's length
     is_exact: bool = False
-
-
-def _exact(text: str) -> Form:
-    return Form(text, range(len(text) + 1), is_exact=True)
 
 
 def folded_form(text: str) -> Form:

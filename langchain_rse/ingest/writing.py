@@ -15,11 +15,9 @@ and garbage. The next write of the document cleans up announcements that are old
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-
-from langchain_core.documents import Document
 
 from langchain_rse._sync import batches, run
 from langchain_rse.errors import AdoptionError, EmbeddingError, MissingRecordError
@@ -273,7 +271,8 @@ class Writer:
         """Write documents, each in a version of its own, and remove the versions they replace."""
         announced = self._announce(writes)
         try:
-            self.records.write(_all_chunk_records(announced))
+            records = (chunk_records(write.document) for write in announced)
+            self.records.write(itertools.chain.from_iterable(records))
             self._describe(announced)
             self._write_vectors(announced, force=force)
             self._make_current([write for write in announced if not write.problem], expected)
@@ -437,11 +436,6 @@ class Writer:
         self.records.delete_adopted(adopted, names)
         # A version's description is removed last: it tells which adopted vectors remain.
         self.records.delete(itertools.chain.from_iterable(records))
-
-
-def _all_chunk_records(writes: Iterable[Write]) -> Iterator[tuple[str, Document]]:
-    for write in writes:
-        yield from chunk_records(write.document)
 
 
 def without_abandoned(manifest: Manifest) -> Manifest:

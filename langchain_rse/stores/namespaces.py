@@ -31,13 +31,18 @@ if TYPE_CHECKING:  # saves half a second of imports for docstores alone
 _BAD_NAME = re.compile(f"{UNENCODABLE.pattern}|.{{201}}", re.DOTALL)
 
 
+def namespace_digest(namespace: str) -> str:
+    """Return the digest of a namespace, used in keys and in the vectors' metadata."""
+    return digest("namespace", namespace)[:16]
+
+
 class NamespacedStore(ComparesAndSets):
     """A view of a docstore that contains only the records of one namespace."""
 
     def __init__(self, docstore: DocStore, namespace: str) -> None:
         self.docstore = docstore
         self.namespace = namespace
-        self.namespace_digest = digest("namespace", namespace)[:16]
+        self.namespace_digest = namespace_digest(namespace)
         self._prefix = f"{self.namespace_digest}-"
         self._is_marked = False  # True once the docstore is known to use namespaces
 

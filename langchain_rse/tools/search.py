@@ -342,12 +342,8 @@ class _Search:
                 content = text = f"{format_passages(numbered)}\n\n{note}".rstrip("\n")
             if len(passages) <= k and self.limit.fits(text):
                 return content, numbered
-            passages.remove(min(passages, key=_value_of))
+            passages.remove(min(passages, key=lambda each: each.metadata[RELEVANCE_SCORE]))
         return f"{counted(len(found), 'passage')} found, but too long to show.", []
-
-
-def _value_of(passage: Document) -> float:
-    return float(passage.metadata[RELEVANCE_SCORE])
 
 
 def _explain_nothing(query: str, conditions: Mapping[str, Any], note: str, trace: RSETrace) -> str:

@@ -45,15 +45,10 @@ function update() {
   if (selected) showChunk(selected);
 }
 
-/** The settings as arguments of a retriever or a call; fields of RSEConfig are in an RSEConfig. */
+/** The settings of the sliders as arguments of a retriever or a call. */
 function showSettings() {
   const budget = state.budget === null ? "None" : grouped(state.budget).replaceAll(",", "_");
-  const lines = [`irrelevant_chunk_penalty=${state.penalty}`, `max_context_length=${budget}`, ...data.arguments];
-  if (data.config.length) {
-    const inside = data.config.map((line) => `    ${line},\n`).join("");
-    lines.push(`rse_config=RSEConfig(\n${inside})`);
-  }
-  byId("settings").textContent = lines.map((line) => `${line},`).join("\n");
+  byId("settings").textContent = `irrelevant_chunk_penalty=${state.penalty},\nmax_context_length=${budget},`;
 }
 
 function addSlider(name, label, hint, values, shown) {
