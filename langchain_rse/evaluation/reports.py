@@ -15,6 +15,7 @@ from langchain_rse.text.quoting import counted
 _FORMATS = {"passages": ".1f", "characters": ",.0f"}  # by metric; .3f for all others
 _WITHOUT_INTERVAL = ("precision", "passages", "characters")
 _RESAMPLES = 2_000
+_FEWEST_QUESTIONS = 5  # for printed intervals: fewer vary too little
 
 
 def as_text(title: str, rows: Mapping[str, Iterable[str]]) -> str:
@@ -105,15 +106,16 @@ class Report:
         )
 
     def __repr__(self) -> str:
-        questions = counted(len(self.questions) - len(self.refusals), "question")
-        title = f"{self.name}: means over {questions} [95% interval]"
+        count = len(self.questions) - len(self.refusals)
+        has_intervals = count >= _FEWEST_QUESTIONS
+        title = f"{self.name}: means over {_counted(count)}"
         rows = {"budget": _format(",", self.budgets)}
         for metric in self.figures:
             form = _FORMATS.get(metric, ".3f")
-            if metric in _WITHOUT_INTERVAL:
-                rows[metric] = _format(form, self.mean(metric))
-            else:
+            if has_intervals and metric not in _WITHOUT_INTERVAL:
                 rows[metric] = _format(form, self.mean(metric), self.interval(metric))
+            else:
+                rows[metric] = _format(form, self.mean(metric))
         if len(self.refusals):
             title += f"; {counted(len(self.refusals), 'unanswerable question')}"
             counts = self.refusals.sum(axis=0)
@@ -150,16 +152,16 @@ class Comparison:
     same: NDArray[np.int64]
 
     def __repr__(self) -> str:
-        questions = counted(self.questions, "question")
+        intervals = self.interval if self.questions >= _FEWEST_QUESTIONS else ()
         form = f"+{_FORMATS.get(self.metric, '.3f')}"
         rows = {
             "budget": _format(",", self.budgets),
-            "difference": _format(form, self.difference, self.interval),
+            "difference": _format(form, self.difference, intervals),
             "better": _format("", self.better),
             "worse": _format("", self.worse),
             "same": _format("", self.same),
         }
-        title = f"{self.metric}: {self.name} minus {self.other}, {questions} [95% interval]"
+        title = f"{self.metric}: {self.name} minus {self.other}, {_counted(self.questions)}"
         return as_text(title, rows)
 
 
@@ -177,6 +179,12 @@ def bootstrap(values: Floats) -> Floats:
     draws = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), _RESAMPLES)
     means = draws @ values / count
     return np.asarray(np.quantile(means, [0.025, 0.975], axis=0).T)
+
+
+def _counted(questions: int) -> str:
+    """Return the number of questions, and a note if intervals are printed."""
+    note = " [95% interval]" if questions >= _FEWEST_QUESTIONS else ""
+    return counted(questions, "question") + note
 
 
 def _format(form: str, values: Iterable[float], intervals: Iterable[Floats] = ()) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from langchain_rse.query.candidates import Reason
+from langchain_rse.query.candidates import ChunkKey, Reason, best_of_queries
 from langchain_rse.query.reading import Passage, measure
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.query.trace import Trace
@@ -94,6 +94,12 @@ class TraceByDocument(Trace):
         if layout is None:
             return found.doc_id, found.document.metadata
         return found.doc_id, layout.manifest.metadata
+
+    @cached_property
+    def ranks(self) -> dict[ChunkKey, int]:
+        """The ranks of the candidates of all queries by relevance, from 1."""
+        ranked = best_of_queries(self.candidates)
+        return {candidate.chunk_key: rank for rank, candidate in enumerate(ranked, start=1)}
 
     @cached_property
     def short_names(self) -> dict[str, str]:

@@ -168,7 +168,7 @@ def _chunk_data(
             "why": trace.why(excluded),
             "found": True,
             "excluded": None if exclusion is None else exclusion.reason.label,
-            "rank": rank_of(chunk),
+            "rank": rank_of(trace, chunk),
             "hits": [
                 [search, hit.rank + 1, _rounded(hit.score)]
                 for search, hit in candidate.hits.items()

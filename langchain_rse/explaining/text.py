@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 from langchain_rse.explaining.by_document import TraceByDocument
-from langchain_rse.query.candidates import RERANKER, Reason
+from langchain_rse.query.candidates import Reason
 from langchain_rse.query.reading import Passage
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.query.trace import sentence
@@ -154,20 +154,19 @@ def _left_out_lines(trace: TraceByDocument) -> Iterator[str]:
         pairs = list(group)
         yield f"Not returned ({outcome.label}): {counted(len(pairs), 'candidate')}"
         for document, chunk in pairs[:_MOST_LEFT_OUT]:
-            details = rank_of(chunk)
+            details = [rank_of(trace, chunk)]
             if chunk.outcome is not Reason.BELOW_THE_PENALTY:  # which names the relevance
-                details += f", relevance {chunk.relevance:.2f}"
+                details.append(f"relevance {chunk.relevance:.2f}")
             name = _shorten_name(trace.short_names[document.name])
-            yield f"  {name}, chunk {chunk.index} ({details}): {trace.why(chunk)}"
+            shown = ", ".join(filter(None, details))
+            yield f"  {name}, chunk {chunk.index} ({shown}): {trace.why(chunk)}"
 
 
-def rank_of(chunk: Chunk) -> str:
-    """The rank of a candidate: by the reranker, or else in the search, before scores are fused."""
-    candidate = chunk.candidate
-    if candidate is None or candidate.hit is None:
-        return "full-text match"
-    ranking = "reranker" if RERANKER in candidate.hits else "search"
-    return f"{ranking} rank {candidate.hit.rank + 1}"
+def rank_of(trace: TraceByDocument, chunk: Chunk) -> str:
+    """The rank of a candidate by relevance; empty if the reranker dropped it."""
+    if chunk.candidate is None or chunk.candidate.chunk_key not in trace.ranks:
+        return ""
+    return f"rank {trace.ranks[chunk.candidate.chunk_key]}"
 
 
 def name_of_passage(passage: Passage) -> str:

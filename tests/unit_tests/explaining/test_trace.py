@@ -37,11 +37,20 @@ def test_it_reads_like_an_explanation() -> None:
         "  1. a, chunks 0\u20132 (best: 0), characters 0\u201317, value 0.977",
         "     c0 0 c1 80 c2 10",
         "Not returned (no room): 3 candidates",
-        f"  b, chunk 0 (search rank 4, relevance 0.73): {no_room}",
+        f"  b, chunk 0 (rank 2, relevance 0.73): {no_room}",
     ):
         assert line in lines_of_text
     assert "(vectors 0.55, words 0.31, neighbors 0.02); query words: 0" in written
     assert "Best passage: a, chunks 0\u20132 (3 chunks around the best match" in written
+
+
+@pytest.mark.parametrize("queries", [None, ["0", "80"], ["heron0 0", "c3 30", "c1 80"]])
+def test_no_two_candidates_have_one_rank(queries: list[str] | None) -> None:
+    texts = {"a": lines(0, 80, 10, 30), "b": lines(30, 85, name="heron")}
+    retriever = make_retriever(texts, docstore=SQLDocStore("sqlite://"), fetch_k=3)
+    written = str(retriever.explain("heron0 0", max_context_length=6, queries=queries))
+    ranks = re.findall(r"\(rank (\d+)", written)
+    assert len(ranks) == len(set(ranks)) > 1
 
 
 def test_text_of_documents_cannot_control_a_terminal(trace: RSETrace) -> None:
