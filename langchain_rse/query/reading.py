@@ -36,7 +36,7 @@ CHARACTERS: object = len
 # number of candidates whose texts are measured to estimate characters per unit.
 _MARGIN = 1.3
 _SAMPLE = 10
-_WORD = re.compile(r"\S+")
+_WORD = re.compile(r"\S*\w\S*")
 
 
 class Passage(NamedTuple):
@@ -250,9 +250,10 @@ def _without_last_headings(passage: Passage) -> Passage:
 
 
 def _beginning_within(limit: float, passage: Passage, settings: QuerySettings) -> list[Passage]:
-    """Cut a passage of one chunk so that it fits the budget; return nothing if no word fits.
+    """Cut a passage of one chunk so that it fits the budget.
 
     It ends with a sentence, or with a word if sentences would fill less than half of the room.
+    Return nothing if no word fits, or only headings.
     """
     text = passage.text
 
@@ -268,7 +269,9 @@ def _beginning_within(limit: float, passage: Passage, settings: QuerySettings) -
     if not fitting:
         return []
     last_sentence = max(sentences.intersection(fitting), default=0)
-    return [cut_at(last_sentence if 2 * last_sentence >= fitting[-1] else fitting[-1])]
+    end = last_sentence if 2 * last_sentence >= fitting[-1] else fitting[-1]
+    end_of_text = end_before_headings(text[:end])
+    return [cut_at(end_of_text)] if end_of_text else []
 
 
 # Adopted indexes

@@ -57,9 +57,11 @@ class Pattern:
         return (match.span() for match in self._expression.finditer(text) if match[0])
 
 
-def _phrase_of(literal: str) -> SpelledExpression:
+def _phrase_of(literal: str) -> SpelledExpression | re.Pattern[str]:
     """An expression for a literal, in which white space matches any run of white space."""
     words = usual_spelling(literal).split()
+    if not words:  # only characters that spellings leave out, such as a byte order mark
+        return re.compile(re.escape(literal))
     # Only at the beginning of a run, so that long runs are not tried from each character.
     before = r"(?<!\s)\s+" if literal[0].isspace() else ""
     after = r"\s+" if literal[-1].isspace() else ""
