@@ -3,6 +3,7 @@
 import codecs
 import contextlib
 import io
+import itertools
 import os
 import re
 from collections import Counter
@@ -287,8 +288,11 @@ def _without_running(pages: Sequence[str]) -> tuple[list[str], list[str]]:
     lines_of_pages = [page.split("\n") for page in pages]
     running: list[str] = []
     for _ in range(2):  # heads, then feet: the lines of the reversed pages
-        for _ in range(_EDGE_LINES):
-            running += _remove_first_lines(lines_of_pages)
+        shorter = [list(lines) for lines in lines_of_pages]
+        removed = [_remove_first_lines(shorter) for _ in range(_EDGE_LINES + 1)]
+        if not removed[-1]:  # else the pages are alike, such as forms
+            lines_of_pages = shorter
+            running += itertools.chain(*removed)
         for lines in lines_of_pages:
             lines.reverse()
     return ["\n".join(lines) for lines in lines_of_pages], list(dict.fromkeys(running))

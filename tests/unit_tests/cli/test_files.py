@@ -211,6 +211,11 @@ def test_pages_without_other_text_and_different_lines_are_kept(tmp_path: Path) -
     documents, files = read(path)
     assert [each.page_content for each in documents] == ["Form A"] * 4 + BODIES
     assert not files.running
+    # Pages of the same text but for numbers have no heads.
+    path = lines_pdf(tmp_path / "c.pdf", *[[f"Form {number}, field"] * 9 for number in "1234"])
+    documents, files = read(path)
+    assert [each.page_content.count("field") for each in documents] == [9] * 4
+    assert not files.running
     # Two pages are too few.
     documents, _ = read(lines_pdf(tmp_path / "b.pdf", ["Head", "One."], ["Head", "Two."]))
     assert all("Head" in document.page_content for document in documents)
