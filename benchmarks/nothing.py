@@ -147,10 +147,10 @@ class Prober:
 
     def reach(self, query: str, candidates: Sequence[Candidate]) -> float:
         """The reach of a query with these candidates."""
-        by_rank, score, _ = rank_by_search(candidates)
+        _, score, _ = rank_by_search(candidates)
         if score is None:
             return -np.inf
-        return self._floor.reach(score, share_of_words(query, by_rank))
+        return self._floor.reach(score, share_of_words(query, candidates))
 
 
 def write_up(results: dict[str, Measured], command: str, *, reranked: bool) -> Iterator[str]:

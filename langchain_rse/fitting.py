@@ -29,7 +29,7 @@ from langchain_rse.query.floor import (
     write_floor,
 )
 from langchain_rse.query.reranking import find_candidates, is_reranker
-from langchain_rse.query.searching import AT_ONCE
+from langchain_rse.query.searching import AT_ONCE, check_search
 from langchain_rse.query.witnesses import rank
 from langchain_rse.stores.compare_and_set import DocStore, read_records, readable
 from langchain_rse.stores.layouts import chunk_keys
@@ -59,7 +59,10 @@ class _Rule(NamedTuple):
 _RULE = _Rule(position=0.5, quantile=0.02, word_bonus=6.0)
 # A reranker reads the words itself; a similarity filter does not.
 _RERANKER_RULE = _Rule(position=0.3, quantile=0.3, word_bonus=0.0)
-_USUAL_WORD_SHARE = 0.17  # the share of words at which the bonus has no effect
+# The share of words at which the bonus has no effect: without and with the full-text index, which
+# finds more words of any question.
+_USUAL_WORD_SHARE = 0.17
+_USUAL_WORD_SHARE_IN_INDEX = 0.25
 _UPPER_SIXTH = 84  # the percentile one standard deviation above the median
 _ALIKE = 0.9  # limit for the share of sentences that match other chunks as well as their own
 _FEWEST_REJECTED = 0.5  # of off-topic questions, without a warning
@@ -155,7 +158,9 @@ def _fit(
     rule = _RERANKER_RULE if is_reranker(settings.reranker) else _RULE
     low = np.quantile(sentence_scores, rule.quantile)
     word_bonus = float(rule.word_bonus * (upper_sixth - median))
-    threshold = median + rule.position * (low - median) + _USUAL_WORD_SHARE * word_bonus
+    is_index_searched = check_search(sources, settings) is None
+    usual_share = _USUAL_WORD_SHARE_IN_INDEX if is_index_searched else _USUAL_WORD_SHARE
+    threshold = median + rule.position * (low - median) + usual_share * word_bonus
     are_rejected = general_scores + word_bonus * general_shares < threshold
     are_lost = sentence_scores + word_bonus * sentence_shares < threshold
     return FittedFloor(
@@ -260,5 +265,5 @@ def _ask(
     if not by_rank:
         return None
     return _Probe(
-        math.nan if score is None else score, share_of_words(query, by_rank), direction, own_score
+        math.nan if score is None else score, share_of_words(query, others), direction, own_score
     )

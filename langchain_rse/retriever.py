@@ -240,8 +240,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
         Benchmarks support this rule, but it gives no guarantee.
 
         Without a reranker, words of the question count as well: the bonus added to a score is the
-        largest share of the question's words found in one of the 20 best candidates, times six
-        standard deviations of the scores of off-topic questions.
+        largest share of the question's words found in one of the 20 best candidates of either
+        search, times six standard deviations of the scores of off-topic questions.
 
         Args:
             show_progress: Show a progress bar; needs tqdm.

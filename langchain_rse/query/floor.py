@@ -14,16 +14,21 @@ from pydantic.dataclasses import dataclass
 from langchain_rse._messages import warn
 from langchain_rse.config import QuerySettings
 from langchain_rse.engine import word_shares
-from langchain_rse.query.candidates import FULL_TEXT, RERANKER, Candidate, Candidates, Sources
+from langchain_rse.query.candidates import (
+    FULL_TEXT,
+    RERANKER,
+    VECTORS,
+    Candidate,
+    Candidates,
+    Sources,
+)
 from langchain_rse.stores.compare_and_set import DocStore, Record, change, read_records
 from langchain_rse.stores.pairing import Model
 from langchain_rse.stores.records import FLOORS
 from langchain_rse.text.words import beginning_of, content_words
 
-# Number of best candidates that are searched for words of the query.
+# Number of best candidates of each search that are searched for words of the query.
 _BEST_WITH_WORDS = 20
-
-_ALL_WORDS = 1 - 1e-9  # a sum of shares, with rounding errors
 # Fields in which LangChain's rerankers name their model.
 _MODEL_FIELDS = ("model", "model_name", "model_id")
 
@@ -161,16 +166,9 @@ def _check_query(
     word_share = 0.0
     reach = score
     if fitted:
-        word_share = share_of_words(query, by_rank)
+        word_share = share_of_words(query, candidates)
         reach = fitted.reach(score, word_share)
     is_rejected = direction * reach < direction * floor
-    if is_rejected and fitted and RERANKER not in best.hits:
-        # Vectors represent rare terms such as error codes poorly; the full-text index finds them.
-        by_index = []
-        for candidate in candidates:
-            if FULL_TEXT in candidate.hits and candidate.hits[FULL_TEXT].rank < _BEST_WITH_WORDS:
-                by_index.append(candidate)
-        is_rejected = share_of_words(query, by_index) < _ALL_WORDS
     note = "" if direction > 0 else " (distances: lower is better)"
     return FloorCheck(query, best, word_share, reach, floor, is_rejected, note)
 
@@ -199,11 +197,19 @@ def rank_by_search(
     return by_rank, scores[0], direction
 
 
-def share_of_words(query: str, ranked: Sequence[Candidate]) -> float:
-    """Return the largest share of the query's content words found in one of the best candidates."""
+def share_of_words(query: str, candidates: Sequence[Candidate]) -> float:
+    """Return the largest share of the query's content words found in one of the best candidates.
+
+    The full-text index is heard as well, because vectors represent rare terms such as error codes
+    poorly.
+    """
     words = content_words(beginning_of(query))
-    best = ranked[:_BEST_WITH_WORDS]
-    found_in = {each.document.page_content: each.found_words for each in best}
+    found_in: dict[str, Sequence[str]] = {}
+    for search in (VECTORS, FULL_TEXT):
+        found = [candidate for candidate in candidates if search in candidate.hits]
+        found.sort(key=lambda candidate: candidate.hits[search].rank)
+        for candidate in found[:_BEST_WITH_WORDS]:
+            found_in[candidate.document.page_content] = candidate.found_words
     rows = [[word in found_words for word in words] for found_words in found_in.values()]
     return float(word_shares(np.array(rows)).max(initial=0.0))
 
