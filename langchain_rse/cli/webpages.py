@@ -5,6 +5,7 @@ rows of tables.
 """
 
 import warnings
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from bs4 import BeautifulSoup, Tag
@@ -41,9 +42,11 @@ _LEAST_MAIN_SHARE = 0.2
 _NOT_IN_TABLES = f"table, pre, {_HEADINGS}"
 _TABLE_PARTS = "thead, tbody, tfoot, tr, td, th"
 _CELLS = "td, th"
+_CELL_NAMES = ("td", "th")
 _LONGEST_CELL = 1_000
 _MOST_COLUMNS = 50  # of one cell
 _LAST_HEADER = "last-header"
+_NUMBER = "number-in-list"
 # Tags that begin a line and are written as <div>.
 _BLOCKS = """
     address, aside, blockquote, center, details, dl, fieldset, figcaption, figure, footer, form,
@@ -51,6 +54,10 @@ _BLOCKS = """
 """
 _CONVERTED = ["article", "br", "caption", "dd", "div", "dt", "hr", "li", "ol", "p", "pre", "q"]
 _CONVERTED += ["section", "table", "td", "th", "tr", "ul", *_HEADINGS.split(", ")]
+# Of elements within more others than this, only the text is read: the cost of an element grows with
+# its depth.
+_DEEPEST_ELEMENT = 60
+_LINES = {*_CONVERTED, *" ".join(_BLOCKS.split(",")).split()}
 # Items of nested lists are indented by two spaces per level, up to this level.
 _DEEPEST_INDENTATION = 4
 
@@ -77,17 +84,39 @@ def read_html(source: str) -> WebPage:
         whole = _parse(source)
         _remove(whole, _INVISIBLE)
         parts = [whole]
-    try:
-        texts = [_as_markdown(part) for part in parts]
-    except RecursionError:  # markdownify calls itself for each element within another
-        texts = [part.get_text("\n", strip=True) for part in parts]
-    return WebPage("\n\n".join(texts), title)
+    return WebPage("\n\n".join(map(_as_markdown, parts)), title)
+
+
+class _Page(BeautifulSoup):
+    """HTML as a tree of limited depth."""
+
+    _depth = 0
+
+    def handle_starttag(self, name: str, *args: Any, **kwargs: Any) -> Tag | None:  # noqa: ANN401
+        self._depth += 1
+        if self._is_read(name):
+            return super().handle_starttag(name, *args, **kwargs)
+        self.endData()
+        siblings = self.currentTag.contents if self.currentTag else []
+        is_behind_text = bool(siblings) and not isinstance(siblings[-1], Tag)
+        if is_behind_text and name in _LINES:
+            super().handle_starttag("div", None, None, {})
+            super().handle_endtag("div")
+        return None
+
+    def handle_endtag(self, name: str, nsprefix: str | None = None) -> None:
+        if self._is_read(name):
+            super().handle_endtag(name, nsprefix)
+        self._depth -= 1
+
+    def _is_read(self, name: str) -> bool:
+        return self._depth <= _DEEPEST_ELEMENT or name in ("script", "style")
 
 
 def _parse(source: str) -> BeautifulSoup:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # XHTML is read as HTML
-        return BeautifulSoup(source.replace("\0", " "), "lxml")
+        return _Page(source.replace("\0", " "), "lxml")
 
 
 def _remove(soup: BeautifulSoup, selectors: str) -> None:
@@ -122,8 +151,10 @@ def _as_markdown(element: Tag) -> str:
             link.decompose()
     for block in element.select(_BLOCKS):
         block.name = "div"
-    for table in element.find_all("table"):
-        _prepare_table(table)
+    for numbered in element.find_all("ol"):
+        for number, item in enumerate(numbered.find_all("li", recursive=False), 1):
+            item[_NUMBER] = str(number)
+    _prepare_tables(element)
     # Without a width, wrapping turns white space into single spaces.
     converter = _Converter(
         convert=_CONVERTED,
@@ -136,14 +167,30 @@ def _as_markdown(element: Tag) -> str:
     return converter.convert_soup(element).strip()
 
 
-def _prepare_table(table: Tag) -> None:
-    """Mark the last header row of a table; turn a table for page layout into blocks."""
-    parts = [part for part in table.select(_TABLE_PARTS) if part.find_parent("table") is table]
+def _prepare_tables(element: Tag) -> None:
+    """Mark the last header rows of tables; turn tables for page layout into blocks."""
+    layout_tables = set()
+    for content in element.select(_NOT_IN_TABLES):
+        layout_tables |= {id(parent) for parent in content.parents if parent.name == "table"}
+    parts: dict[int, list[Tag]] = {}
+    for part in element.select(_TABLE_PARTS):
+        parents_in_table = list(takewhile(lambda parent: parent.name != "table", part.parents))
+        table = (parents_in_table[-1] if parents_in_table else part).parent
+        parts.setdefault(id(table), []).append(part)
+        if any(parent.name in _CELL_NAMES for parent in parents_in_table):
+            layout_tables.add(id(table))
+    for table in element.find_all("table"):
+        parts_of_table = parts.get(id(table), [])
+        if id(table) in layout_tables or not _mark_header(parts_of_table):
+            for part in (table, *parts_of_table):
+                part.name = "div"
+
+
+def _mark_header(parts: list[Tag]) -> bool:
+    """Mark the last header row of a table; False if it is for page layout."""
     rows = [part for part in parts if part.name == "tr" and part.select_one(_CELLS)]
-    if _is_layout(table, rows):
-        for part in (table, *parts):
-            part.name = "div"
-        return
+    if _is_layout(rows):
+        return False
     last_header = None
     for row in rows:
         if row.find("td") and not row.find_parent("thead"):
@@ -151,12 +198,11 @@ def _prepare_table(table: Tag) -> None:
         last_header = row
     if last_header is not None:
         last_header["class"] = _LAST_HEADER
+    return True
 
 
-def _is_layout(table: Tag, rows: list[Any]) -> bool:
-    """Tell whether a table has content that data tables lack, or less than two rows of cells."""
-    if table.select_one(_NOT_IN_TABLES):
-        return True
+def _is_layout(rows: list[Tag]) -> bool:
+    """Tell whether a table has longer cells than data tables, or less than two rows of cells."""
     full_rows = 0
     for row in rows:
         lengths = [_length(cell) for cell in row.select(_CELLS)]
@@ -183,9 +229,9 @@ class _Converter(MarkdownConverter):
         return f"\n{text.strip()}\n"
 
     def convert_li(self, item: Tag, text: str, parent_tags: set[str]) -> str:  # noqa: ARG002
-        depth = min(len(item.find_parents("li")), _DEEPEST_INDENTATION)
-        number = len(item.find_previous_siblings("li")) + 1
-        mark = f"{number}." if item.parent and item.parent.name == "ol" else "-"
+        depth = sum(parent.name == "li" for parent in item.parents)
+        depth = min(depth, _DEEPEST_INDENTATION)
+        mark = f"{item[_NUMBER]}." if _NUMBER in item.attrs else "-"
         return f"{'  ' * depth}{mark} {text.strip()}\n"
 
     def convert_td(self, cell: Tag, text: str, parent_tags: set[str]) -> str:  # noqa: ARG002

@@ -49,7 +49,9 @@ def check_quotations(text: str) -> object:
     [
         (find_chunks, "-"),
         (lambda text: find_spans(text, default_text_splitter()), "``` a\n"),
-        (lambda text: read_html(text[: LENGTH // 5]), "<div>"),
+        (read_html, "<div>"),
+        (lambda text: read_html(text[: LENGTH // 5]), "<table><tr><td>a"),
+        (lambda text: read_html(text[: LENGTH // 5]), "<ol><li>a<blockquote>b"),
         (check_quotations, ".'a"),
         (lambda text: quote("text", text), "<text"),
     ],
