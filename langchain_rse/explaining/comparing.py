@@ -47,7 +47,6 @@ def compare_answers(
         passages=pieces,
         other=_cut(other_pieces, length),
         other_name=name,
-        lengths=_lengths_of(trace),
         reason=trace.reason,
     )
 
@@ -101,12 +100,3 @@ def _cut(pieces: Sequence[Piece], length: int) -> list[Piece]:
         kept.append(piece)
         length -= len(piece.text)
     return [piece for piece in kept if piece.text]
-
-
-def _lengths_of(trace: Trace) -> dict[str, int]:
-    """The lengths of the documents that were looked up, by their ids."""
-    lengths = {}
-    if trace.looked_up is not None:
-        for layout in trace.looked_up.layouts.values():
-            lengths[layout.manifest.doc_id] = layout.manifest.length
-    return lengths

@@ -18,7 +18,6 @@ TOP_K = "top-k chunks"
 """The name of the other side if it is the best chunks of the same search."""
 
 _PASSAGES = "passages"
-_MOST_STRIPS = 6
 _EXCERPT = 60
 _CUT = " (cut to equal length)"
 _SHORTEST_COPY = 64  # characters without white space
@@ -45,12 +44,6 @@ _STYLE = Template("""
 .rse-compare .other .text { border-color: $chunk; }
 .rse-compare mark { background: $passage_mark; color: inherit; print-color-adjust: exact; }
 .rse-compare .other mark { background: $chunk_mark; }
-.rse-compare .strip { position: relative; height: .8rem; margin: .15rem 0;
-  print-color-adjust: exact;
-  background: color-mix(in srgb, CanvasText 12%, Canvas); }
-.rse-compare .strip i { position: absolute; top: 0; bottom: 0; background: $passage;
-  min-width: 2px; print-color-adjust: exact; }
-.rse-compare .other .strip i { background: $chunk; }
 @media print {
   .rse-compare .place { break-after: avoid; }
 }
@@ -130,7 +123,6 @@ class SideBySide:
         other: The result of the other retriever, best first, cut to the length of the passages; a
             rest of under 40 characters is dropped.
         other_name: The name of the other retriever.
-        lengths: The lengths of documents in characters, by document id, where known.
         reason: Why there are no passages; None if there are some.
     """
 
@@ -138,7 +130,6 @@ class SideBySide:
     passages: Sequence[Piece]
     other: Sequence[Piece]
     other_name: str
-    lengths: dict[str, int]
     reason: str | None = None
 
     @property
@@ -174,19 +165,6 @@ class SideBySide:
         """The names of all pieces, with paths shortened to what tells them apart."""
         return short_names(piece.name for piece in [*self.passages, *self.other])
 
-    def documents(self) -> dict[str, str]:
-        """The names of the documents whose pieces have a place, by their ids."""
-        names: dict[str, str] = {}
-        for piece in [*self.passages, *self.other]:
-            if piece.doc_id is not None and piece.start is not None:
-                names.setdefault(piece.doc_id, piece.name)
-        return names
-
-    def _length_of(self, doc_id: str) -> int:
-        """The length of a document; if unknown, the end of its last piece."""
-        ranges = _ranges_in([*self.passages, *self.other], doc_id)
-        return max([self.lengths.get(doc_id, 1), *(end for _, end in ranges)])
-
     def __repr__(self) -> str:
         return f"<SideBySide of {visible(self.query)[:_EXCERPT]!r}: {visible(self.summary)}>"
 
@@ -205,15 +183,9 @@ class SideBySide:
         )
 
     def _section(self, css_class: str, side: Side) -> str:
-        """The column of a side: strips of the documents, then the texts."""
+        """The column of a side."""
         names = self.shown_names()
         rows = [f'<section class="{css_class}"><h3>{text_as_html(side.name)}</h3>']
-        for doc_id, name in list(self.documents().items())[:_MOST_STRIPS]:
-            length = self._length_of(doc_id)
-            bars = [_bar_as_html(*each, length) for each in _ranges_in(side.pieces, doc_id)]
-            if bars:
-                rows.append(_place_as_html(name, names[name]))
-                rows.append(f'<div class="strip">{"".join(bars)}</div>')
         for number, piece in enumerate(side.pieces, start=1):
             place = f"{side.noun} {number}: {piece.place_in(names[piece.name])}"
             rows.append(_place_as_html(piece.name, place))
@@ -300,22 +272,6 @@ def _lines_of(parts: Iterable[Part]) -> Iterator[tuple[str, bool]]:
             has_only = has_only or (part.is_only_here and bool(text.strip()))
     if line:
         yield line, has_only
-
-
-def _ranges_in(pieces: Iterable[Piece], doc_id: str) -> list[tuple[int, int]]:
-    """The characters of a document that pieces have, as ranges."""
-    ranges = []
-    for piece in pieces:
-        if piece.doc_id == doc_id and piece.start is not None:
-            ranges.append((piece.start, piece.start + len(piece.text)))
-    return ranges
-
-
-def _bar_as_html(start: int, end: int, length: int) -> str:
-    """A bar from one character of a document to another."""
-    left = 100 * start / length
-    width = 100 * (end - start) / length
-    return f'<i style="left:{left:.2f}%;width:{width:.2f}%"></i>'
 
 
 def _place_as_html(name: str, shown: str) -> str:

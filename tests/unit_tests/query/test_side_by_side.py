@@ -44,9 +44,6 @@ def test_printed(retriever: RSERetriever) -> None:
         "query 0\n"
         "passages: 1 text, 18 characters, 6 only here; "
         "top-k chunks: 3 texts, 18 characters, 6 only here.\n"
-        f"a                top-k chunks {'·' * 10}{'█' * 10}{'·' * 10}{'█' * 10}{'·' * 10}\n"
-        f"                     passages {'·' * 10}{'█' * 30}{'·' * 10}\n"
-        f"b                top-k chunks {'·' * 16}{'█' * 18}{'·' * 16}\n"
         "+ marks text only in the passages, - text only in top-k chunks.\n"
         "Passage 1: a, characters 6–24\n"
         "  a1 10\n"
@@ -116,7 +113,7 @@ def test_text_of_another_document_that_is_the_same_is_no_difference() -> None:
         Piece("b", "b", 0, f"Second? {shared[:middle]}"),
         Piece("b", "b", 900, f"{shared[middle:]} and on".replace(" ", "\n")),
     ]
-    found = SideBySide("q", [passage], chunks, "chunks", {})
+    found = SideBySide("q", [passage], chunks, "chunks")
     other, passages = found.sides
     assert passages.only_here == len("First!\n")
     assert other.only_here == len("Second? ") + len("and\non")
