@@ -27,7 +27,7 @@ from langchain_rse.query.searching import queries_of, search
 from langchain_rse.query.selecting import select
 from langchain_rse.query.trace import Trace, sentence
 from langchain_rse.query.witnesses import rank
-from langchain_rse.stores.conditions import unlike_types
+from langchain_rse.stores.conditions import describe_fields
 from langchain_rse.stores.layouts import VersionKey, read_manifests
 from langchain_rse.stores.pairing import Model, check_pair
 from langchain_rse.text.quoting import counted, encodable, first_few
@@ -250,7 +250,7 @@ def _explain_nothing_found(trace: Trace, sources: Sources, filters: Filters) -> 
     limits = "".join(f" with {name}={value!r:.200}" for name, value in arguments)
     for condition in filters.conditions:
         manifests = yield from compute(read_manifests, sources.docstore, _MOST_READ)
-        limits += unlike_types(condition, [manifest.metadata for manifest in manifests])
+        limits += describe_fields(condition, [manifest.metadata for manifest in manifests])
     facts = {"searcher": sources.name, "documents": trace.documents_found, "limits": limits}
     reason = Reason.NO_CHUNKS if trace.documents_found else Reason.NOTHING_FOUND
     _give_reason(trace, reason, facts)

@@ -36,7 +36,7 @@ CHARACTERS: object = len
 # number of candidates whose texts are measured to estimate characters per unit.
 _MARGIN = 1.3
 _SAMPLE = 10
-_WORD = re.compile(r"\S*\w\S*")
+_WORD = re.compile(r"\w\S*")  # with the marks after it
 
 
 class Passage(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numbers
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from langchain_core.documents import Document
@@ -54,43 +54,18 @@ def as_function(condition: Any) -> Callable[[Document], bool]:  # noqa: ANN401 -
     return lambda document: matches(condition, document.metadata)
 
 
-def unlike_types(condition: Mapping[str, Any], documents: Iterable[Mapping[str, Any]]) -> str:
-    """Name the fields that a filter compares with no value of their type; empty if there are none.
-
-    Args:
-        condition: A filter that is understood.
-        documents: The metadata of documents.
-    """
+def describe_fields(condition: object, documents: Iterable[Mapping[str, Any]]) -> str:
+    """Tell which types of values the fields of a filter have in the metadata of documents."""
     types: dict[str, set[str]] = {}
     for metadata in documents:
-        for name, value in metadata.items():
-            types.setdefault(name, set()).update(_types_in(value))
+        for name in metadata.keys() & (fields_of(condition) or set()):
+            value = metadata[name]
+            values = value if isinstance(value, _LISTS) else [value]
+            types.setdefault(name, set()).update(type(item).__name__ for item in values)
     notes = []
-    for name, value in _comparisons(condition):
-        expected = " or ".join(sorted(types.get(name, ())))
-        if expected and types[name].isdisjoint(_types_in(value)):
-            notes.append(f"; the field {name!r} has values of type {expected}")
+    for name, found in sorted(types.items()):
+        notes.append(f"; the field {name!r} has values of type {' or '.join(sorted(found))}")
     return "".join(notes)
-
-
-def _comparisons(condition: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, value in condition.items():
-        if name in _JOINS:
-            for part in value:
-                yield from _comparisons(part)
-        else:
-            yield name, value
-
-
-def _types_in(value: object) -> set[str]:
-    """Return the names of the types of a value, of a list's items, or of operands."""
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, _LISTS):
-        return set().union(*map(_types_in, value))
-    if isinstance(value, (str, bool)) or value is None:
-        return {type(value).__name__}
-    return {"number"}
 
 
 def _is_field(name: object) -> bool:

@@ -74,17 +74,20 @@ def test_the_filter_excluded_everything(why: Any) -> None:
 @pytest.mark.parametrize(
     ("condition", "note"),
     [
-        ({"year": "2021"}, "; the field 'year' has values of type number"),
-        ({"year": None}, "; the field 'year' has values of type number"),
-        ({"year": {"$gte": "2021-01-01"}}, "; the field 'year' has values of type number"),
+        ({"year": "2021"}, "; the field 'year' has values of type int"),
+        ({"year": None}, "; the field 'year' has values of type int"),
+        ({"year": {"$gte": "2021-01-01"}}, "; the field 'year' has values of type int"),
         ({"tags": {"$contains": 7}}, "; the field 'tags' has values of type str"),
-        ({"$or": [{"year": 1999}, {"draft": 0}]}, "; the field 'draft' has values of type bool"),
-        ({"year": [1999, 2000], "author": "Ann"}, ""),
+        (
+            {"$or": [{"day": 20210501}, {"draft": 0}]},
+            "; the field 'day' has values of type str; the field 'draft' has values of type bool",
+        ),
+        ({"author": "Ann"}, ""),
     ],
 )
 def test_a_filter_of_another_type(why: Any, condition: Any, note: str) -> None:
     retriever = make_retriever({})
-    metadata = {"doc_id": "a", "year": 2021, "tags": ["x"], "draft": True}
+    metadata = {"doc_id": "a", "year": 2021, "tags": ["x"], "draft": True, "day": "2021-05-01"}
     retriever.add_documents([Document(lines(0), metadata=metadata)])
     _, reason = why(retriever, filter=condition)
     assert reason == f"InMemoryVectorStore found nothing with filter={condition!r}{note}"
