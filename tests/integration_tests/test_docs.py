@@ -9,7 +9,6 @@ import re
 import shlex
 import sys
 import uuid
-import warnings
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,6 +31,7 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 from typer.testing import CliRunner
 
 from langchain_rse.cli.app import app
+from langchain_rse.cli.files import Files
 from langchain_rse.embeddings import WordLlamaEmbeddings
 from langchain_rse.evaluation import load_questions
 from tests.integration_tests.chat_server import Answer, Request, chat_server
@@ -312,7 +312,6 @@ def output_below(block: Block) -> str:
 
 
 @pytest.mark.usefixtures("folder", "services", "servers", "others")
-@pytest.mark.filterwarnings("ignore:.*langchain-community:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")
 @pytest.mark.filterwarnings("ignore:`langchain.mcp` is in beta")
 @pytest.mark.filterwarnings(r"ignore:'upload_\w+' parameter is in beta")
@@ -323,7 +322,8 @@ def test_an_example_runs_as_it_stands(block: Block, capsys: pytest.CaptureFixtur
     for each in [*read_before(block), block]:
         capsys.readouterr()
         lines = "\n" * (each.line - 1) + each.text  # so that errors name the page's line
-        exec(compile(lines, str(each.page), "exec"), names)  # noqa: S102
+        code = compile(lines, str(each.page), "exec", dont_inherit=True)
+        exec(code, names)  # noqa: S102
     printed = capsys.readouterr().out
     assert bool(printed.strip()) == ("print(" in block.text)
     assert output_below(block).rstrip() in printed
@@ -338,10 +338,6 @@ def test_a_file_of_questions_can_be_loaded(block: Block) -> None:
 
 def write_files_of_commands(folder: Path) -> None:
     """What the command line is shown to use: files, and a store that other code has filled."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the package is being sunset
-        from langchain_community.document_loaders import PyPDFium2Loader
-
     (folder / "reports").mkdir()
     (folder / "reports" / "10k.pdf").write_bytes(report())
     (folder / "notes.md").write_text("# Notes\n\nMargins rose.", encoding="utf-8")
@@ -351,10 +347,10 @@ def write_files_of_commands(folder: Path) -> None:
     splitter = RecursiveCharacterTextSplitter(
         chunk_size=300, chunk_overlap=60, add_start_index=True
     )
-    store.add_documents(splitter.split_documents(PyPDFium2Loader("10k.pdf").load()))
+    pages = list(Files().read([Path("10k.pdf")]))
+    store.add_documents(splitter.split_documents(pages))
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize(
     "block",
     [

@@ -1,15 +1,15 @@
-"""Files as LangChain's loaders give them: what comes back is their text, and says where it is."""
+"""Files as their readers give them: what comes back is their text, and says where it is."""
 
 from __future__ import annotations
 
 import bisect
 import itertools
 import re
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pypdf
 import pytest
 from fpdf import FPDF
 from langchain_core.documents import Document
@@ -17,20 +17,11 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import RSERetriever, SQLDocStore
+from langchain_rse.cli.files import Files
 from langchain_rse.embeddings import WordLlamaEmbeddings
 from tests.integration_tests.stores import open_chroma
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # the package is being sunset
-    from langchain_community.document_loaders import (
-        BSHTMLLoader,
-        PyMuPDFLoader,
-        PyPDFium2Loader,
-        PyPDFLoader,
-        TextLoader,
-    )
 
 way = fakes.way
 
@@ -88,7 +79,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("pdf") / "report.pdf"
     pdf = FPDF()
     pdf.set_font("Helvetica", size=11)
-    pdf.set_title("The year")
     for title, text in SECTIONS.items():
         pdf.add_page()
         pdf.multi_cell(0, 6, title, new_x="LMARGIN", new_y="NEXT")
@@ -104,16 +94,27 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def by_pdfium(path: Path) -> Iterator[Document]:
+    return Files().read([path])
+
+
+def by_pypdf(path: Path) -> Iterator[Document]:
+    reader = pypdf.PdfReader(path)
+    for number, page in enumerate(reader.pages):
+        metadata = {"source": str(path), "page": number, "page_label": reader.page_labels[number]}
+        yield Document(page.extract_text(), metadata=metadata)
+
+
 @pytest.mark.parametrize("store", ["memory", "chroma"])
-@pytest.mark.parametrize("loader", [PyPDFium2Loader, PyPDFLoader, PyMuPDFLoader])
+@pytest.mark.parametrize("reader", [by_pdfium, by_pypdf])
 def test_a_table_across_a_page_border(
     way: Way,
     tmp_path: Path,
     report: Path,
-    loader: Callable[[Path], Any],
+    reader: Callable[[Path], Iterator[Document]],
     store: str,
 ) -> None:
-    pages = loader(report).load()
+    pages = list(reader(report))
     assert len(pages) == 5
     border = [
         any(f"{pier}\n" in p.page_content + "\n" or f"{pier} " in p.page_content for pier in PIERS)
@@ -130,9 +131,8 @@ def test_a_table_across_a_page_border(
     assert (first, last) == pages_of(passage, pages)
     assert first <= 2
     assert last >= 3
-    assert (metadata["source"], metadata["total_pages"]) == (str(report), 5)
-    assert metadata["title"] == "The year"
-    if loader is PyPDFLoader:
+    assert metadata["source"] == str(report)
+    if reader is by_pypdf:
         assert (metadata["page_label_start"], metadata["page_label_end"]) == (
             str(first + 1),
             str(last + 1),
@@ -156,9 +156,9 @@ def filter_by(store: str, name: str, value: int) -> dict[str, Any]:
 
 def test_pages_loaded_lazily_and_in_any_order(way: Way, tmp_path: Path, report: Path) -> None:
     retriever = make_retriever(tmp_path)
-    way.add(retriever, PyPDFLoader(report).lazy_load())
+    way.add(retriever, by_pypdf(report))
     (passage,) = way.invoke(retriever, QUESTION, k=1)
-    pages = PyPDFLoader(report).load()
+    pages = list(by_pypdf(report))
     found = passage.metadata["page_start"], passage.metadata["page_end"]
     assert found == pages_of(passage, pages)
     with pytest.warns(UserWarning, match=r"stored only once.*report\.pdf'"):
@@ -181,7 +181,7 @@ def as_html(path: Path) -> Iterator[Document]:
         f"<html><head><title>Piers &amp; ships</title></head><body>{body}</body></html>",
         encoding="utf-8",
     )
-    return BSHTMLLoader(path, get_text_separator="\n").lazy_load()
+    return Files().read([path])
 
 
 def as_markdown(path: Path, *, head: str = "", line_end: str = "\n") -> Iterator[Document]:
@@ -192,7 +192,7 @@ def as_markdown(path: Path, *, head: str = "", line_end: str = "\n") -> Iterator
     )
     path = path / "report.md"
     path.write_bytes((head + text).replace("\n", line_end).encode())
-    return TextLoader(path, encoding="utf-8").lazy_load()
+    yield Document(path.read_bytes().decode(), metadata={"source": str(path)})
 
 
 def as_windows_markdown(path: Path) -> Iterator[Document]:

@@ -166,7 +166,8 @@ def faiss(strategy: str) -> Opener:
     def opened(place: Place) -> Iterator[VectorStore]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # the package is being sunset
-            import faiss
+            faiss = pytest.importorskip("faiss")
+            pytest.importorskip("langchain_community")
             from langchain_community.docstore.in_memory import InMemoryDocstore
             from langchain_community.vectorstores import FAISS
             from langchain_community.vectorstores.utils import DistanceStrategy
@@ -223,6 +224,8 @@ def lancedb(**settings: Any) -> Opener:
     def opened(place: Place) -> Iterator[VectorStore]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # the package is being sunset
+            pytest.importorskip("lancedb")
+            pytest.importorskip("langchain_community")
             from langchain_community.vectorstores import LanceDB
         # By default, each batch that is added replaces all that was there.
         yield LanceDB(

@@ -473,3 +473,10 @@ def ranges(passages: Sequence[Document]) -> list[tuple[str, int, int]]:
         (s.metadata["doc_id"], s.metadata["rse"]["chunk_start"], s.metadata["rse"]["chunk_end"])
         for s in passages
     ]
+
+
+def faiss_at_night(names: Iterable[str]) -> list[Any]:
+    """Parameters of tests; FAISS, which is in langchain-community, is tested at night."""
+    return [
+        pytest.param(name, marks=[pytest.mark.nightly] if "FAISS" in name else []) for name in names
+    ]

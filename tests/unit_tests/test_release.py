@@ -1,6 +1,7 @@
 """What a release needs: one version everywhere, and files that other programs can read."""
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,14 @@ def test_one_version() -> None:
     assert heading is not None
     assert heading[1] == version == yaml.safe_load(read("CITATION.cff"))["version"]
     assert re.fullmatch(r"Unreleased|\d{4}-\d\d-\d\d", heading[2])
+
+
+def test_the_extra_all_does_not_install_packages_that_have_ended() -> None:
+    extras = tomllib.loads(read("pyproject.toml"))["project"]["optional-dependencies"]
+    installed = {name for name in extras if name in re.split(r"\W", extras["all"][0])}
+    assert installed == extras.keys() - {"all", "community"}
+    needed = str([extras[name] for name in installed])
+    assert not re.search("langchain-(community|classic|experimental)", needed)
 
 
 def steps(workflow: dict[str, Any]) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from langchain_rse._sync import in_thread, run
 from langchain_rse.stores.vectorstores import ADAPTERS, adapter_for
 from langchain_rse.stores.vectorstores.base import ChunkRow, VectorStoreAdapter
 from tests.unit_tests import fakes
+from tests.unit_tests.ingest.test_known_vectors import faiss_store
 
 way = fakes.way
 MODEL = fakes.CountingModel()  # no two vectors are alike
@@ -49,19 +49,9 @@ class Unknown(VectorStore):
         raise NotImplementedError
 
 
-def faiss() -> VectorStore:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the package is being sunset
-        import faiss
-        from langchain_community.docstore.in_memory import InMemoryDocstore
-        from langchain_community.vectorstores import FAISS
-    index = faiss.IndexFlatL2(MODEL.size + 1)
-    return FAISS(MODEL, index, InMemoryDocstore(), {})
-
-
 KINDS: dict[str, Callable[[], VectorStore]] = {
     "InMemoryVectorStore": lambda: InMemoryVectorStore(MODEL),
-    "FAISS": faiss,
+    "FAISS": lambda: faiss_store(MODEL),
     "Unknown": Unknown,
 }
 Do = Callable[..., Any]
@@ -73,7 +63,7 @@ def do(way: fakes.Way) -> Do:
     return lambda *call: way.call(lambda: call[0](*call[1:]), lambda: in_thread(*call))
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=fakes.faiss_at_night(KINDS))
 def adapter(request: pytest.FixtureRequest) -> VectorStoreAdapter:
     return adapter_for(KINDS[request.param]())
 
@@ -92,30 +82,30 @@ def test_what_was_added_exists_until_it_is_deleted(adapter: VectorStoreAdapter, 
 
 
 @fakes.both_ways
-def test_chunks_are_listed_in_the_order_in_which_they_were_added(do: Do) -> None:
-    for name in ("InMemoryVectorStore", "FAISS"):
-        adapter = adapter_for(KINDS[name]())
-        assert adapter.can_list
-        assert adapter.lists_in_insertion_order
-        do(adapter.add, CHUNKS)
-        listed = [(chunk.id, chunk.metadata) for chunk in adapter.list_chunks()]
-        assert listed == [(chunk.id, chunk.metadata) for chunk in CHUNKS]
+@pytest.mark.parametrize("name", fakes.faiss_at_night(["InMemoryVectorStore", "FAISS"]))
+def test_chunks_are_listed_in_the_order_in_which_they_were_added(do: Do, name: str) -> None:
+    adapter = adapter_for(KINDS[name]())
+    assert adapter.can_list
+    assert adapter.lists_in_insertion_order
+    do(adapter.add, CHUNKS)
+    listed = [(chunk.id, chunk.metadata) for chunk in adapter.list_chunks()]
+    assert listed == [(chunk.id, chunk.metadata) for chunk in CHUNKS]
 
 
 @fakes.both_ways
-def test_vectors_are_read_and_written(do: Do) -> None:
-    for name in ("InMemoryVectorStore", "FAISS"):
-        adapter = adapter_for(KINDS[name]())
-        assert adapter.can_read_vectors
-        do(adapter.add, CHUNKS)
-        vectors = do(adapter.read_vectors, ["id 7", "no id"])
-        assert vectors == {"id 7": pytest.approx(MODEL.embed_query("text 7"), abs=1e-6)}
-        do(adapter.put_chunks, [ChunkRow("new", "other text", {"n": 5}, vectors["id 7"])])
-        found = adapter.store.similarity_search("text 7", k=2)
-        assert {document.id: document.page_content for document in found} == {
-            "id 7": "text 7",
-            "new": "other text",
-        }
+@pytest.mark.parametrize("name", fakes.faiss_at_night(["InMemoryVectorStore", "FAISS"]))
+def test_vectors_are_read_and_written(do: Do, name: str) -> None:
+    adapter = adapter_for(KINDS[name]())
+    assert adapter.can_read_vectors
+    do(adapter.add, CHUNKS)
+    vectors = do(adapter.read_vectors, ["id 7", "no id"])
+    assert vectors == {"id 7": pytest.approx(MODEL.embed_query("text 7"), abs=1e-6)}
+    do(adapter.put_chunks, [ChunkRow("new", "other text", {"n": 5}, vectors["id 7"])])
+    found = adapter.store.similarity_search("text 7", k=2)
+    assert {document.id: document.page_content for document in found} == {
+        "id 7": "text 7",
+        "new": "other text",
+    }
 
 
 def test_searches_find_a_namespace_alone() -> None:
