@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -51,6 +52,14 @@ def query(
             dir_okay=False,
             help="Write an HTML report: every chunk considered, its scores, and sliders to try "
             "other settings. Needs: pip install 'langchain-rse[report]'",
+        ),
+    ] = None,
+    pages: Annotated[
+        Path | None,
+        typer.Option(
+            file_okay=False,
+            help="Write pictures of the PDF pages of each passage, with the passage marked, into "
+            "this folder.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -103,6 +112,24 @@ def query(
     if report:
         trace.to_html(report)
         print_error(f"Report written to {report}", "")
+    if pages:
+        _write_pictures(passages, pages)
     if not passages:
         print_error(f"Nothing returned: {trace.reason}", "")
         raise typer.Exit(1)
+
+
+def _write_pictures(passages: Sequence[Any], folder: Path) -> None:
+    """Draw the pages of the passages of PDFs; a file that has changed costs its own pictures."""
+    from langchain_rse.pages import render
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, passage in enumerate(passages, 1):
+        path = passage.metadata["source"]
+        try:
+            pictures = render(passage, path)
+        except (OSError, RuntimeError, ValueError) as error:
+            print_error(f"No picture of passage {number}, {path}: {error}")
+            continue
+        for page, picture in pictures.items():
+            picture.save(folder / f"passage-{number}-page-{page + 1}.png")

@@ -388,6 +388,13 @@ def test_pages_of_answers(ask: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "pip install 'langchain-rse[report]'" in result.stderr
 
 
+def test_pictures_of_pages(ask: Run) -> None:
+    ask("query", "birds sing", "--set", "score_floor=none", "--pages", "pictures")
+    assert Path("pictures", "passage-1-page-1.png").read_bytes().startswith(b"\x89PNG")
+    result = ask("query", "do cats sleep", "--k", 1, "--pages", "pictures")
+    assert result.stderr.startswith("No picture of passage 1, ")
+
+
 @pytest.mark.parametrize("way", [["remove"], ["index", "docs", "--prune"]])
 def test_a_floor_refuses_until_its_text_is_gone(empty: Run, way: list[str]) -> None:
     Path("docs").mkdir()
