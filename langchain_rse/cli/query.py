@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +22,11 @@ from langchain_rse.cli.options import (
     settings,
 )
 from langchain_rse.cli.output import print_error, print_json, print_text, visible_lines
+
+if TYPE_CHECKING:
+    from langchain_core.documents import Document
+
+    from langchain_rse import RSETrace
 
 _JSON_FIELDS = {"id", "page_content", "metadata"}  # of a passage
 
@@ -76,8 +81,6 @@ def query(
     Example: langchain-rse query "What drove gross margin?" --kb library --k 3
     """
     from langchain_rse import TraceCollector
-    from langchain_rse.text.highlighting import query_words
-    from langchain_rse.tools import place_of
 
     fields = settings(
         config,
@@ -95,18 +98,7 @@ def query(
     if as_json:
         print_json([passage.model_dump(include=_JSON_FIELDS) for passage in passages])
     elif passages:
-        print_text(trace.summary)
-        words = query_words(trace.queries)
-        for passage in passages:
-            text = visible_lines(passage.page_content)
-            if words:
-                for start, end in words.finditer(text.plain):
-                    text.stylize("bold cyan", start, end)
-            print_text("")
-            print_text(text)
-            name = opened.names[passage.metadata["doc_id"]]
-            place = ", ".join(filter(None, [name, place_of(passage.metadata)]))
-            print_text(f"--- {place}", "bold")
+        print_passages(trace, passages, opened.names)
     if verbose:
         print_error(str(trace), "")
     if report:
@@ -117,6 +109,25 @@ def query(
     if not passages:
         print_error(f"Nothing returned: {trace.reason}", "")
         raise typer.Exit(1)
+
+
+def print_passages(trace: RSETrace, passages: Sequence[Document], names: Mapping[str, str]) -> None:
+    """Print passages in their order, each with its place below it."""
+    from langchain_rse.text.highlighting import query_words
+    from langchain_rse.tools import place_of
+
+    print_text(trace.summary)
+    words = query_words(trace.queries)
+    for passage in passages:
+        text = visible_lines(passage.page_content)
+        if words:
+            for start, end in words.finditer(text.plain):
+                text.stylize("bold cyan", start, end)
+        print_text("")
+        print_text(text)
+        name = names[passage.metadata["doc_id"]]
+        place = ", ".join(filter(None, [name, place_of(passage.metadata)]))
+        print_text(f"--- {place}", "bold")
 
 
 def _write_pictures(passages: Sequence[Any], folder: Path) -> None:

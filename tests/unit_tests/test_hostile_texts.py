@@ -145,6 +145,6 @@ def test_terminals(
             query, {"callbacks": [collector]}, k=TEXTS, max_context_length=10**6
         )
         names = {each.metadata["doc_id"]: each.metadata["doc_id"] for each in found}
-        query_command.print_answer(collector.traces[0], found, names)
+        query_command.print_passages(collector.traces[0], found, names)
         printed = re.sub("\x1b\\[[0-9;]*m", "", stream.getvalue())  # styles, which rich writes
         assert not UNSAFE.search(printed)
