@@ -142,8 +142,8 @@ class RSEConfig(_Frozen):
     vector_weight: float = Field(default=0.55, ge=0, le=1)
     """Relevance of the candidate that the vector search scores best, from 0 to 1, before the words
     of the query count. If the query names a document (`name_weight`), vectors count more (0.78 by
-    default), because words no longer tell documents apart. Has no effect on the scores of a
-    reranker."""
+    default), because then all candidates contain the query's words. Has no effect on the scores of
+    a reranker."""
     lexical_weight: float = Field(default=0.7, ge=0, le=1)
     """How much the best word match among the candidates counts, from 0 to 1; half of that if the
     full-text index was searched (``hybrid``). With a reranker, words count only in the search's
@@ -163,8 +163,8 @@ class RSEConfig(_Frozen):
     the reranker counts."""
     neighbor_weight: float = Field(default=0.5, ge=0, le=1)
     """Share of a chunk's relevance, from 0 to 1, that is credited to the chunks next to it, and the
-    square of it to the chunks beyond, see `langchain_rse.engine.neighbor_credit`. The only chunk of
-    a document is credited as if it had neighbors like itself."""
+    square of it to the chunks beyond, see `langchain_rse.engine.neighbor_credit`. A one-chunk
+    document is scored as if it had equal neighbors, so that it can compete with long ones."""
     passage_cost: float = Field(default=0.15, ge=0)
     """Fixed cost of a passage, in chunks of average length. Higher values return fewer, longer
     passages. Only the exact solver uses it."""
@@ -274,11 +274,11 @@ class QuerySettings(Checked):
 
     k: int | None = Field(default=None, ge=1, strict=True)
     """Maximum number of passages. The passage with the best candidate and the most valuable others
-    are kept. Value grows with length, so for short documents limit ``max_context_length`` instead.
-    None for no limit."""
+    are kept. ``k`` favors long passages, because value grows with length; with short documents,
+    limit ``max_context_length`` instead. None for no limit."""
     max_context_length: float | None = Field(default=16_000, ge=1, strict=True, allow_inf_nan=False)
-    """Budget: maximum length of all passages together, in units of ``length_function``. None for no
-    limit."""
+    """Budget: maximum total length of the returned passages, in units of ``length_function``. None
+    for no limit."""
     irrelevant_chunk_penalty: float | None = Field(default=None, ge=0, le=1, strict=True)
     """Minimum relevance of returned text, from 0 to 1. Lower values return more text. None uses the
     value of ``config``: 0.35 by default."""
@@ -323,14 +323,13 @@ class QuerySettings(Checked):
     of strings, such as ``prompt | model | parser``. If it generates none, the question itself is
     the query."""
     order: Literal["document", "relevance"] = "document"
-    """Order of the passages. ``"document"`` groups them by document, in the order of its text; the
-    document with the best passage comes first. ``"relevance"`` puts the best passage first."""
+    """Order of the passages. ``"document"``: passages of one document come in reading order, the
+    document with the best passage first. ``"relevance"`` puts the best passage first."""
     duplicates: Literal["drop", "keep"] = "drop"
     """What to do with text that occurs in several documents. ``"drop"`` returns it only once, from
-    the document with the better best candidate: a candidate is excluded if its whole text (at least
-    150 characters, not counting white space) occurs word for word in candidates of a better
-    document. It stays if the query names its document but not the better one. ``"keep"`` keeps all
-    candidates."""
+    the document whose top candidate ranks higher: a candidate is excluded if its whole text (at
+    least 150 characters, not counting white space) occurs word for word in candidates of that
+    document. Both stay if the query names the lower-ranked document. ``"keep"`` keeps all."""
     candidates_only: bool | None = Field(default=None, strict=True)
     """True to return only chunks that the search found, False to fill the gaps between them with
     other chunks. None fills gaps, except if chunks in a gap might not pass a filter: with a filter

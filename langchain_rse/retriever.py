@@ -66,8 +66,9 @@ class RSERetriever(QuerySettings, BaseRetriever):
     """A retriever that returns passages: the best runs of neighboring chunks.
 
     It fetches candidate chunks, selects the passages of their documents with the highest total
-    value (Relevant Segment Extraction), and returns them as exact slices of the source text. A call
-    accepts the fields of `QuerySettings`, with ``rse_config`` for ``config``, and ``filter``.
+    value (Relevant Segment Extraction), and returns them as exact slices of the source text.
+    ``invoke`` takes the fields of `QuerySettings` per call (``config`` is called ``rse_config``
+    there), and ``filter``.
 
     Each returned Document has:
 

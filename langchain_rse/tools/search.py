@@ -83,7 +83,7 @@ def create_rse_tool(
     Args:
         retriever: The retriever that searches.
         name: The tool's name.
-        description: The description for the model. None for the default of ``content``.
+        description: The description for the model. None: a default description.
         content: ``"text"``, or ``"search_results"`` for content blocks, see `locate_citations`.
         k: Maximum number of passages in an answer, at least 1. None for the retriever's, or 10.
         max_context_length: Maximum length of an answer, headings included, in the units of
