@@ -6,7 +6,16 @@ from typing import Annotated
 import typer
 
 from langchain_rse.cli.knowledge_base import KnowledgeBase
-from langchain_rse.cli.options import Budget, Config, Folder, Penalty, Question, Settings, settings
+from langchain_rse.cli.options import (
+    Budget,
+    Config,
+    Folder,
+    Penalty,
+    Question,
+    Settings,
+    check_folder,
+    settings,
+)
 from langchain_rse.cli.output import print_error, print_text, visible_lines
 
 
@@ -19,7 +28,10 @@ def compare(
     config: Config = None,
     assignments: Settings = None,
     html: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="Also write both sides as an HTML page.")
+        Path | None,
+        typer.Option(
+            dir_okay=False, callback=check_folder, help="Also write both sides as an HTML page."
+        ),
     ] = None,
 ) -> None:
     """Compare passages with the top-k chunks.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from langchain_rse.cli.knowledge_base import KnowledgeBase
-from langchain_rse.cli.options import Config, Folder, Penalty, Settings, settings
+from langchain_rse.cli.options import Config, Folder, Penalty, Settings, check_folder, settings
 from langchain_rse.cli.output import print_error, print_text, visible_lines
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def evaluate(
         Path | None,
         typer.Option(
             dir_okay=False,
+            callback=check_folder,
             help="Write the parameters that --tune finds to a file for --config.",
         ),
     ] = None,

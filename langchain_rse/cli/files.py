@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from langchain_core.documents import Document
 
@@ -204,7 +205,11 @@ def _git_rules(folder: Path) -> Callable[..., bool]:
     text = ""
     if os.access(file, os.R_OK):
         text = file.read_text(encoding="utf-8", errors="replace")
-    rules = GitIgnoreSpec.from_lines(text.splitlines())
+    patterns: list[Any] = []
+    for line in text.splitlines():
+        with contextlib.suppress(ValueError, re.error):  # such as "!": Git passes over it
+            patterns += GitIgnoreSpec.from_lines([line]).patterns
+    rules = GitIgnoreSpec(patterns)
 
     def is_ignored(path: Path, end: str = "") -> bool:
         relative = path.relative_to(root).as_posix() + end

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -147,10 +148,13 @@ def _read_model_name(folder: Path) -> str:
     try:
         return str(json.loads((folder / _SETTINGS).read_bytes())["embeddings"])
     except (OSError, ValueError, TypeError, LookupError) as error:
+        quoted = shlex.quote(str(folder))
+        command = f"{command_line()} index PATH... --kb {quoted}"
+        if folder.is_dir() and any(folder.iterdir()):
+            command = f"{command_line()} index {quoted} --kb {quoted}-kb"
         raise ValueError(
-            f"--kb {folder} is no knowledge base of the command line: it has no readable "
-            f"{_SETTINGS} ({error}). Create one in a new folder with: {command_line()} index "
-            "PATH... --kb FOLDER"
+            f"--kb {folder} is no knowledge base: it has no readable {_SETTINGS} ({error}). To "
+            f"make one: {command}"
         ) from error
 
 
@@ -167,7 +171,7 @@ def only_writer(folder: Path) -> Iterator[None]:
     if not _is_made(folder) and visible_names not in ([], [_LOCK]):
         raise ValueError(
             f"--kb {folder} has other files ({first_few(visible_names)}). Choose an empty or a new "
-            "folder for the knowledge base"
+            f"folder for the knowledge base, such as --kb {folder}-kb"
         )
     with (folder / _LOCK).open("ab") as file:
         if sys.platform != "win32":  # there is no lock on Windows

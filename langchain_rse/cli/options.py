@@ -47,6 +47,13 @@ Settings = Annotated[
 ]
 
 
+def check_folder(path: Path | None) -> Path | None:
+    """Refuse a file in a folder that does not exist, before the work for it begins."""
+    if path is not None and not path.parent.is_dir():
+        raise typer.BadParameter(f"the folder {path.parent} does not exist; create it first")
+    return path
+
+
 def settings(
     config: str | None, assignments: Iterable[str] | None, **options: float | None
 ) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def exit_on_error(command: Callable[..., None]) -> Callable[..., None]:
         except Exception as error:
             name = "" if isinstance(error, _EXPECTED) else f"{type(error).__name__}: "
             notes = getattr(error, "__notes__", ())
-            print_error("\n".join([f"{name}{error}", *notes]))
+            print_error("\n".join([f"Error: {name}{error}", *notes]))
             raise typer.Exit(2) from error
 
     return wrapped

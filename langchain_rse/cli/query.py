@@ -18,6 +18,7 @@ from langchain_rse.cli.options import (
     Penalty,
     Question,
     Settings,
+    check_folder,
     filter_of,
     settings,
 )
@@ -55,6 +56,7 @@ def query(
         Path | None,
         typer.Option(
             dir_okay=False,
+            callback=check_folder,
             help="Write an HTML report: every chunk considered, its scores, and sliders to try "
             "other settings. Needs: pip install 'langchain-rse[report]'",
         ),
@@ -108,6 +110,8 @@ def query(
         _write_pictures(passages, pages)
     if not passages:
         print_error(f"Nothing returned: {trace.reason}", "")
+        if any(check.is_rejected for check in trace.floor_checks):
+            print_error("--set score_floor=none prints the nearest passages all the same", "")
         raise typer.Exit(1)
 
 

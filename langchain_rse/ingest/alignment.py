@@ -66,7 +66,7 @@ def align(text: str, chunks: Sequence[str]) -> Placement | int:
 
     If no form contains all chunks, return the number of a chunk that was not found.
     """
-    exact = _align(Form(text, range(len(text) + 1), is_exact=True), chunks)
+    exact = _align(Form(text, text, range(len(text) + 1), is_exact=True), chunks)
     if isinstance(exact, Placement) and exact.lost == 0:
         return exact
     folded = _align(folded_form(text), chunks)
@@ -83,6 +83,7 @@ def align(text: str, chunks: Sequence[str]) -> Placement | int:
 class Form(NamedTuple):
     """A searchable form of a source text, with the source position of each character."""
 
+    source: str
     text: str
     places: Sequence[int]  # source position of each character, then the source's length
     is_exact: bool = False
@@ -97,7 +98,7 @@ def folded_form(text: str) -> Form:
         contents.append(content)
         places.extend([place] * len(content))
     places.append(len(text))
-    return Form("".join(contents), places)
+    return Form(text, "".join(contents), places)
 
 
 def _parts(form: Form, chunk: str) -> list[str]:
@@ -108,11 +109,25 @@ def _parts(form: Form, chunk: str) -> list[str]:
     return [fold(part) for part in _UNKNOWN.split(chunk)]
 
 
-def _source_span(form: Form, start: int, end: int) -> tuple[int, int]:
+def _source_span(form: Form, start: int, end: int, chunk: str) -> tuple[int, int]:
     """Convert a chunk's start and end in a form to positions in the source."""
     if form.is_exact:
         return start, end
-    return form.places[start], form.places[end - 1] + 1
+    first = _with_opening_punctuation(form.source, form.places[start], chunk)
+    return first, form.places[end - 1] + 1
+
+
+def _with_opening_punctuation(source: str, first: int, chunk: str) -> int:
+    """Move a chunk's start back over the punctuation that the chunk begins with."""
+    opening = re.split(r"[^\W_]", chunk, maxsplit=1)[0]
+    for character in reversed("".join(opening.split())):
+        before = first - 1
+        while before >= 0 and source[before].isspace():
+            before -= 1
+        if before < 0 or source[before] != character:
+            break
+        first = before
+    return first
 
 
 def _gap(form: Form, start: int, end: int) -> Gap | None:
@@ -159,7 +174,7 @@ def _align(form: Form, chunks: Sequence[str]) -> Placement | int:
             gap = _gap(form, reached, start)
             if gap is not None:
                 placement.gaps[number] = gap
-        placement.spans.append(_source_span(form, start, end))
+        placement.spans.append(_source_span(form, start, end, chunks[number]))
         reached = max(reached, end)
         after_unknown = parts[-1] == ""
     if not after_unknown:
