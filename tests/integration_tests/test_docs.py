@@ -258,7 +258,8 @@ def others(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         make_parents()
     if "llama_db" in block.text:
         client = chromadb.PersistentClient(str(folder / "llama_db"))
-        write_nodes(client, "reports", "10k.pdf", REPORT * 4, WordLlamaEmbeddings())
+        sentences = [f"{number}. {text}" for number, text in enumerate(REPORT * 4, 1)]
+        write_nodes(client, "reports", "10k.pdf", sentences, WordLlamaEmbeddings())
     if "dsrag" in block.text:
         make_knowledge_base(monkeypatch)
 
