@@ -169,7 +169,7 @@ def load(module: str, extra: str, feature: str) -> Any:  # noqa: ANN401 - a modu
     """
     try:
         return importlib.import_module(module)
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         package = str(error.name).partition(".")[0]
         message = f"{feature} needs {package}: pip install 'langchain-rse[{extra}]'"
         raise ImportError(message) from error

@@ -157,7 +157,9 @@ def identified(
     For ``separate``, see `Reader`.
     """
     if not isinstance(document, Document):
-        raise TypeError(f"documents must be a list of Documents; it contains {document!r:.200}")
+        raise TypeError(
+            f"documents must be a list of Documents, or use from_texts; got {document!r:.200}"
+        )
     check_whole(document)
     for name in (given, document.metadata.get(DOC_ID), document.id):
         if name is not None and name != "":

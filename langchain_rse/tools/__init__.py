@@ -8,9 +8,9 @@ places. `citation_of` and `place_of` describe the place of a passage, and `add_u
 as JavaScript counts.
 """
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
+from langchain_rse._messages import load
 from langchain_rse.tools.browsing import create_rse_tools
 from langchain_rse.tools.citations import ModelCitation, locate_citations
 from langchain_rse.tools.passages import (
@@ -48,4 +48,4 @@ _MODULE_OF = {"RSEMiddleware": "middleware", "create_mcp_server": "mcp"}
 def __getattr__(name: str) -> Any:  # noqa: ANN401
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'langchain_rse.tools' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"langchain_rse.tools.{_MODULE_OF[name]}"), name)
+    return getattr(load(f"langchain_rse.tools.{_MODULE_OF[name]}", "mcp", name), name)

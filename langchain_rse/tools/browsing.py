@@ -78,8 +78,6 @@ def create_rse_tools(
         ValueError: See `create_rse_tool`.
         TypeError: If ``filter_fields`` is a string.
     """
-    if k is None:
-        k = retriever.k or DEFAULT_K
     search = create_rse_tool(
         retriever,
         name="search",
@@ -89,9 +87,10 @@ def create_rse_tools(
         filter_fields=filter_fields,
         make_filter=make_filter,
     )
+    most = k or retriever.k or DEFAULT_K
     tools: list[BaseTool] = [search]
     for name, arguments in BROWSING_TOOLS.items():
-        function = _browsing(name, retriever, limit_of(search), k)
+        function = _browsing(name, retriever, limit_of(search), most)
         tool = make_tool(
             name,
             inspect.cleandoc(arguments.__doc__ or "").replace("\n", " ").replace("  ", " "),

@@ -18,7 +18,7 @@ from pydantic import (
     create_model,
 )
 
-from langchain_rse._messages import problems_of
+from langchain_rse._messages import problems_of, type_name
 from langchain_rse._sync import Steps, arun, call, compute, run
 from langchain_rse.errors import RSEError
 from langchain_rse.explaining import RSETrace, TraceCollector
@@ -98,8 +98,13 @@ def create_rse_tool(
     Raises:
         ValueError: If an argument is out of its range, or the retriever cannot filter by
             ``filter_fields``.
-        TypeError: If ``filter_fields`` is a string.
+        TypeError: If ``retriever`` is no `RSERetriever`, or ``filter_fields`` is a string.
     """
+    if not isinstance(retriever, RSERetriever):
+        raise TypeError(
+            f"retriever must be an RSERetriever; got {type_name(retriever)}. For a vector store "
+            "that is filled: RSERetriever.from_existing_index(vectorstore, docstore)"
+        )
     if k is None:
         k = retriever.k or DEFAULT_K
     limit = answer_limit(retriever, max_context_length, length_function)

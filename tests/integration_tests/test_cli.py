@@ -264,6 +264,10 @@ def test_a_knowledge_base_and_documents_are_not_mixed(run: Run) -> None:
     assert (mixed.exit_code, mixed.stdout) == (2, "")
     assert "--kb docs has other files (cats.md, dogs.txt, new, old)" in mixed.stderr
     assert not Path("docs/lock").exists()
+    assert "index docs --kb docs-kb" in run("query", "cats", "--kb", "docs").stderr
+    report = run("query", "cats", "--kb", "kb", "--report", "nowhere/report.html")
+    assert (report.exit_code, report.stdout) == (2, "")
+    assert "'--report': the folder nowhere does not exist" in report.stderr
     shutil.copytree("kb", "docs/older")
     run("index", "docs", "--kb", "kb")
     assert listed(run) == before

@@ -23,6 +23,7 @@ EXTRAS = [
     "langchain_classic",
     "langchain_community",
     "matplotlib",
+    "mcp",
     "psycopg",
     "pypdfium2",
     "re2",
@@ -80,6 +81,12 @@ try:
     WordLlamaEmbeddings().embed_query("a")
 except ImportError as error:
     assert "WordLlamaEmbeddings needs wordllama: pip install" in str(error)
+else:
+    raise AssertionError
+try:
+    from langchain_rse.tools import create_mcp_server
+except ImportError as error:
+    assert "create_mcp_server needs mcp: pip install 'langchain-rse[mcp]'" in str(error)
 else:
     raise AssertionError
 """)

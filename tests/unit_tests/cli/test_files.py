@@ -326,7 +326,7 @@ def test_what_git_ignores_is_left_out(tmp_path: Path) -> None:
         tmp_path,
         *(".git/HEAD", "a.log", "keep.log", "build/b.txt", "sub/build/b.txt", "sub/a.log"),
     )
-    patterns = "*.log\n!keep.log\n/build/\n# *.txt\n"
+    patterns = "!\n[z-a]\n*.log\n!keep.log\n/build/\n# *.txt\n"  # Git skips the invalid ones
     (tmp_path / ".gitignore").write_text(patterns, encoding="utf-8")
     assert found(tmp_path) == {"keep.log", "sub/build/b.txt"}
     # A repository's rules hold below it, but not for what the user names.

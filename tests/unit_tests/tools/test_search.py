@@ -105,6 +105,11 @@ def test_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
     assert "Fields of filter: source." in str(answer.content)
 
 
+def test_a_vector_store_is_no_retriever() -> None:
+    with pytest.raises(TypeError, match="filled: RSERetriever"):
+        create_rse_tool(make_retriever(TEXTS).vectorstore)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     "value", [float("inf"), float("nan"), 2**63, -(2**63), [2023, 2024], {"$gte": 1}, "x" * 1_001]
 )
