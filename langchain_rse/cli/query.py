@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -134,7 +134,7 @@ def print_passages(trace: RSETrace, passages: Sequence[Document], names: Mapping
         print_text(f"--- {place}", "bold")
 
 
-def _write_pictures(passages: Sequence[Any], folder: Path) -> None:
+def _write_pictures(passages: Sequence[Document], folder: Path) -> None:
     """Draw the pages of the passages of PDFs; a file that has changed costs its own pictures."""
     from langchain_rse.pages import render
 

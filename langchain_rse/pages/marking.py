@@ -58,13 +58,11 @@ def boxes(passage: Document, path: str | Path) -> list[Box]:
     lines = [fold(line) for line in text.splitlines()]
     first = metadata.get("page_start", metadata.get("page"))
     last = metadata.get("page_end", first)
-    found: list[Box] = []
     with _open(path) as pdf:
         numbers = range(len(pdf))
-        if isinstance(last, int):
-            found = _find(lines, pdf, numbers[first : last + 1])
+        stated = numbers[first : last + 1] if isinstance(last, int) else numbers
         # The numbers may not count from 0.
-        found = found or _find(lines, pdf, numbers)
+        found = _find(lines, pdf, stated) or _find(lines, pdf, numbers)
     if not found:
         raise ValueError(
             "The text is not in the PDF; give the file that it was read from, by PDFium (as the "
