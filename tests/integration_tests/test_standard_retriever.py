@@ -1,12 +1,14 @@
-"""LangChain's standard suite, on Chroma and SQLite."""
+"""LangChain's standard suites: the retriever on Chroma and SQLite, and the embeddings."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
-from langchain_tests.integration_tests import RetrieversIntegrationTests
+from langchain_tests.integration_tests import EmbeddingsIntegrationTests, RetrieversIntegrationTests
+from langchain_tests.unit_tests import EmbeddingsUnitTests
 
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.embeddings import WordLlamaEmbeddings
@@ -43,3 +45,17 @@ class TestRSERetriever(RetrieversIntegrationTests):
     @property
     def retriever_query_example(self) -> str:
         return "How do cats, dogs, birds and fish spend the day?"
+
+
+class WithWordLlama:
+    @property
+    def embeddings_class(self) -> type[Embeddings]:
+        return WordLlamaEmbeddings
+
+
+class TestEmbeddingsUnit(WithWordLlama, EmbeddingsUnitTests):
+    pass
+
+
+class TestEmbeddings(WithWordLlama, EmbeddingsIntegrationTests):
+    pass

@@ -42,13 +42,16 @@ def pages() -> RSERetriever:
 
 
 class WithTool:
+    arguments: ClassVar[dict[str, Any]] = {"query": "query 0", "k": 2}
+    number: ClassVar = 0
+
     @property
     def tool_constructor(self) -> BaseTool:
-        return create_rse_tool(make_retriever(TEXTS), filter_fields=["source"])
+        return create_rse_tools(make_retriever(TEXTS), filter_fields=["source"])[self.number]
 
     @property
     def tool_invoke_params_example(self) -> dict[str, Any]:
-        return {"query": "query 0", "k": 2}
+        return self.arguments
 
 
 class TestStandardUnit(WithTool, ToolsUnitTests):
@@ -57,6 +60,18 @@ class TestStandardUnit(WithTool, ToolsUnitTests):
 
 class TestStandardIntegration(WithTool, ToolsIntegrationTests):
     pass
+
+
+class TestStandardFind(WithTool, ToolsIntegrationTests):
+    number, arguments = 1, {"pattern": "a"}
+
+
+class TestStandardOutline(WithTool, ToolsIntegrationTests):
+    number, arguments = 2, {"document": "a"}
+
+
+class TestStandardRead(WithTool, ToolsIntegrationTests):
+    number, arguments = 3, {"document": "a"}
 
 
 def ask(way: Way, tool: BaseTool, **arguments: Any) -> ToolMessage:
