@@ -139,7 +139,10 @@ def normalized(vectors: Floats32) -> Floats32:
 
 
 def folder_of(package: str) -> Path:
-    """Where a package is installed, without importing it."""
+    """Where a package is installed, without importing it, or its copy in the folder MODELS."""
+    copy = Path(os.environ.get("MODELS", "models"), package)
+    if copy.is_dir():
+        return copy
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         name = package.replace("_", "-")
