@@ -180,7 +180,7 @@ def test_ids_are_strings_that_are_not_empty(
 def test_documents_are_not_one_document(stores: Stores) -> None:
     with pytest.raises(TypeError, match="list of Documents"):
         stores.way.add(stores.indexer, Document("one"))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="contains 'one'"):
+    with pytest.raises(TypeError, match="got 'one'"):
         stores.way.add(stores.indexer, ["one"])  # type: ignore[list-item]
 
 
