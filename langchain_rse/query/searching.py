@@ -46,6 +46,7 @@ from langchain_rse.stores.records import (
 from langchain_rse.stores.vectorstores import vector_id_of
 from langchain_rse.text.quoting import encodable
 from langchain_rse.text.words import (
+    MAX_QUERY_LENGTH,
     beginning_of,
     spaced_words,
     without_function_words,
@@ -90,6 +91,14 @@ def queries_of(question: str, settings: QuerySettings, callbacks: Callbacks) -> 
     if queries is None and settings.query_generator is not None and question.strip():
         queries = yield from _generate_queries(question, settings.query_generator, callbacks)
     distinct = list(dict.fromkeys(map(encodable, queries or [question])))
+    longest = max(map(len, distinct))
+    config = settings.config
+    if longest > MAX_QUERY_LENGTH and (config.lexical_weight or config.name_weight):
+        warn(
+            f"a query has {longest:,} characters, but keyword matching uses only the first "
+            f"{MAX_QUERY_LENGTH:,}. The vector store and the reranker get all of it. Ask a shorter "
+            "question, or several with queries=[...]"
+        )
     return [query for query in distinct if query.strip()]
 
 
@@ -98,7 +107,7 @@ def _generate_queries(
     generator: Any,  # noqa: ANN401 - a Runnable
     callbacks: Callbacks,
 ) -> Steps[Sequence[str]]:
-    """Call ``query_generator``."""
+    """Call ``query_generator``; warn if it generates no queries."""
     with during("asking query_generator for queries"):
         queries = yield from call(
             generator.invoke, generator.ainvoke, question, config={"callbacks": callbacks}
@@ -109,7 +118,12 @@ def _generate_queries(
                 f"query_generator must return a list of strings; got {queries!r:.200}. If a model "
                 "answers with one text, add a parser that splits it into lines"
             )
-    return [query for query in queries if query.strip()]
+    if not any(query.strip() for query in queries):
+        warn(
+            f"query_generator returned no queries for {question!r:.200}: using the question itself"
+        )
+        return []
+    return list(queries)
 
 
 def check_search(sources: Sources, settings: QuerySettings) -> str | None:

@@ -117,7 +117,8 @@ def test_only_words_at_the_beginning_of_a_long_query_count(way: Way) -> None:
         query = (beginning + rest[: MAX_QUERY_LENGTH - len(beginning)] + " nothing else " + rest)[
             :1_000_000
         ]
-        passages = way.invoke(retriever, query)
+        with pytest.warns(UserWarning, match=r"1,000,000 characters, but keyword"):
+            passages = way.invoke(retriever, query)
         assert passages == expected
         answers.append([passage.metadata["rse"] for passage in passages])
     first, second = answers
@@ -137,7 +138,8 @@ def test_the_vector_store_and_the_wrapped_retriever_get_all_of_a_long_query() ->
 
     wrapping = RSERetriever(base_retriever=Wrapped(documents=[]), docstore=retriever.docstore)
     query = long_query(MAX_QUERY_LENGTH + 100)
-    wrapping.invoke(query)
+    with pytest.warns(UserWarning, match="The vector store and the reranker get all of it"):
+        wrapping.invoke(query)
     assert asked == [query]
 
 

@@ -217,6 +217,17 @@ def test_a_reranker_gets_each_query_with_its_candidates() -> None:
 # Generated queries
 
 
+@pytest.mark.parametrize("made", [[], [" ", "\n"]])
+def test_no_generated_queries_leave_the_question(made: list[str]) -> None:
+    retriever = make_retriever(
+        {"a": lines(0, 40, 90)}, query_generator=RunnableLambda(lambda _: made)
+    )
+    with pytest.warns(UserWarning, match="returned no queries for 'query 0'") as caught:
+        found = ask(retriever)
+    assert [warning.filename for warning in caught] == [fakes.__file__]
+    assert found == ask(retriever, query_generator=None)
+
+
 class Runs(BaseCallbackHandler):
     """Notes the runs that have a parent."""
 
