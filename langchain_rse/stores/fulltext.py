@@ -79,8 +79,6 @@ class LexicalIndex:
     _search: ClassVar[str]
     _within: ClassVar[str]  # true for keys from :prefix to :end, so for keys with this prefix
     _or: ClassVar[str]  # the operator between the words of :query
-    # Character classes in the SQL, by their names in braces.
-    _characters: ClassVar[Mapping[str, str]] = {}
     # Each returns the key of a mismatch between index and table, if there is one.
     _problems: ClassVar[tuple[str, ...]]
 
@@ -211,7 +209,11 @@ class LexicalIndex:
     def _sql(self, statement: str) -> str:
         within = self._within.format(table=self._table)
         names = {"table": self._table, "settings": self._settings, "within": within}
-        return statement.format(**names, words=MOST_WORDS, **self._characters)
+        return statement.format(**names, words=MOST_WORDS, **self._characters())
+
+    def _characters(self) -> Mapping[str, str]:
+        """Return characters in the SQL, by their names in braces."""
+        return {}
 
 
 def _within(prefix: str) -> dict[str, str]:

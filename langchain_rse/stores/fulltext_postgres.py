@@ -5,7 +5,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import ClassVar
+from functools import cache
 
 from sqlalchemy.engine import Connection
 from typing_extensions import override
@@ -21,18 +21,24 @@ def _for_postgres(characters: str) -> str:
     return re.sub("[^-]", lambda match: f"\\U{ord(match[0]):08x}", characters)
 
 
-class PostgresIndex(LexicalIndex):
-    """A table of ``tsvector`` with a GIN index."""
-
-    _characters: ClassVar[Mapping[str, str]] = {
+@cache
+def _characters() -> Mapping[str, str]:
+    """Return characters in the SQL; to find them takes longer than to import a module."""
+    forms = letter_forms()
+    return {
         "unspaced": _for_postgres(UNSPACED),
         "invisible": _for_postgres(INVISIBLE),
         "signs": r"(?<![\w.+#])([a-z])",
         "han": _for_postgres(HAN),
         # Marks without a letter come last: PostgreSQL removes them.
-        "forms": "".join(sorted(letter_forms(), key=letter_forms().__getitem__, reverse=True)),
-        "letters": "".join(sorted(letter_forms().values(), reverse=True)),
+        "forms": "".join(sorted(forms, key=forms.__getitem__, reverse=True)),
+        "letters": "".join(sorted(forms.values(), reverse=True)),
     }
+
+
+class PostgresIndex(LexicalIndex):
+    """A table of ``tsvector`` with a GIN index."""
+
     _is_chunk = "~ '^[^/]+/[^/]+/[0-9]+$'"
     _creation = (
         """CREATE TABLE "{table}_lexical" (key varchar(512) COLLATE "C" PRIMARY KEY
@@ -149,3 +155,7 @@ class PostgresIndex(LexicalIndex):
     @override
     def _terms(self, query: str) -> str:
         return with_pairs(query, is_query=True)
+
+    @override
+    def _characters(self) -> Mapping[str, str]:
+        return _characters()
