@@ -248,9 +248,9 @@ def _explain_nothing_found(trace: Trace, sources: Sources, filters: Filters) -> 
         return
     arguments = _filters_in(trace).items()
     limits = "".join(f" with {name}={value!r:.200}" for name, value in arguments)
-    for condition in filters.conditions:
+    if filters.conditions:
         manifests = yield from compute(read_manifests, sources.docstore, _MOST_READ)
-        limits += describe_fields(condition, [manifest.metadata for manifest in manifests])
+        limits += describe_fields(filters.conditions, [each.metadata for each in manifests])
     facts = {"searcher": sources.name, "documents": trace.documents_found, "limits": limits}
     reason = Reason.NO_CHUNKS if trace.documents_found else Reason.NOTHING_FOUND
     _give_reason(trace, reason, facts)

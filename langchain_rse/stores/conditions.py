@@ -54,11 +54,14 @@ def as_function(condition: Any) -> Callable[[Document], bool]:  # noqa: ANN401 -
     return lambda document: matches(condition, document.metadata)
 
 
-def describe_fields(condition: object, documents: Iterable[Mapping[str, Any]]) -> str:
-    """Tell which types of values the fields of a filter have in the metadata of documents."""
+def describe_fields(conditions: Iterable[object], documents: Iterable[Mapping[str, Any]]) -> str:
+    """Tell which types of values the fields of filters have in the metadata of documents."""
+    fields: set[str] = set()
+    for condition in conditions:
+        fields |= fields_of(condition) or set()
     types: dict[str, set[str]] = {}
     for metadata in documents:
-        for name in metadata.keys() & (fields_of(condition) or set()):
+        for name in metadata.keys() & fields:
             value = metadata[name]
             values = value if isinstance(value, _LISTS) else [value]
             types.setdefault(name, set()).update(type(item).__name__ for item in values)
