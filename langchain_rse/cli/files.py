@@ -278,9 +278,11 @@ def _join_divided(pages: Sequence[str]) -> list[str]:
 
     def join(division: re.Match[str]) -> str:
         left, right = division["left"], division["right"]
-        with_hyphen = f"{left}-{right}"
-        is_one_word = len(left) > 1 and left[-1].islower() and right[:1].islower()
-        return left if is_one_word and with_hyphen.lower() not in words else f"{left}-"
+        is_between_small = left[-1:].islower() and right[:1].islower()
+        is_written_elsewhere = f"{left}-{right}".lower() in words
+        if len(left) > 1 and is_between_small and not is_written_elsewhere:
+            return left
+        return f"{left}-"
 
     return [_DIVISION.sub(join, page) for page in pages]
 

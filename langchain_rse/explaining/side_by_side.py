@@ -114,8 +114,7 @@ class SideBySide:
 
     `RSERetriever.compare` makes it. Printed, it shows the passages, with ``+`` before each line
     that has text only they have, and the other texts, with ``-`` likewise. In a notebook, the two
-    sides are columns, and text that only one side has is
-    highlighted.
+    sides are columns, and text that only one side has is highlighted.
 
     Attributes:
         query: The question.
