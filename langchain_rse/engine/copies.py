@@ -21,6 +21,9 @@ _WHITE_SPACE = (
 _IGNORED = f"{_WHITE_SPACE}=~^*#+.-".encode()
 _TO_SEPARATORS = bytes.maketrans(b",\x8c\x99\xb0\xb1", b"\n\n\n\n\n")
 
+# This many pieces of a text must be in another for a comparison of all.
+_COMPARED_PIECES = 3
+
 ChunkPlace = tuple[int, int]
 """The numbers of a document and of one of its chunks."""
 
@@ -45,20 +48,17 @@ def find_copied(
         For each copy, the number of the first document that contains its text; copies are in the
         order of ``documents``.
     """
-    places = _possible_copies(documents)
-    if not places:  # true for most queries
-        return {}
-    comparable_documents: list[str] = []
-    for texts in documents:
-        comparable_texts = {index: comparable(text) for index, text in texts.items()}
-        comparable_documents.append(_join_neighbors(comparable_texts))
+    comparable_documents: dict[int, bytes] = {}
     copied: dict[ChunkPlace, int] = {}
-    for number, index in places:
+    for (number, index), originals in _possible_copies(documents).items():
         text = comparable(documents[number][index])
         if len(text) < _SHORTEST_COPY:
             continue
-        for original, better in enumerate(comparable_documents[:number]):
-            if text in better:
+        for original in originals:
+            if original not in comparable_documents:
+                texts = {i: comparable(text).encode() for i, text in documents[original].items()}
+                comparable_documents[original] = _join_neighbors(texts)
+            if text.encode() in comparable_documents[original]:
                 if may_drop((number, index), original):
                     copied[number, index] = original
                 break
@@ -70,33 +70,36 @@ def comparable(text: str) -> str:
     return "".join(_RULE.sub("", text).split())
 
 
-def _possible_copies(documents: Sequence[Mapping[int, str]]) -> list[ChunkPlace]:
-    """Find the chunks that may occur in better documents, by their pieces: no copy is missed."""
-    possible: list[ChunkPlace] = []
-    better_documents: list[str] = []
-    known: set[str] = set()  # pieces of better documents
+def _possible_copies(documents: Sequence[Mapping[int, str]]) -> dict[ChunkPlace, list[int]]:
+    """Find the chunks that may occur in better documents, with these: no copy is missed."""
+    possible: dict[ChunkPlace, list[int]] = {}
+    better_documents: list[bytes] = []
+    known: set[bytes] = set()  # pieces of better documents
     for number, texts in enumerate(documents):
-        prepared: dict[int, str] = {}  # without white space and rules, its pieces in lines
-        for index, text in texts.items():
-            pieces_of_text = text.encode(errors="replace").translate(_TO_SEPARATORS, _IGNORED)
-            prepared[index] = pieces_of_text.decode("latin-1")
+        prepared = {index: _in_pieces(text) for index, text in texts.items()}
         for index, text in prepared.items():
-            pieces = text.split("\n")[1:-1]  # the first and the last may be cut
+            pieces = text.split(b"\n", _COMPARED_PIECES + 1)[1:-1]  # the first may be cut
             if len(texts[index]) < _SHORTEST_COPY or not known.issuperset(pieces):
                 continue
-            if any(text in better for better in better_documents):
-                possible.append((number, index))
+            originals = [other for other, better in enumerate(better_documents) if text in better]
+            if originals:
+                possible[number, index] = originals
         joined = _join_neighbors(prepared)
         better_documents.append(joined)
-        known.update(joined.split("\n"))
+        known.update(joined.split(b"\n"))
     return possible
 
 
-def _join_neighbors(texts: Mapping[int, str]) -> str:
+def _in_pieces(text: str) -> bytes:
+    """Return a text without white space and rules, its pieces in lines."""
+    return text.encode(errors="replace").translate(_TO_SEPARATORS, _IGNORED)
+
+
+def _join_neighbors(texts: Mapping[int, bytes]) -> bytes:
     """Join the texts of a document's chunks by number; a line for each run of neighbors."""
-    joined: list[str] = []
+    joined: list[bytes] = []
     for index in sorted(texts):
         if index - 1 not in texts:
-            joined.append("\n")
+            joined.append(b"\n")
         joined.append(texts[index])
-    return "".join([*joined, "\n"])
+    return b"".join([*joined, b"\n"])

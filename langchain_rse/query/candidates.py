@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
+from numpy.typing import NDArray
 
+from langchain_rse.engine import Floats
 from langchain_rse.stores.compare_and_set import namespace_of
 from langchain_rse.stores.vectorstores import adapter_for
 from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
 from langchain_rse.text.names import title_of_source
+from langchain_rse.text.words import TextWords
 
 # The names of searches: keys of `Candidate.hits`.
 VECTORS = "vectors"  # the vector store or wrapped retriever
@@ -116,6 +121,17 @@ class Hit(NamedTuple):
     score: float | None
 
 
+class Ranking(NamedTuple):
+    """How the candidates of a query compare, in arrays: a row for each candidate."""
+
+    query: str
+    words: str  # of the query: without function words and words that name a document
+    content_words: Sequence[str]  # of the query; those that name a document come last
+    has_word: NDArray[np.bool_]  # shape (candidates, content words)
+    name_factors: Floats
+    signals: Mapping[str, Floats]
+
+
 class Candidate(NamedTuple):
     """A chunk that was found for a query.
 
@@ -125,18 +141,15 @@ class Candidate(NamedTuple):
         key: The key of its document in the docstore.
         version: The name of the document's version.
         chunk_index: The number of the chunk in its document, from 0.
-        text_words: The words of its text, from `spaced_words`: found once, compared many times.
+        texts: The words of all candidates' texts.
+        text: The number of its text in ``texts``.
         hits: Rank and score by search: ``"vectors"``, ``"full text"``, ``"reranker"``.
         judgment: What a relevance filter wrote into the metadata, such as
             ``relevance_explanation``.
         relevance: The sum of the signals, from 0 to 1.
-        signals: The relevance that each search, and ``"words"``, added.
-        name_factor: Factor below 1 if the query names other documents. The signals include it.
-        words: The words of the query that were compared: without function words and words that
-            name a document.
-        found_words: The content words of the query that the text contains, in the query's order;
-            those that name a document come last.
-        query: The query that the relevance is for; with several queries, the best match.
+        ranking: The ranking of the query that the relevance is for; with several queries, the best
+            match. None before the candidates are ranked.
+        row: The candidate's row in the ranking.
     """
 
     document: Document
@@ -144,15 +157,13 @@ class Candidate(NamedTuple):
     key: str
     version: str
     chunk_index: int
-    text_words: bytes
+    texts: TextWords
+    text: int
     hits: dict[str, Hit]
     judgment: Mapping[str, bool | str | None] = MappingProxyType({})
     relevance: float = 0.0
-    signals: Mapping[str, float] = MappingProxyType({})
-    name_factor: float = 1.0
-    words: str = ""
-    found_words: tuple[str, ...] = ()
-    query: str = ""
+    ranking: Ranking | None = None
+    row: int = 0
 
     @property
     def chunk_key(self) -> ChunkKey:
@@ -169,6 +180,30 @@ class Candidate(NamedTuple):
     def hit(self) -> Hit | None:
         """The hit of the reranker, or else of the search; None if only the index found it."""
         return self.hits.get(RERANKER) or self.hits.get(VECTORS)
+
+    @property
+    def query(self) -> str:
+        """The query of the ranking; empty before the candidates are ranked."""
+        return "" if self.ranking is None else self.ranking.query
+
+    @property
+    def signals(self) -> dict[str, float]:
+        """The relevance that each search, and ``"words"``, added."""
+        signals = {} if self.ranking is None else self.ranking.signals
+        return {name: float(added[self.row]) for name, added in signals.items()}
+
+    @property
+    def name_factor(self) -> float:
+        """Factor below 1 if the query names other documents. The signals include it."""
+        return 1.0 if self.ranking is None else float(self.ranking.name_factors[self.row])
+
+    @property
+    def found_words(self) -> tuple[str, ...]:
+        """The content words of the query that the text contains, in the query's order."""
+        if self.ranking is None:
+            return ()
+        has_word = self.ranking.has_word[self.row]
+        return tuple(itertools.compress(self.ranking.content_words, has_word))
 
 
 Candidates = Mapping[str, Sequence[Candidate]]

@@ -240,10 +240,10 @@ def _is_named_beside(candidate: Candidate, other: Candidate) -> bool:
 
     A question that compares two contracts needs the clause of each, even if both are the same.
     """
-    if candidate.name_factor < 1 or not candidate.query:
+    if candidate.ranking is None or candidate.name_factor < 1:
         return False
     content = without_function_words(beginning_of(candidate.query))
-    naming_words = set(find_words(content)) - set(find_words(candidate.words))
+    naming_words = set(find_words(content)) - set(find_words(candidate.ranking.words))
     own_name = find_words(candidate.title)
     other_name = find_words(other.title)
     return bool(naming_words & (set(own_name) - set(other_name)))

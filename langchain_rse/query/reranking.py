@@ -39,7 +39,7 @@ from langchain_rse.stores.records import (
     RELEVANCE_SCORE,
     VERSION,
 )
-from langchain_rse.text.words import MAX_QUERY_LENGTH, TextWords
+from langchain_rse.text.words import MAX_QUERY_LENGTH
 
 # Metadata that rerankers and relevance filters write.
 _WRITTEN = frozenset({RELEVANCE_SCORE, IS_RELEVANT, RELEVANCE_EXPLANATION, RELEVANCE_FAILURE})
@@ -102,8 +102,7 @@ def _rerank_query(
     # Rerankers prefer chunks that repeat the names of documents over chunks that answer.
     is_short = len(query) <= MAX_QUERY_LENGTH
     if settings.config.name_weight and is_reranker(reranker) and is_short:
-        texts = TextWords([candidate.text_words for candidate in candidates])
-        named = names_in(query, candidates, texts)
+        named = names_in(query, candidates)
         if named.name_gap.any():
             query_to_rerank = named.query
     name = type(reranker).__name__

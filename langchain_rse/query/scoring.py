@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.engine import NEIGHBOR_RADIUS, Floats, neighbor_credit
-from langchain_rse.query.candidates import Candidate, ChunkKey, Reason, best_of_queries
+from langchain_rse.query.candidates import Candidate, ChunkKey, Reason
 from langchain_rse.query.lookup import LookedUp
 from langchain_rse.stores.layouts import Layout
 
@@ -85,45 +86,51 @@ class Chunk:
 def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
     """Lay out the candidates and the chunks around them, and add neighbor credit."""
     config = settings.config
-    ranked: dict[str, list[Candidate]] = {}
-    for query, found in looked_up.candidates.items():
-        considered = [candidate for candidate in found if candidate.key in looked_up.considered]
-        ranked[query] = _weigh_documents(considered, looked_up.layouts, config)
-    joint = best_of_queries(ranked)
+    # The candidates of each query, with their relevance.
+    weighed = [
+        _weigh_documents(found, looked_up, config) for found in looked_up.candidates.values()
+    ]
+    highest: dict[str, float] = {}  # relevance of each document's best candidate, by key
+    for candidate, relevance in itertools.chain.from_iterable(weighed):
+        highest[candidate.key] = max(relevance, highest.get(candidate.key, 0.0))
     windows: list[tuple[Layout, range]] = []
-    for key in dict.fromkeys(candidate.key for candidate in joint):
-        layout = looked_up.layouts[key]
-        windows += [(layout, window) for window in looked_up.windows[key]]
+    for key in sorted(highest, key=highest.__getitem__, reverse=True):
+        windows += [(looked_up.layouts[key], window) for window in looked_up.windows[key]]
     chunks: list[tuple[Layout, int]] = []
+    position_of: dict[tuple[str, int], int] = {}
     window_starts: list[int] = []
     lengths: list[int] = []
     document_lengths: list[int] = []
     for layout, window in windows:
         window_starts.append(len(chunks))
-        chunks += [(layout, index) for index in window]
+        for index in window:
+            position_of[layout.manifest.key, index] = len(chunks)
+            chunks.append((layout, index))
         lengths += np.diff(layout.cuts[window.start : window.stop + 1]).tolist()
         document_lengths += [layout.manifest.length] * len(window)
-    position_of = {(layout.manifest.key, i): n for n, (layout, i) in enumerate(chunks)}
 
-    rows = np.full((len(ranked), len(chunks)), np.nan)
-    for row, candidates in zip(rows, ranked.values(), strict=True):
-        for position, candidate in _placed(candidates, position_of).items():
-            row[position] = candidate.relevance
-    relevance = np.fmax.reduce(rows, axis=0, initial=0.0)
-    solver_rows = relevance[None] if config.solver == "exact" else np.nan_to_num(rows)
+    rows = np.full((len(weighed), len(chunks)), np.nan)
+    best: dict[int, tuple[float, Candidate]] = {}  # by position, of all queries
+    for row, weighed_of_query in zip(rows, weighed, strict=True):
+        for candidate, relevance in weighed_of_query:
+            position = position_of[candidate.key, candidate.chunk_index]
+            row[position] = relevance
+            if position not in best or relevance > best[position][0]:
+                best[position] = relevance, candidate
+    relevances = np.fmax.reduce(rows, axis=0, initial=0.0)
+    solver_rows = relevances[None] if config.solver == "exact" else np.nan_to_num(rows)
     credited_rows = give_credit(solver_rows, windows, config)
     # Duplicates may only fill gaps between relevant chunks.
-    duplicates = []
-    for exclusion in looked_up.exclusions.values():
-        if exclusion.reason is Reason.DUPLICATE:
-            duplicates.append(exclusion.candidate)
-    credited_rows[:, list(_placed(duplicates, position_of))] = 0.0
+    for candidate, reason, _ in looked_up.exclusions.values():
+        position = position_of.get((candidate.key, candidate.chunk_index), -1)
+        if reason is Reason.DUPLICATE and position >= 0:
+            credited_rows[:, position] = 0.0
     return ScoredChunks(
         chunks=chunks,
         window_starts=np.array(window_starts, np.intp),
-        candidates=dict(sorted(_placed(joint, position_of).items())),
+        candidates={position: best[position][1] for position in sorted(best)},
         relevance_rows=rows,
-        relevance=relevance,
+        relevance=relevances,
         credited=credited_rows.max(axis=0),
         credited_rows=credited_rows,
         lengths=np.array(lengths, np.int64),
@@ -131,48 +138,32 @@ def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
     )
 
 
-def _placed(
-    candidates: Iterable[Candidate], position_of: Mapping[tuple[str, int], int]
-) -> dict[int, Candidate]:
-    """Return the candidates by the positions of their chunks, as far as these have one."""
-    placed: dict[int, Candidate] = {}
-    for candidate in candidates:
-        position = position_of.get((candidate.key, candidate.chunk_index))
-        if position is not None:
-            placed[position] = candidate
-    return placed
-
-
 def _weigh_documents(
-    ranked: Sequence[Candidate], layouts: Mapping[str, Layout], config: RSEConfig
-) -> list[Candidate]:
-    """Apply `RSEConfig.document_weight` to the candidates of a query.
+    found: Sequence[Candidate], looked_up: LookedUp, config: RSEConfig
+) -> list[tuple[Candidate, float]]:
+    """Return a query's candidates with their relevance after `RSEConfig.document_weight`.
 
     A document of fewer than five chunks is compared with the best of the longer documents. The
     document of the best candidate keeps its relevance, so that it can be returned.
     """
     relevances_of: dict[str, list[float]] = {}
-    for candidate in ranked:
+    considered = [candidate for candidate in found if candidate.key in looked_up.considered]
+    for candidate in considered:
         relevances_of.setdefault(candidate.key, []).append(candidate.relevance)
     means: dict[str, float] = {}
     highest_of_longer = 0.0
     for key, relevances in relevances_of.items():
-        count = layouts[key].chunk_count
-        best_relevances = sorted(relevances)[-_BEST_CHUNKS:]
-        means[key] = sum(best_relevances) / min(_BEST_CHUNKS, count)
+        count = looked_up.layouts[key].chunk_count
+        means[key] = sum(relevances[:_BEST_CHUNKS]) / min(_BEST_CHUNKS, count)
         if count >= _BEST_CHUNKS:
             highest_of_longer = max(highest_of_longer, means[key])
     highest = highest_of_longer or max(means.values(), default=0.0)
-    if not config.document_weight or not highest:
-        return list(ranked)
-    factors = {}
-    for key, mean in means.items():
-        factors[key] = min(mean / highest, 1.0) ** config.document_weight
-    factors[ranked[0].key] = 1.0
-    weighed = []
-    for candidate in ranked:
-        weighed.append(candidate._replace(relevance=candidate.relevance * factors[candidate.key]))
-    return sorted(weighed, key=lambda candidate: -candidate.relevance)
+    factors = dict.fromkeys(means, 1.0)
+    if config.document_weight and highest:
+        for key, mean in means.items():
+            factors[key] = min(mean / highest, 1.0) ** config.document_weight
+        factors[considered[0].key] = 1.0
+    return [(each, each.relevance * factors[each.key]) for each in considered]
 
 
 def give_credit(

@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import numbers
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,8 +46,8 @@ from langchain_rse.stores.vectorstores import vector_id_of
 from langchain_rse.text.quoting import encodable
 from langchain_rse.text.words import (
     MAX_QUERY_LENGTH,
+    TextWords,
     beginning_of,
-    spaced_words,
     without_function_words,
 )
 
@@ -198,12 +197,12 @@ def search(
             if namespace_in(document.metadata) == sources.namespace:  # others are excluded
                 filters.check_applied(document, sources.name)
     identified = yield from _identify_adopted(sources, by_vectors)
-    words_of = cache(spaced_words)  # queries and searches find the same chunks
+    texts = TextWords()
     candidates = {}
     for query, vector_answer, lexical_answer in zip(queries, identified, by_words, strict=True):
         by_chunk: dict[ChunkKey, Candidate] = {}
-        _add_hits(by_chunk, VECTORS, vector_answer, sources, words_of)
-        _add_hits(by_chunk, FULL_TEXT, lexical_answer, sources, words_of)
+        _add_hits(by_chunk, VECTORS, vector_answer, sources, texts)
+        _add_hits(by_chunk, FULL_TEXT, lexical_answer, sources, texts)
         candidates[query] = list(by_chunk.values())
     return Found(candidates, obstacle or "", sum(map(len, by_vectors)))
 
@@ -349,7 +348,7 @@ def _add_hits(
     search_name: str,
     answer: Sequence[_ScoredDocument],
     sources: Sources,
-    words_of: Callable[[str], bytes],
+    texts: TextWords,
 ) -> None:
     """Add the candidates of a search, each chunk once; warn of those in other namespaces."""
     namespaces = [namespace_in(document.metadata) for document, _ in answer]
@@ -365,16 +364,14 @@ def _add_hits(
     for namespace, (document, score) in zip(namespaces, answer, strict=True):
         if namespace != sources.namespace:
             continue
-        candidate = _make_candidate(document, sources, words_of)
+        candidate = _make_candidate(document, sources, texts)
         known = candidates.setdefault(candidate.chunk_key, candidate)
         if search_name not in known.hits:
             known.hits[search_name] = Hit(rank, score)
             rank += 1
 
 
-def _make_candidate(
-    document: Document, sources: Sources, words_of: Callable[[str], bytes]
-) -> Candidate:
+def _make_candidate(document: Document, sources: Sources, texts: TextWords) -> Candidate:
     """Make a candidate from a Document whose metadata identifies a chunk."""
     metadata = document.metadata
     doc_id: Any = metadata.get(DOC_ID)
@@ -390,9 +387,9 @@ def _make_candidate(
             f"{remedy} (a candidate, id {document.id!r}, has {fields!r:.200} in its metadata)"
         )
     judgment = judgment_of(metadata) if sources.vectorstore is None else {}
-    text_words = words_of(document.page_content)
+    text = texts.add(document.page_content)
     key = document_key(doc_id)
-    return Candidate(document, doc_id, key, version, index, text_words, {}, judgment)
+    return Candidate(document, doc_id, key, version, index, texts, text, {}, judgment)
 
 
 def _whole_number(value: object) -> int | None:

@@ -23,14 +23,16 @@ from langchain_rse.engine import (
     fuse_with_rank,
     minmax,
 )
-from langchain_rse.query.candidates import FULL_TEXT, RERANKER, VECTORS, Candidate, Candidates
-from langchain_rse.text.names import Named, named_documents
-from langchain_rse.text.words import (
-    TextWords,
-    beginning_of,
-    content_words,
-    without_function_words,
+from langchain_rse.query.candidates import (
+    FULL_TEXT,
+    RERANKER,
+    VECTORS,
+    Candidate,
+    Candidates,
+    Ranking,
 )
+from langchain_rse.text.names import Named, named_documents
+from langchain_rse.text.words import beginning_of, content_words, without_function_words
 
 # Calibrations of rerankers, by the name of their class or a base class.
 _CALIBRATIONS: Mapping[str, Calibration] = {
@@ -68,46 +70,39 @@ def rank_query(
     question: str, candidates: Sequence[Candidate], settings: QuerySettings
 ) -> list[Candidate]:
     """Compute the relevance of one query's candidates, and sort them, best first."""
+    if not candidates:
+        return []
     text = beginning_of(question)
     words = content_words(text)
-    texts = TextWords([candidate.text_words for candidate in candidates])
     name_factors = np.ones(len(candidates))
     if settings.config.name_weight:
-        named = names_in(text, candidates, texts)
+        named = names_in(text, candidates)
         name_factors = np.exp(-settings.config.name_weight * named.name_gap)
         text = named.query
     compared_words = content_words(text)
     words = list(dict.fromkeys([*compared_words, *words]))
-    counts = texts.counts(words)
+    texts = candidates[0].texts
+    text_numbers = [candidate.text for candidate in candidates]
+    counts = texts.counts(words)[text_numbers]
     query = _Query(
         candidates,
         _by_rank(candidates),
         counts[:, : len(compared_words)],
-        texts.sizes,
+        texts.sizes[text_numbers],
         name_factors,
         settings,
     )
     signals = _signals(query)
     if settings.reranker is not None:
         signals = _mix_with_reranker(query, signals)
+    ranking = Ranking(
+        question, without_function_words(text), words, counts > 0, name_factors, signals
+    )
     total = np.sum(list(signals.values()), axis=0)
-    # Lists of numbers: items of arrays are slow to read one by one.
-    relevances, factors = total.tolist(), name_factors.tolist()
-    added = np.transpose(list(signals.values())).tolist()
-    is_found = (counts > 0).tolist()
-    words_without_names = without_function_words(text)
+    relevances = total.tolist()  # items of arrays are slow to read one by one
     ranked = []
-    for number in np.argsort(-total, kind="stable").tolist():
-        ranked.append(
-            candidates[number]._replace(
-                relevance=relevances[number],
-                signals=dict(zip(signals, added[number], strict=True)),
-                name_factor=factors[number],
-                words=words_without_names,
-                found_words=tuple(itertools.compress(words, is_found[number])),
-                query=question,
-            )
-        )
+    for row in np.argsort(-total, kind="stable").tolist():
+        ranked.append(candidates[row]._replace(relevance=relevances[row], ranking=ranking, row=row))
     return ranked
 
 
@@ -122,20 +117,16 @@ def _signals(query: _Query) -> dict[str, Floats]:
     return signals
 
 
-def names_in(query: str, candidates: Sequence[Candidate], texts: TextWords) -> Named:
-    """Find the documents that a query names by title or file name, among those of candidates.
-
-    ``texts`` are the words of the candidates' texts.
-    """
-    numbers: dict[str, int] = {}  # of documents, by key
-    names: list[str] = []
-    owners: list[int] = []
+def names_in(query: str, candidates: Sequence[Candidate]) -> Named:
+    """Find the documents that a query names by title or file name, among those of candidates."""
+    names: dict[str, str] = {}  # of documents, by key
     for candidate in candidates:
-        number = numbers.setdefault(candidate.key, len(numbers))
-        if number == len(names):
-            names.append(candidate.title)
-        owners.append(number)
-    return named_documents(query, names, owners, texts)
+        if candidate.key not in names:
+            names[candidate.key] = candidate.title
+    numbers = dict(zip(names, itertools.count()))
+    owners = [numbers[candidate.key] for candidate in candidates]
+    text_numbers = [candidate.text for candidate in candidates]
+    return named_documents(query, list(names.values()), owners, candidates[0].texts, text_numbers)
 
 
 def _by_vectors(query: _Query) -> Floats:
@@ -232,11 +223,11 @@ def _fuse(query: _Query, numbers: Sequence[int], calibrated: Floats) -> Floats:
 
 def _by_rank(candidates: Sequence[Candidate]) -> dict[str, list[int]]:
     """Return the numbers of the candidates that each search found, in the order of its ranks."""
-    by_rank: dict[str, list[int]] = {VECTORS: [], FULL_TEXT: [], RERANKER: []}
-    ranked: list[tuple[int, str, int]] = []
-    for number, candidate in enumerate(candidates):
-        for search, hit in candidate.hits.items():
-            ranked.append((hit.rank, search, number))
-    for _, search, number in sorted(ranked):
-        by_rank[search].append(number)
+    by_rank: dict[str, list[int]] = {}
+    for search in (VECTORS, FULL_TEXT, RERANKER):
+        found: list[tuple[int, int]] = []
+        for number, candidate in enumerate(candidates):
+            if search in candidate.hits:
+                found.append((candidate.hits[search].rank, number))
+        by_rank[search] = [number for _, number in sorted(found)]
     return by_rank

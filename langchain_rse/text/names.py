@@ -59,7 +59,11 @@ def _title_of(path: str) -> str:
 
 
 def named_documents(
-    query: str, names: Sequence[str], owners: Sequence[int], texts: TextWords
+    query: str,
+    names: Sequence[str],
+    owners: Sequence[int],
+    texts: TextWords,
+    text_numbers: Sequence[int],
 ) -> Named:
     """Find the documents that a query names.
 
@@ -71,7 +75,8 @@ def named_documents(
         query: The query.
         names: The name of each document: its title or file name.
         owners: The number of each candidate's document.
-        texts: The words of each candidate's text.
+        texts: The words of texts.
+        text_numbers: The number of each candidate's text in ``texts``.
     """
     nothing_named = Named(np.zeros(len(owners)), query)
     if len(names) <= 1:
@@ -81,7 +86,7 @@ def named_documents(
     if not words:  # true for most queries
         return nothing_named
     in_name = np.array([[word in of_name for word in words] for of_name in words_of_names])
-    has_word = texts.counts(words) > 0
+    has_word = texts.counts(words)[text_numbers] > 0
     weights = _weights(words, in_name, owners, has_word)
     scores = weights.sum(axis=1)
     if scores.max() < 1:

@@ -10,7 +10,8 @@ import itertools
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,9 @@ SIGNED_WORD = re.compile(
     r"(?<![\w.+#])(?:(?P<letter>[a-z])(?:(?P<plus>\+\+)|\#)|\.net\b)(?![\w+#])", re.IGNORECASE
 )
 """A word with signs: C++, C#, F#, .NET."""
+# Much faster to search, because they begin with one character.
+_SHARP = re.compile(r"#(?<=[A-Za-z]#)")
+_NET = re.compile(r"\.[nN][eE][tT]")
 # The rest of "what's", "don't" and "l'art"; elsewhere, these letters designate: vitamin D.
 _RESTS = "cdjlmnst"
 _QUOTATION = re.compile(r"`[^`]*`|\"[^\"]*\"|\u201c[^\u201c\u201d]*\u201d")
@@ -137,9 +141,9 @@ def find_words(text: str) -> list[str]:
 
 def _with_signs_spelled(text: str) -> str:
     """Spell words with signs by letters only: C++ is cpp, C# csharp, and .NET dotnet."""
-    if "#" in text or "++" in text or ".net" in text or ".N" in text:  # faster than to search
-        return SIGNED_WORD.sub(_spelling, text)
-    return text
+    has_signs = "+" in text and "++" in text
+    has_signs = has_signs or bool("#" in text and _SHARP.search(text)) or bool(_NET.search(text))
+    return SIGNED_WORD.sub(_spelling, text) if has_signs else text
 
 
 def _spelling(match: re.Match[str]) -> str:
@@ -245,48 +249,91 @@ def _other_forms() -> re.Pattern[str]:
 class TextWords:
     """The words of several texts, counted in arrays.
 
-    Attributes:
-        sizes: The number of words in each text.
+    Texts are added first; they are split into words when words are counted first.
     """
 
-    def __init__(self, words_of_texts: Sequence[bytes]) -> None:
-        """Put the words of all texts, from `spaced_words`, in one array of bytes."""
-        joined = b" ".join([b"", *words_of_texts, b""])
-        self._codes = np.frombuffer(joined, np.uint8)
-        is_space = self._codes == ord(" ")
-        # Words begin and end at changes between spaces and other bytes.
-        edges = np.flatnonzero(np.diff(is_space)) + 1
-        self._starts = edges[::2]
-        lengths = edges[1::2] - self._starts
-        first_codes = self._codes[self._starts]
-        self._keys = lengths * 256 + first_codes
-        text_lengths = [len(words) + 1 for words in words_of_texts]
-        self._text_ends = np.cumsum(text_lengths)
-        words_before_end = np.searchsorted(self._starts, self._text_ends)
-        self.sizes = np.diff(words_before_end, prepend=0).astype(np.float64)
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}  # of texts
+
+    def add(self, text: str) -> int:
+        """Add a text, unless it is known; return its number."""
+        return self._numbers.setdefault(text, len(self._numbers))
+
+    @cached_property
+    def sizes(self) -> NDArray[np.float64]:
+        """The number of words in each text."""
+        words_before_end = np.searchsorted(self._words.starts, self._words.text_ends)
+        return np.diff(words_before_end, prepend=0).astype(np.float64)
 
     def counts(self, words: Sequence[str]) -> NDArray[np.float64]:
         """Count words, in the form of `find_words`, in each text; shape ``(texts, words)``."""
-        counts = np.zeros((self.sizes.size, len(words)))
+        counts = np.zeros((len(self._numbers), len(words)))
         for column, word in enumerate(words):
-            codes = word.encode()
-            matches = self._starts[self._keys == len(codes) * 256 + codes[0]]
-            for offset, code in enumerate(codes[1:], 1):
-                matches = matches[self._codes[matches + offset] == code]
-            numbers = np.searchsorted(self._text_ends, matches)
-            counts[:, column] = np.bincount(numbers, minlength=len(counts))
+            counts[:, column] = self._count(word)
+        return counts
+
+    @cached_property
+    def _words(self) -> "_WordBytes":
+        words_of_texts = spaced_words(list(self._numbers))
+        joined = b" ".join([b"", *words_of_texts, b""])
+        codes = np.frombuffer(joined, np.uint8)
+        # Words begin and end at changes between spaces and other bytes.
+        edges = np.flatnonzero(np.diff(codes == ord(" "))) + 1
+        starts = edges[::2]
+        lengths = edges[1::2] - starts
+        text_lengths = [len(words) + 1 for words in words_of_texts]
+        return _WordBytes(codes, starts, lengths * 256 + codes[starts], np.cumsum(text_lengths))
+
+    @cached_property
+    def _known_counts(self) -> dict[str, NDArray[np.intp]]:
+        return {}
+
+    def _count(self, word: str) -> NDArray[np.intp]:
+        """Count a word in each text."""
+        known = self._known_counts.get(word)
+        if known is not None:
+            return known
+        codes, starts, keys, text_ends = self._words
+        word_codes = word.encode()
+        matches = starts[keys == len(word_codes) * 256 + word_codes[0]]
+        for offset, code in enumerate(word_codes[1:], 1):
+            matches = matches[codes[matches + offset] == code]
+        numbers = np.searchsorted(text_ends, matches)
+        counts = np.bincount(numbers, minlength=len(self._numbers))
+        self._known_counts[word] = counts
         return counts
 
 
-def spaced_words(text: str) -> bytes:
-    """Return the words of a text, in any order, as UTF-8 with spaces between them."""
-    text = _with_signs_spelled(text)
-    if not text.isascii():
-        pieces = text.split()
-        other = fold_case(" ".join(itertools.filterfalse(str.isascii, pieces)))
-        other_words = [*split_words(other), *_single_characters(other)]
-        text = " ".join([*filter(str.isascii, pieces), *other_words])
-    return text.encode().translate(_SPACED_ASCII)
+class _WordBytes(NamedTuple):
+    """The words of all texts, in one array of UTF-8 bytes with spaces between them."""
+
+    codes: NDArray[np.uint8]
+    starts: NDArray[np.intp]  # of words
+    keys: NDArray[np.intp]  # length and first byte of each word
+    text_ends: NDArray[np.intp]
+
+
+def spaced_words(texts: Sequence[str]) -> list[bytes]:
+    """Return the words of each text, in any order, as UTF-8 with spaces between them."""
+    ascii_texts: list[str] = []
+    other_pieces: list[str] = []
+    for text in map(_with_signs_spelled, texts):
+        other = ""
+        ascii_text = text
+        if not text.isascii():
+            pieces = text.split()
+            ascii_text = " ".join(filter(str.isascii, pieces))
+            other = " ".join(itertools.filterfalse(str.isascii, pieces))
+        ascii_texts.append(ascii_text)
+        other_pieces.append(other)
+    folded_pieces = fold_case("\n".join(other_pieces)).split("\n")  # in one call, which is faster
+    words_of_texts: list[bytes] = []
+    for ascii_text, other in zip(ascii_texts, folded_pieces, strict=False):  # "" without texts
+        words = ascii_text
+        if other:
+            words = " ".join([ascii_text, *split_words(other), *_single_characters(other)])
+        words_of_texts.append(words.encode().translate(_SPACED_ASCII))
+    return words_of_texts
 
 
 def _pairs(part: str) -> list[str]:

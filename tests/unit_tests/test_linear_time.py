@@ -28,7 +28,7 @@ Reader = Callable[[str], object]
 
 READERS: dict[str, Reader] = {
     "the default splitter": lambda text: find_spans(text, default_text_splitter()),
-    "words": spaced_words,
+    "words": lambda text: spaced_words([text]),
     "words of the index": with_pairs,
     "outline": outline,
     "headings at the end": end_before_headings,

@@ -16,20 +16,23 @@ from langchain_rse.engine import (
     fuse_with_rank,
     neighbor_credit,
 )
-from langchain_rse.text.words import TextWords, content_words, find_words, spaced_words
+from langchain_rse.text.words import TextWords, content_words, find_words
 
 SHARES = st.floats(0, 1)
 RELEVANCES = arrays(np.float64, st.tuples(st.integers(1, 3), st.integers(0, 7)), elements=SHARES)
 
 
 def bm25_scores(query: str, texts: Sequence[str]) -> Any:
-    words = TextWords([spaced_words(text) for text in texts])
-    return engine.bm25_scores(words.counts(content_words(query)), words.sizes)
+    words = TextWords()
+    numbers = [words.add(text) for text in texts]
+    counts = words.counts(content_words(query))[numbers]
+    return engine.bm25_scores(counts, words.sizes[numbers])
 
 
 def word_shares(query: str, texts: Sequence[str]) -> Any:
-    words = TextWords([spaced_words(text) for text in texts])
-    return engine.word_shares(words.counts(find_words(query)) > 0)
+    words = TextWords()
+    numbers = [words.add(text) for text in texts]
+    return engine.word_shares(words.counts(find_words(query))[numbers] > 0)
 
 
 @pytest.mark.parametrize("method", ["decay", "mean"])

@@ -19,7 +19,7 @@ from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.query.candidates import Candidate, Hit
 from langchain_rse.query.reranking import rerank
 from langchain_rse.stores.records import document_key
-from langchain_rse.text.words import spaced_words
+from langchain_rse.text.words import TextWords
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import QUERY, Way, about, ask, chunks_in, lines, make_retriever
 
@@ -60,11 +60,14 @@ def chunk(number: int, text: str | None = None, **metadata: Any) -> Document:
     )
 
 
+TEXTS = TextWords()
+
+
 def candidate(document: Document, score: float | None = None) -> Candidate:
     number = document.metadata["chunk_index"]
     hits = {"vectors": Hit(number, score)}
-    words = spaced_words(document.page_content)
-    return Candidate(document, "a", document_key("a"), "v", number, words, hits)
+    text = TEXTS.add(document.page_content)
+    return Candidate(document, "a", document_key("a"), "v", number, TEXTS, text, hits)
 
 
 def candidates(count: int = 4) -> list[Candidate]:

@@ -10,20 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_rse.text.names import Named, named_documents, title_of_source
-from langchain_rse.text.words import TextWords, spaced_words
+from langchain_rse.text.words import TextWords
 
 FILLER = "the parties agree to the terms of this agreement"
 
 
-def text_words(texts: Sequence[str]) -> TextWords:
-    return TextWords([spaced_words(text) for text in texts])
+def words_of(texts: Sequence[str]) -> tuple[TextWords, list[int]]:
+    """The words of texts, and the number of each text."""
+    words = TextWords()
+    return words, [words.add(text) for text in texts]
 
 
 def named(query: str, sources: Mapping[str, str], texts: Sequence[str] = [FILLER] * 5) -> Named:
     """What names say about the candidates of documents, of which each has these texts."""
     names = [title_of_source(source) for source in sources.values()]
     owners = [number for number in range(len(names)) for _ in texts]
-    return named_documents(query, names, owners, text_words([*texts] * len(names)))
+    return named_documents(query, names, owners, *words_of([*texts] * len(names)))
 
 
 def gaps(query: str, sources: Mapping[str, str]) -> dict[str, float]:
@@ -94,9 +96,9 @@ def test_names_as_files_have_them(query: str, source: str) -> None:
 def test_words_of_longer_names_in_other_documents(
     query: str, source: str, text: str, *, is_passed_over: bool
 ) -> None:
-    texts = text_words([FILLER] * 12 + [text])
+    texts = words_of([FILLER] * 12 + [text])
     owners = [0] * 6 + [1] * 7
-    found = named_documents(query, [title_of_source(source), "other"], owners, texts)
+    found = named_documents(query, [title_of_source(source), "other"], owners, *texts)
     assert found.name_gap[0] == 0 < found.name_gap[6]
     assert (found.name_gap[-1] > 0) == is_passed_over
 
@@ -127,10 +129,10 @@ def test_some_document_is_named_best(
 ) -> None:
     names_of_documents = ["_".join(words) for words in names]
     owners = [number for number in range(len(names)) for _ in texts]
-    all_texts = text_words([" ".join(words) for words in texts] * len(names))
-    found = named_documents(" ".join(query), names_of_documents, owners, all_texts)
+    all_texts = words_of([" ".join(words) for words in texts] * len(names))
+    found = named_documents(" ".join(query), names_of_documents, owners, *all_texts)
     assert found.name_gap.shape == (len(owners),)
     assert found.name_gap.min() == 0
-    reversed_texts = text_words([" ".join(words) for words in texts[::-1]] * len(names))
-    again = named_documents(" ".join(query), names_of_documents, owners[::-1], reversed_texts)
+    reversed_texts = words_of([" ".join(words) for words in texts[::-1]] * len(names))
+    again = named_documents(" ".join(query), names_of_documents, owners[::-1], *reversed_texts)
     assert again.name_gap.tolist() == pytest.approx(found.name_gap[::-1].tolist())

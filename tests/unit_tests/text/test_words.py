@@ -17,7 +17,6 @@ from langchain_rse.text.words import (
     TextWords,
     find_words,
     fold_case,
-    spaced_words,
     split_words,
 )
 
@@ -89,10 +88,11 @@ MIXED = st.text(st.sampled_from("abAB 1_.\n\u00a0\u0301\u200déß东京ไท\u0
 def test_words_are_counted_in_each_text(texts: list[str], more: str) -> None:
     words = list(dict.fromkeys(find_words(" ".join([*texts, more]))))
     found = [[*find_words(text), *single_characters(text)] for text in texts]
-    text_words = TextWords([spaced_words(text) for text in texts])
-    assert text_words.sizes.tolist() == [len(words_of_text) for words_of_text in found]
+    text_words = TextWords()
+    numbers = [text_words.add(text) for text in texts]
+    assert text_words.sizes[numbers].tolist() == [len(words_of_text) for words_of_text in found]
     expected = [[words_of_text.count(word) for word in words] for words_of_text in found]
-    assert text_words.counts(words).tolist() == expected
+    assert text_words.counts(words)[numbers].tolist() == expected
 
 
 def test_words_are_split_as_they_are_written() -> None:
@@ -112,6 +112,8 @@ def test_words_are_split_as_they_are_written() -> None:
     ],
 )
 def test_words_of_a_query_are_found(query: str, text: str) -> None:
-    text_words = TextWords([spaced_words(text), spaced_words("something else")])
+    text_words = TextWords()
+    text_words.add(text)
+    text_words.add("something else")
     match, other = text_words.counts(find_words(query)).sum(axis=1)
     assert match > other == 0
