@@ -197,7 +197,8 @@ def search(
             if namespace_in(document.metadata) == sources.namespace:  # others are excluded
                 filters.check_applied(document, sources.name)
     identified = yield from _identify_adopted(sources, by_vectors)
-    texts = TextWords()
+    found = itertools.chain.from_iterable([*identified, *by_words])
+    texts = TextWords(document.page_content for document, _ in found)
     candidates = {}
     for query, vector_answer, lexical_answer in zip(queries, identified, by_words, strict=True):
         by_chunk: dict[ChunkKey, Candidate] = {}
@@ -387,7 +388,7 @@ def _make_candidate(document: Document, sources: Sources, texts: TextWords) -> C
             f"{remedy} (a candidate, id {document.id!r}, has {fields!r:.200} in its metadata)"
         )
     judgment = judgment_of(metadata) if sources.vectorstore is None else {}
-    text = texts.add(document.page_content)
+    text = texts.numbers[document.page_content]
     key = document_key(doc_id)
     return Candidate(document, doc_id, key, version, index, texts, text, {}, judgment)
 

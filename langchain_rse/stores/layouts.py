@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -54,28 +52,35 @@ VersionKey = tuple[str, str]
 # Layouts, for queries
 
 
-@dataclass(frozen=True)
 class Layout:
-    """The positions of chunks in a document's current version."""
+    """The positions of chunks in a document's current version.
 
-    manifest: Manifest
-    cuts: NDArray[np.int64]  # starts of all chunks, then the end of the last one
+    Attributes:
+        manifest: The manifest of the document.
+        version: Name of the current version; empty without one.
+        chunk_count: Number of chunks of the current version; 0 without one.
+        is_adopted: True if other code wrote the vectors of the current version.
+        cuts: The starts of all chunks, ascending, and the end of the last one.
+    """
 
-    @cached_property
-    def version(self) -> str:
-        """Name of the current version; empty without one."""
-        return self.manifest.version
-
-    @cached_property
-    def chunk_count(self) -> int:
-        """Number of chunks of the current version; 0 without one."""
-        return self.manifest.chunk_count
-
-    @property
-    def is_adopted(self) -> bool:
-        """True if other code wrote the vectors of the current version."""
-        current = self.manifest.current
-        return current is not None and current.adopted > 0
+    def __init__(self, manifest: Manifest) -> None:
+        """Check the starts of the chunks; raise a CorruptRecordError if they cannot be right."""
+        self.manifest = manifest
+        self.version = manifest.version
+        self.chunk_count = manifest.chunk_count
+        self.is_adopted = manifest.current is not None and manifest.current.adopted > 0
+        self.cuts: NDArray[np.int64] = np.zeros(1, np.int64)
+        if not self.chunk_count:
+            return
+        try:
+            self.cuts = np.append(np.asarray(manifest.starts), manifest.length)
+            is_right = self.cuts.dtype == np.int64 and len(self.cuts) == self.chunk_count + 1
+            is_right = is_right and self.cuts[0] >= 0 and bool((np.diff(self.cuts) > 0).all())
+        except ValueError:  # lists within the list
+            is_right = False
+        if not is_right:
+            problem = f"the starts of its chunks are not {self.chunk_count} ascending numbers from "
+            raise unusable(manifest_key(manifest.key), f"{problem}0 to {manifest.length}")
 
     def span_of(self, index: int) -> tuple[int, int]:
         """Return the start and end of a chunk, in characters of the document."""
@@ -107,37 +112,16 @@ def read_layouts(docstore: DocStore, keys: Iterable[str]) -> tuple[Layouts, Reco
     refuse_namespaces(records[NAMESPACES])
     layouts: Layouts = {}
     for key, record_key in manifest_keys_of.items():
-        try:
-            layouts[key] = _layout_of(records[record_key], record_key)
-        except CorruptRecordError as error:
-            layouts[key] = error
+        record = records[record_key]
+        layouts[key] = None
+        if isinstance(record, CorruptRecordError):
+            layouts[key] = record
+        elif record is not None:
+            try:
+                layouts[key] = Layout(Manifest.from_document(record, record_key))
+            except CorruptRecordError as error:
+                layouts[key] = error
     return layouts, records[FLOORS]
-
-
-def _layout_of(record: Record, record_key: str) -> Layout | None:
-    """Make the layout of a document's current version."""
-    manifest_record = readable(record)
-    if manifest_record is None:
-        return None
-    manifest = Manifest.from_document(manifest_record, record_key)
-    return Layout(manifest, cuts_of(manifest))
-
-
-def cuts_of(manifest: Manifest) -> NDArray[np.int64]:
-    """Return the starts of a document's chunks and the end of the last one, ascending."""
-    count = manifest.chunk_count
-    if not count:
-        return np.zeros(1, np.int64)
-    try:
-        cuts = np.append(np.asarray(manifest.starts), manifest.length)
-        is_right = cuts.dtype == np.int64 and len(cuts) == count + 1 and cuts[0] >= 0
-        is_right = is_right and bool((cuts[1:] > cuts[:-1]).all())
-    except ValueError:  # lists within the list
-        is_right = False
-    if not is_right:
-        problem = f"the starts of its chunks are not {count} ascending numbers from 0 to "
-        raise unusable(manifest_key(manifest.key), f"{problem}{manifest.length}")
-    return cuts
 
 
 # Chunks

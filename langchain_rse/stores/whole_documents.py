@@ -7,7 +7,7 @@ from langchain_core.documents import Document
 from langchain_rse._sync import batches
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.compare_and_set import DocStore
-from langchain_rse.stores.layouts import Layout, cuts_of, read_chunks, read_description
+from langchain_rse.stores.layouts import Layout, read_chunks, read_description
 from langchain_rse.stores.records import (
     HEADER,
     METADATA_CHANGES,
@@ -55,7 +55,7 @@ def read_document(docstore: DocStore, manifest: Manifest) -> StoredDocument:
 def _read_chunks(docstore: DocStore, manifest: Manifest) -> tuple[list[Chunk], list[str]]:
     """Read a document's chunks; also return the keys of records that do not match each other."""
     try:
-        layout = Layout(manifest, cuts_of(manifest))
+        layout = Layout(manifest)
     except CorruptRecordError:
         return [], [manifest_key(manifest.key)]
     chunks: list[Chunk] = []

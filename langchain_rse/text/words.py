@@ -9,9 +9,8 @@ words of a query count; function words of its language are ignored.
 import itertools
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property, lru_cache
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -247,70 +246,45 @@ def _other_forms() -> re.Pattern[str]:
 
 
 class TextWords:
-    """The words of several texts, counted in arrays.
+    """The words of several texts, in arrays.
 
-    Texts are added first; they are split into words when words are counted first.
+    Attributes:
+        numbers: The number of each text; equal texts have one number.
+        sizes: The number of words in each text.
     """
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}  # of texts
-
-    def add(self, text: str) -> int:
-        """Add a text, unless it is known; return its number."""
-        return self._numbers.setdefault(text, len(self._numbers))
-
-    @cached_property
-    def sizes(self) -> NDArray[np.float64]:
-        """The number of words in each text."""
-        words_before_end = np.searchsorted(self._words.starts, self._words.text_ends)
-        return np.diff(words_before_end, prepend=0).astype(np.float64)
+    def __init__(self, texts: Iterable[str]) -> None:
+        """Find the words of all texts."""
+        self.numbers = dict(zip(dict.fromkeys(texts), itertools.count()))
+        words_of_texts = spaced_words(list(self.numbers))
+        joined = b" ".join([b"", *words_of_texts, b""])
+        self._codes = np.frombuffer(joined, np.uint8)
+        # Words begin and end at changes between spaces and other bytes.
+        edges = np.flatnonzero(np.diff(self._codes == ord(" "))) + 1
+        self._starts = edges[::2]
+        lengths = edges[1::2] - self._starts
+        self._keys = lengths * 256 + self._codes[self._starts]  # length and first byte
+        self._text_ends = np.cumsum([len(words) + 1 for words in words_of_texts])
+        words_before_end = np.searchsorted(self._starts, self._text_ends)
+        self.sizes = np.diff(words_before_end, prepend=0).astype(np.float64)
+        self._counts: dict[str, NDArray[np.intp]] = {}  # of words that were counted before
 
     def counts(self, words: Sequence[str]) -> NDArray[np.float64]:
         """Count words, in the form of `find_words`, in each text; shape ``(texts, words)``."""
-        counts = np.zeros((len(self._numbers), len(words)))
+        counts = np.zeros((len(self.numbers), len(words)))
         for column, word in enumerate(words):
-            counts[:, column] = self._count(word)
+            if word not in self._counts:
+                self._counts[word] = self._count(word)
+            counts[:, column] = self._counts[word]
         return counts
-
-    @cached_property
-    def _words(self) -> "_WordBytes":
-        words_of_texts = spaced_words(list(self._numbers))
-        joined = b" ".join([b"", *words_of_texts, b""])
-        codes = np.frombuffer(joined, np.uint8)
-        # Words begin and end at changes between spaces and other bytes.
-        edges = np.flatnonzero(np.diff(codes == ord(" "))) + 1
-        starts = edges[::2]
-        lengths = edges[1::2] - starts
-        text_lengths = [len(words) + 1 for words in words_of_texts]
-        return _WordBytes(codes, starts, lengths * 256 + codes[starts], np.cumsum(text_lengths))
-
-    @cached_property
-    def _known_counts(self) -> dict[str, NDArray[np.intp]]:
-        return {}
 
     def _count(self, word: str) -> NDArray[np.intp]:
-        """Count a word in each text."""
-        known = self._known_counts.get(word)
-        if known is not None:
-            return known
-        codes, starts, keys, text_ends = self._words
-        word_codes = word.encode()
-        matches = starts[keys == len(word_codes) * 256 + word_codes[0]]
-        for offset, code in enumerate(word_codes[1:], 1):
-            matches = matches[codes[matches + offset] == code]
-        numbers = np.searchsorted(text_ends, matches)
-        counts = np.bincount(numbers, minlength=len(self._numbers))
-        self._known_counts[word] = counts
-        return counts
-
-
-class _WordBytes(NamedTuple):
-    """The words of all texts, in one array of UTF-8 bytes with spaces between them."""
-
-    codes: NDArray[np.uint8]
-    starts: NDArray[np.intp]  # of words
-    keys: NDArray[np.intp]  # length and first byte of each word
-    text_ends: NDArray[np.intp]
+        codes = word.encode()
+        matches = self._starts[self._keys == len(codes) * 256 + codes[0]]
+        for offset, code in enumerate(codes[1:], 1):
+            matches = matches[self._codes[matches + offset] == code]
+        numbers = np.searchsorted(self._text_ends, matches)
+        return np.bincount(numbers, minlength=len(self.numbers))
 
 
 def spaced_words(texts: Sequence[str]) -> list[bytes]:

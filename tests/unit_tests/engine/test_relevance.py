@@ -23,15 +23,15 @@ RELEVANCES = arrays(np.float64, st.tuples(st.integers(1, 3), st.integers(0, 7)),
 
 
 def bm25_scores(query: str, texts: Sequence[str]) -> Any:
-    words = TextWords()
-    numbers = [words.add(text) for text in texts]
+    words = TextWords(texts)
+    numbers = [words.numbers[text] for text in texts]
     counts = words.counts(content_words(query))[numbers]
     return engine.bm25_scores(counts, words.sizes[numbers])
 
 
 def word_shares(query: str, texts: Sequence[str]) -> Any:
-    words = TextWords()
-    numbers = [words.add(text) for text in texts]
+    words = TextWords(texts)
+    numbers = [words.numbers[text] for text in texts]
     return engine.word_shares(words.counts(find_words(query))[numbers] > 0)
 
 

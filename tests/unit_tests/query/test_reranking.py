@@ -60,14 +60,14 @@ def chunk(number: int, text: str | None = None, **metadata: Any) -> Document:
     )
 
 
-TEXTS = TextWords()
+WORDS = TextWords([*(f"text {number}" for number in range(9)), "same text"])
 
 
 def candidate(document: Document, score: float | None = None) -> Candidate:
     number = document.metadata["chunk_index"]
     hits = {"vectors": Hit(number, score)}
-    text = TEXTS.add(document.page_content)
-    return Candidate(document, "a", document_key("a"), "v", number, TEXTS, text, hits)
+    text = WORDS.numbers[document.page_content]
+    return Candidate(document, "a", document_key("a"), "v", number, WORDS, text, hits)
 
 
 def candidates(count: int = 4) -> list[Candidate]:

@@ -17,8 +17,8 @@ FILLER = "the parties agree to the terms of this agreement"
 
 def words_of(texts: Sequence[str]) -> tuple[TextWords, list[int]]:
     """The words of texts, and the number of each text."""
-    words = TextWords()
-    return words, [words.add(text) for text in texts]
+    words = TextWords(texts)
+    return words, [words.numbers[text] for text in texts]
 
 
 def named(query: str, sources: Mapping[str, str], texts: Sequence[str] = [FILLER] * 5) -> Named:

@@ -88,8 +88,8 @@ MIXED = st.text(st.sampled_from("abAB 1_.\n\u00a0\u0301\u200déß东京ไท\u0
 def test_words_are_counted_in_each_text(texts: list[str], more: str) -> None:
     words = list(dict.fromkeys(find_words(" ".join([*texts, more]))))
     found = [[*find_words(text), *single_characters(text)] for text in texts]
-    text_words = TextWords()
-    numbers = [text_words.add(text) for text in texts]
+    text_words = TextWords(texts)
+    numbers = [text_words.numbers[text] for text in texts]
     assert text_words.sizes[numbers].tolist() == [len(words_of_text) for words_of_text in found]
     expected = [[words_of_text.count(word) for word in words] for words_of_text in found]
     assert text_words.counts(words)[numbers].tolist() == expected
@@ -112,8 +112,6 @@ def test_words_are_split_as_they_are_written() -> None:
     ],
 )
 def test_words_of_a_query_are_found(query: str, text: str) -> None:
-    text_words = TextWords()
-    text_words.add(text)
-    text_words.add("something else")
+    text_words = TextWords([text, "something else"])
     match, other = text_words.counts(find_words(query)).sum(axis=1)
     assert match > other == 0
