@@ -30,7 +30,7 @@ from langchain_rse.stores.records import (
 )
 
 # Part of every version's name. Increase it when the same text is stored in another way.
-_FORMAT = "3"
+_FORMAT = "4"
 
 IdOrigin = Literal["given", "source", "text"]
 """Origin of a document's id: ``ids=``, metadata ``doc_id`` or ``Document.id``; metadata ``source``;
@@ -96,7 +96,9 @@ def split_document(
     chunks: list[Chunk] = []
     for span, metadata_of_span in zip(spans, metadata_of_spans, strict=True):
         chunk_text = text[span.start : span.end]
-        changes = _metadata_along(chunk_text, span.start, parts, metadata_of_span)
+        changes: Sequence[tuple[int, Mapping[str, Any]]] = ()
+        if changing or metadata_of_span:
+            changes = _metadata_along(chunk_text, span.start, parts, metadata_of_span)
         chunk = Chunk(
             start=span.start,
             end=span.end,
@@ -174,7 +176,7 @@ def _metadata_along(
 def with_name(document: DocumentVersion, namespace: str) -> DocumentVersion:
     """Name a document's version by a digest of everything that is stored."""
     content: list[Any] = [
-        document.text,
+        document.manifest.text_digest or document.text,
         document.manifest.header,
         _in_order(document.manifest.metadata),
         document.manifest.rules,
@@ -185,8 +187,9 @@ def with_name(document: DocumentVersion, namespace: str) -> DocumentVersion:
         changes: list[Any] = []
         for offset, metadata in chunk.metadata:
             changes.append([offset, _in_order(metadata)])
-        # The embedded text contains a table's header row.
-        content.append([chunk.start, chunk.embedded_text, chunk.header, changes])
+        # The embedded text contains overlap and a table's header row.
+        other_text = chunk.embedded_text if chunk.embedded_text != chunk.text.strip() else None
+        content.append([chunk.start, other_text, chunk.header, changes])
     content += [list(vector) for vector in document.adopted]
     encoded = encode_json(content, f"document {document.doc_id!r}")
     name = version_name(namespace, _FORMAT, encoded)

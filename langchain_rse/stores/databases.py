@@ -1,23 +1,14 @@
 """Database helpers of SQLDocStore: URLs, tables, connections and errors."""
 
-import itertools
-import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
-from langchain_core.documents import Document
-from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import StaticPool
-
-from langchain_rse._sync import batches
-from langchain_rse.stores.json import encode_document
-from langchain_rse.stores.records import DOC_ID, HEADER, TABLE_HEADER
-from langchain_rse.text.quoting import encodable
-from langchain_rse.text.words import with_pairs
 
 DAMAGED = (
     "is damaged: rebuild its full-text index with check(repair=True) or langchain-rse check "
@@ -25,12 +16,9 @@ DAMAGED = (
     "the '.recover' command of the sqlite3 program"
 )
 """Explanation for a database whose errors contain "malformed"."""
-WORDS_FUNCTION = "langchain_rse_chunk_words"
-"""The SQL function on SQLite that extracts the words of a chunk's record for full-text search."""
 
 # Words in SQLite's messages about a damaged table or index.
 _DAMAGE = ("malformed", "vtable constructor failed", "invalid fts5 file format")
-_ROWS_PER_STATEMENT = 499  # SQLite takes at least 999 parameters
 _TIMEOUT = 30.0  # seconds to wait for a SQLite lock
 _NO_FTS5 = "no such module: fts5"
 # PostgreSQL error codes.
@@ -81,27 +69,6 @@ def make_table(name: str) -> sa.Table:
         sa.Column("key", key, primary_key=True),
         sa.Column("value", sa.Text(), nullable=False),
     )
-
-
-def make_rows(pairs: Iterable[tuple[str, Document]]) -> list[tuple[str, str]]:
-    """Make the rows of records; the last record wins if a key is given twice."""
-    # Writers that lock keys in the same order cannot deadlock.
-    records = sorted(dict(pairs).items(), key=lambda pair: pair[0])
-    return [(key, encode_document(document, key)) for key, document in records]
-
-
-def write_rows(connection: Connection, table: str, rows: list[tuple[str, str]]) -> None:
-    """Insert or replace rows in a table on SQLite or PostgreSQL."""
-    placeholders = "(?, ?)" if connection.dialect.name == "sqlite" else "(%s, %s)"
-    # Many rows per statement, because FTS5 writes its words to disk after each statement.
-    for batch in batches(rows, _ROWS_PER_STATEMENT):
-        values = ", ".join([placeholders] * len(batch))
-        statement = (
-            f'INSERT INTO "{table}" (key, value) VALUES {values} '  # noqa: S608 - a checked name
-            "ON CONFLICT (key) DO UPDATE SET value = excluded.value"
-        )
-        parameters = itertools.chain.from_iterable(batch)
-        connection.exec_driver_sql(statement, tuple(parameters))
 
 
 def first_line(error: DBAPIError) -> str:
@@ -158,27 +125,9 @@ def use_wal(engine: Engine) -> None:
 def _tune_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401
     # Damaged text that is not UTF-8 is still read; its checksum then fails.
     connection.text_factory = partial(str, encoding="utf-8", errors="replace")
-    # The triggers of a full-text index call it on every write.
-    connection.create_function(WORDS_FUNCTION, 1, _words_of_record, deterministic=True)
     cursor = connection.cursor()
     # Commits survive a power cut. This is SQLite's default, which a build may change.
     cursor.execute("PRAGMA synchronous=FULL")
     # 32 MB, because lexical search repeatedly reads pages all over the file.
     cursor.execute("PRAGMA cache_size=-32000")
     cursor.close()
-
-
-def _words_of_record(record: bytes | None) -> str | None:
-    """Return the words of a chunk: its document id, headers and text; None without a record.
-
-    The record is bytes, because damaged text may not be UTF-8.
-    """
-    try:
-        fields = json.loads((record or b"").decode(errors="replace"))
-        metadata = fields.get("metadata", {})
-        names = [metadata.get(DOC_ID), metadata.get(HEADER), metadata.get(TABLE_HEADER)]
-        texts = [*names, fields["page_content"]]
-    except (ValueError, RecursionError, LookupError, AttributeError):  # not the record of a chunk
-        return None
-    words = " ".join(text for text in texts if isinstance(text, str))
-    return with_pairs(encodable(words))

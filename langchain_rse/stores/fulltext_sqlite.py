@@ -4,7 +4,7 @@
 # ruff: noqa: S608
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,10 +12,14 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 from typing_extensions import override
 
-from langchain_rse.stores.databases import WORDS_FUNCTION
 from langchain_rse.stores.fulltext import MOST_WORDS, LexicalIndex
-from langchain_rse.stores.json import is_record
-from langchain_rse.text.words import find_words
+from langchain_rse.stores.json import is_record, parse_json
+from langchain_rse.stores.records import DOC_ID, HEADER, TABLE_HEADER
+from langchain_rse.text.quoting import encodable
+from langchain_rse.text.words import find_words, with_pairs
+
+# The SQL function that extracts the words of a chunk's record.
+_WORDS_FUNCTION = "langchain_rse_chunk_words"
 
 # FTS5 token characters: letters, numbers, private characters and combining marks (vowel signs).
 _CATEGORIES = " categories 'L* N* Co M*'"
@@ -43,7 +47,7 @@ class SQLiteIndex(LexicalIndex):
         """CREATE TABLE "{table}_lexical_keys" (id INTEGER PRIMARY KEY AUTOINCREMENT,
             key TEXT NOT NULL UNIQUE)""",
         f"""CREATE VIEW "{{table}}_lexical_texts" AS
-            SELECT id, key, {WORDS_FUNCTION}(CAST(value AS BLOB)) AS text
+            SELECT id, key, {_WORDS_FUNCTION}(CAST(value AS BLOB)) AS text
             FROM "{{table}}_lexical_keys" JOIN "{{table}}" USING (key)""",
         f"""INSERT INTO "{{table}}_lexical_keys"(key)
             SELECT key FROM "{{table}}" WHERE {_is_chunk}""",
@@ -55,7 +59,7 @@ class SQLiteIndex(LexicalIndex):
             DELETE FROM "{{table}}_lexical_keys" WHERE key = new.key;
             INSERT INTO "{{table}}_lexical_keys"(key) VALUES (new.key);
             INSERT INTO "{{table}}_lexical"(rowid, text)
-            VALUES (last_insert_rowid(), {WORDS_FUNCTION}(CAST(new.value AS BLOB))); END""",
+            VALUES (last_insert_rowid(), {_WORDS_FUNCTION}(CAST(new.value AS BLOB))); END""",
         f"""CREATE TRIGGER "{{table}}_lexical_update" BEFORE UPDATE ON "{{table}}" BEGIN
             {_remove} END""",
         f"""CREATE TRIGGER "{{table}}_lexical_updated" AFTER UPDATE ON "{{table}}"
@@ -144,22 +148,47 @@ class SQLiteIndex(LexicalIndex):
         return json.dumps(words[:MOST_WORDS])
 
 
-def forget_damaged(connection: Connection, table: str, records: Mapping[str, Any]) -> None:
-    """Make the full-text index on SQLite forget damaged records; call before changing records.
+def add_words_function(connection: Any, _record: object) -> None:  # noqa: ANN401
+    """Add the function that the triggers of an index call on every write to a connection."""
+    connection.create_function(_WORDS_FUNCTION, 1, _words_of_record, deterministic=True)
+
+
+def _words_of_record(record: bytes | None) -> str | None:
+    """Return the words of a chunk: its document id, headers and text; None without a record.
+
+    The record is bytes, because damaged text may not be UTF-8.
+    """
+    try:
+        fields = parse_json((record or b"").decode(errors="replace"))
+        metadata = fields.get("metadata", {})
+        names = [metadata.get(DOC_ID), metadata.get(HEADER), metadata.get(TABLE_HEADER)]
+        texts = [*names, fields["page_content"]]
+    except (ValueError, RecursionError, LookupError, AttributeError, TypeError):  # not a chunk's
+        return None
+    words = " ".join(text for text in texts if isinstance(text, str))
+    return with_pairs(encodable(words))
+
+
+def forget_damaged(
+    connection: Connection, table: str, read: Callable[[], Mapping[str, str]]
+) -> None:
+    """Make a table's full-text index forget damaged records; call before changing records.
 
     The triggers then do not try to remove the words of damaged records, which needs the original
     text. The orphaned words match nothing, and `LexicalIndex.fits` is False until the index is
-    rebuilt.
+    rebuilt. The index may be one that another store made.
+
+    Args:
+        connection: A transaction on SQLite.
+        table: The name of the table.
+        read: Reads the records to change, by key.
     """
-    damaged_keys = [{"key": key} for key in records if is_record(records[key], None, key)]
+    keys = f"{table}_lexical_keys"
+    if not _has_table(connection, keys):
+        return
+    damaged_keys = [{"key": key} for key, record in read().items() if is_record(record, None, key)]
     if damaged_keys:
-        statement = sa.text(f'DELETE FROM "{table}_lexical_keys" WHERE key = :key')
-        connection.execute(statement, damaged_keys)
-
-
-def is_indexed(connection: Connection, table: str) -> bool:
-    """True if a SQLite table has a full-text index, no matter which store made it."""
-    return _has_table(connection, f"{table}_lexical_keys")
+        connection.execute(sa.text(f'DELETE FROM "{keys}" WHERE key = :key'), damaged_keys)
 
 
 def _has_table(connection: Connection, name: str) -> bool:

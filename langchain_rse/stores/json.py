@@ -49,14 +49,17 @@ def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
         MetadataError: If the value is not supported; the message names its ``place``.
     """
     try:
-        plain = _to_json(value, place)
-        try:
-            return orjson.dumps(plain).decode()
-        except TypeError:  # orjson does not support surrogates
-            text = json.dumps(plain, separators=(",", ":"), ensure_ascii=False)
-            return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):x}", text)
+        encoded = orjson.dumps(value)
+        # Compared, because orjson turns NaN into null, and tuples into lists.
+        if _TAG.encode() not in encoded and orjson.loads(encoded) == value:
+            return encoded.decode()
+    except TypeError:  # a type that JSON does not have, a surrogate, or a large integer
+        pass
+    try:
+        text = json.dumps(_to_json(value, place), separators=(",", ":"), ensure_ascii=False)
     except RecursionError as error:
         raise MetadataError(f"{place} is nested too deeply for a docstore") from error
+    return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):x}", text)
 
 
 def encode_document(document: Document, key: str) -> str:
@@ -79,7 +82,7 @@ def decode_document(record: str | bytes, key: str) -> Document:
     """
     try:
         text = _checked_text(record if isinstance(record, str) else record.decode(), key)
-        fields = _parse(text + "}")
+        fields = parse_json(text + "}")
         return Document(
             page_content=fields["page_content"],
             metadata=fields.get("metadata", {}),
@@ -95,8 +98,8 @@ def decode_document(record: str | bytes, key: str) -> Document:
         ) from error
 
 
-def _parse(text: str) -> Any:  # noqa: ANN401 - a dict, as it was checked
-    """Parse JSON: with orjson, or with json for tagged values and surrogates."""
+def parse_json(text: str) -> Any:  # noqa: ANN401
+    """Decode what `encode_json` encoded: with orjson, or json for tagged values and surrogates."""
     if _TAG not in text:
         with suppress(orjson.JSONDecodeError):
             return orjson.loads(text)
@@ -160,8 +163,6 @@ def _to_json(value: Any, place: str) -> Any:  # noqa: ANN401 - a return for each
     if isinstance(value, dict):
         return _dict_to_json(value, place)
     if isinstance(value, list):
-        if set(map(type, value)) == {int} and _LEAST_INTEGER <= min(value) <= max(value) < 2**63:
-            return value  # such as the starts of a hundred thousand chunks
         return [_to_json(item, f"{place}[{index}]") for index, item in enumerate(value)]
     return {_TAG: _to_tagged(value, place)}
 
@@ -194,10 +195,7 @@ def _dict_to_json(fields: dict[Any, Any], place: str) -> dict[str, Any]:
         key = _text_to_json(name) if isinstance(name, str) else None
         if not isinstance(key, str) or key == _TAG:
             raise _unsupported(name, f"the key {name!r} in {place}")
-        if type(value) is str:  # the common case, checked first for speed
-            converted[key] = _text_to_json(value)
-        else:
-            converted[key] = _to_json(value, f"{place}[{name!r}]")
+        converted[key] = _to_json(value, f"{place}[{name!r}]")
     return converted
 
 

@@ -389,16 +389,16 @@ class Manifest:
         return manifest
 
 
-def _record(fields: Mapping[str, Any], text: str = "") -> Document:
-    """Make a record."""
-    return Document(text, metadata={name: _as_lists(value) for name, value in fields.items()})
+def _record(fields: Mapping[str, Any]) -> Document:
+    """Make a record without text."""
+    return Document("", metadata={name: _as_lists(value) for name, value in fields.items()})
 
 
 def _as_lists(value: object) -> object:
     """Turn tuples into lists, because JSON has no tuples."""
-    if isinstance(value, (list, tuple)):
-        return [_as_lists(item) for item in value]
-    return value
+    if not isinstance(value, (list, tuple)):
+        return value
+    return [_as_lists(item) if isinstance(item, (list, tuple)) else item for item in value]
 
 
 def _parsed(adapter: TypeAdapter[T], value: object, key: str) -> T:
@@ -550,11 +550,11 @@ def chunk_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
     for vector in document.adopted:
         vectors_of.setdefault(vector.chunk, []).append([vector.id, vector.text_digest])
     for index, chunk in enumerate(document.chunks):
-        if index in document.manifest.gaps:
+        if not chunk.text:
             continue
         metadata = _location(document.doc_id, index, chunk)
         if chunk.metadata:
-            metadata[METADATA_CHANGES] = chunk.metadata
+            metadata[METADATA_CHANGES] = [list(change) for change in chunk.metadata]
         if chunk.header:
             metadata[HEADER] = chunk.header
         if chunk.table_header:
@@ -562,7 +562,7 @@ def chunk_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
         if index in vectors_of:
             metadata[ADOPTED] = vectors_of[index]
         key = chunk_key(document.key, document.version.name, index)
-        yield key, _record(metadata, chunk.text)
+        yield key, Document(chunk.text, metadata=metadata)
 
 
 def adopted_record(

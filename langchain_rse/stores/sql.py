@@ -1,6 +1,7 @@
 """SQLDocStore: a docstore in a table of a SQL database."""
 
 import contextlib
+import itertools
 import random
 import re
 import threading
@@ -8,6 +9,7 @@ import time
 import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,23 +30,22 @@ from langchain_rse.stores.databases import (
     first_line,
     is_memory,
     make_engine,
-    make_rows,
     make_table,
     must_repeat,
     parse_url,
     use_wal,
-    write_rows,
 )
 from langchain_rse.stores.fulltext import check_lexical
 from langchain_rse.stores.fulltext_postgres import PostgresIndex
-from langchain_rse.stores.fulltext_sqlite import SQLiteIndex, forget_damaged, is_indexed
-from langchain_rse.stores.json import decode_documents, is_record
+from langchain_rse.stores.fulltext_sqlite import SQLiteIndex, add_words_function, forget_damaged
+from langchain_rse.stores.json import decode_documents, encode_document, is_record
 from langchain_rse.text.quoting import first_few
 
 T = TypeVar("T")
 
 # SQLite and PostgreSQL limit the number of parameters per statement.
 _KEYS_PER_STATEMENT = 500
+_ROWS_PER_STATEMENT = 499  # SQLite takes at least 999 parameters
 # Attempts for a transaction that the database asks to repeat, and the longest pause in seconds
 # after the first attempt. The limit doubles with each attempt.
 _ATTEMPTS = 8
@@ -62,6 +63,13 @@ def _explained(store: object) -> Iterator[None]:
         advice = f" {DAMAGED}" if "malformed" in str(error.orig) else ""
         error.add_detail(f"{store!r}{advice}")
         raise
+
+
+def _make_rows(pairs: Iterable[tuple[str, Document]]) -> list[tuple[str, str]]:
+    """Make the rows of records; the last record wins if a key is given twice."""
+    # Writers that lock keys in the same order cannot deadlock.
+    records = sorted(dict(pairs).items(), key=lambda pair: pair[0])
+    return [(key, encode_document(document, key)) for key, document in records]
 
 
 class SQLDocStore(ComparesAndSets):
@@ -124,6 +132,8 @@ class SQLDocStore(ComparesAndSets):
         self._table = make_table(table_name)
         self._select = self._make_select()
         self._engine = make_engine(self._url, engine_kwargs or {})
+        if self._is_sqlite:
+            sa.event.listen(self._engine, "connect", add_words_function)
         # Close all connections when the store is garbage-collected.
         weakref.finalize(self, self._engine.dispose)
         self._is_ready = False
@@ -220,7 +230,7 @@ class SQLDocStore(ComparesAndSets):
 
     @override
     def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
-        self._run(self._set, make_rows(key_value_pairs))
+        self._run(self._set, _make_rows(key_value_pairs))
 
     @override
     def mdelete(self, keys: Sequence[str]) -> None:
@@ -247,7 +257,7 @@ class SQLDocStore(ComparesAndSets):
 
     def _set(self, connection: Connection, rows: list[tuple[str, str]]) -> None:
         self._begin_write(connection, [key for key, _ in rows])
-        write_rows(connection, self._table.name, rows)
+        self._write_rows(connection, rows)
 
     def _delete(self, connection: Connection, keys: Sequence[str]) -> None:
         self._begin_write(connection, keys)
@@ -259,8 +269,21 @@ class SQLDocStore(ComparesAndSets):
             return
         # Excludes other writers from the beginning; SQLite refuses a lock that is wanted later.
         connection.exec_driver_sql("BEGIN IMMEDIATE")
-        if is_indexed(connection, self._table.name):
-            forget_damaged(connection, self._table.name, self._read_values(connection, keys))
+        read = partial(self._read_values, connection, keys)
+        forget_damaged(connection, self._table.name, read)
+
+    def _write_rows(self, connection: Connection, rows: Sequence[tuple[str, str]]) -> None:
+        """Insert or replace rows."""
+        row = "(?, ?)" if self._is_sqlite else "(%s, %s)"
+        # Many rows per statement, because FTS5 writes its words to disk after each statement.
+        for batch in batches(rows, _ROWS_PER_STATEMENT):
+            placeholders = ", ".join([row] * len(batch))
+            statement = (
+                f'INSERT INTO "{self._table.name}" (key, value) '  # noqa: S608 - a checked name
+                f"VALUES {placeholders} ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+            )
+            parameters = itertools.chain.from_iterable(batch)
+            connection.exec_driver_sql(statement, tuple(parameters))
 
     def _delete_rows(self, connection: Connection, keys: Sequence[str]) -> None:
         key = self._table.c.key
@@ -284,7 +307,7 @@ class SQLDocStore(ComparesAndSets):
                 accepted[key] = new
         removed_keys = [key for key, new in accepted.items() if new is None]
         new_records = [(key, new) for key, new in accepted.items() if new is not None]
-        write_rows(connection, self._table.name, make_rows(new_records))
+        self._write_rows(connection, _make_rows(new_records))
         self._delete_rows(connection, removed_keys)
         return made
 

@@ -18,6 +18,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.headers import DocumentHeaders
 from langchain_rse.stores.databases import make_engine
+from langchain_rse.stores.fulltext_sqlite import add_words_function
 from tests.unit_tests import fakes
 
 Way = fakes.Way
@@ -45,6 +46,8 @@ def execute(url: str, statement: str, *parameters: Any) -> list[Any]:
     """What another program does with the database."""
     # On SQLite, the triggers of the index need a function.
     engine = make_engine(sa.make_url(url), {})
+    if engine.name == "sqlite":
+        sa.event.listen(engine, "connect", add_words_function)
     with engine.begin() as connection:
         result = connection.execute(sa.text(statement), *parameters)
         rows = list(result) if result.returns_rows else []
