@@ -66,6 +66,9 @@ def align(text: str, chunks: Sequence[str]) -> Placement | int:
 
     If no form contains all chunks, return the number of a chunk that was not found.
     """
+    following = _follow(text, chunks)
+    if following is not None:
+        return Placement(following, {})
     exact = _align(Form(text, text, range(len(text) + 1), is_exact=True), chunks)
     if isinstance(exact, Placement) and exact.lost == 0:
         return exact
@@ -75,6 +78,23 @@ def align(text: str, chunks: Sequence[str]) -> Placement | int:
     if isinstance(folded, int) or exact.lost <= folded.lost:
         return exact
     return folded
+
+
+def _follow(text: str, chunks: Sequence[str]) -> list[tuple[int, int] | None] | None:
+    """Place chunks without overlap that have all letters and digits of a text; None for others."""
+    spans: list[tuple[int, int] | None] = []
+    reached = 0
+    for chunk in chunks:
+        if not chunk.strip():
+            spans.append(None)
+            continue
+        content = _next_content(text, reached, min(reached + _LONGEST_SEPARATOR, len(text)))
+        start = text.find(chunk, reached, content + len(chunk))
+        if start < 0:
+            return None
+        reached = start + len(chunk)
+        spans.append((start, reached))
+    return spans if _next_content(text, reached, len(text)) == len(text) else None
 
 
 # Forms of a text

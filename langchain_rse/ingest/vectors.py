@@ -184,6 +184,8 @@ def problem_of(vector: Sequence[float], dimensions: int) -> str:
     values = np.asarray(vector, dtype=float)
     if dimensions and values.shape != (dimensions,):
         return f"has {values.size} dimensions instead of {dimensions}"
+    if 0 < np.vdot(values, values) < np.inf:  # faster than to look for each problem
+        return ""
     if not np.isfinite(values).all():
         return "has values that are not finite (NaN or infinite)"
     if not values.any():
