@@ -29,6 +29,7 @@ from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.layouts import every_chunk
 from langchain_rse.stores.namespaces import in_namespace
 from langchain_rse.stores.records import Rule
+from langchain_rse.stores.vectorstores import adapter_for
 
 __all__ = ["RSEIndexer", "default_text_splitter"]
 
@@ -89,6 +90,7 @@ class RSEIndexer:
         if headers is not None and (isinstance(headers, type) or not hasattr(headers, "make")):
             raise TypeError(f"headers must be an object like DocumentHeaders(); got {headers!r}")
         self.vectorstore = vectorstore
+        self._adapter = adapter_for(vectorstore)
         self.docstore = in_namespace(as_docstore(docstore), namespace, vectorstore)
         self.namespace = namespace
         self.text_splitter = check_splitter(text_splitter or default_text_splitter())
@@ -153,7 +155,7 @@ class RSEIndexer:
 
     def _writer(self) -> Writer:
         return Writer(
-            Vectors(self.vectorstore, self.batch_size),
+            Vectors(self._adapter, self.batch_size),
             DocStoreWriter(self.docstore, self.batch_size),
         )
 

@@ -55,7 +55,7 @@ def adopt(
 ) -> Adoption:
     """Write the documents of an existing index to the docstore; see `RSEIndexer.adopt`."""
     adapter = writer.vectors.adapter
-    run(check_pair(writer.docstore, writer.vectors.vectorstore))
+    run(check_pair(writer.docstore, writer.vectors.adapter.store))
     are_in_order = documents is None and adapter.lists_in_insertion_order
     if documents is None:
         _check_listing(adapter, in_order=index is not None and index.in_store_order)
@@ -67,7 +67,7 @@ def adopt(
         index = recognize(chunks, are_in_order=are_in_order)
     elif index.doc_id_key is None and index.doc_id is None:
         index = index.model_copy(update={"doc_id_key": recognize_documents(chunks)})
-    _check_search(writer.vectors.vectorstore)
+    _check_search(writer.vectors.adapter.store)
     adopter = _Adopter(writer, index, rules, is_recognized, Adoption(index))
     by_document = adopter.group(chunks)
     total = len(by_document)

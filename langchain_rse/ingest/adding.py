@@ -1,30 +1,40 @@
-"""Adds documents in batches: reads, splits, adds headers, and hands them to the `Writer`."""
+"""Adds documents in batches: assigns ids, splits, adds headers, and hands them to the `Writer`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from langchain_core.documents import Document
 
 from langchain_rse._messages import warn
 from langchain_rse._progress import Advance, progress_bar
-from langchain_rse._sync import run
-from langchain_rse.errors import MetadataError
+from langchain_rse._sync import during, run
+from langchain_rse.errors import MetadataError, SplittingError
 from langchain_rse.ingest.appending import read_stored_parts
 from langchain_rse.ingest.source_documents import (
     HeaderMaker,
     SourceDocument,
-    split_document,
+    described,
+    is_whole_number,
+    make_document,
     with_name,
 )
-from langchain_rse.ingest.sources import Reader, check_one_document
-from langchain_rse.ingest.splitting import Splitter
+from langchain_rse.ingest.splitting import Span, Splitter, find_spans
 from langchain_rse.ingest.writing import ExpectedVersions, Writer
 from langchain_rse.stores.compare_and_set import namespace_of
-from langchain_rse.stores.records import DocumentVersion, Rule
+from langchain_rse.stores.records import (
+    DOC_ID,
+    PASSAGE,
+    START_INDEX,
+    VERSION,
+    DocumentVersion,
+    Rule,
+    digest,
+)
 from langchain_rse.text.quoting import UNENCODABLE, first_few
 
 S = TypeVar("S")
@@ -33,6 +43,24 @@ T = TypeVar("T")
 # Documents named in a warning and in an error, at most.
 _NAMED = 3
 _REFUSED_NAMED = 50
+
+# Size of a batch in characters; each part counts for at least 1,000.
+_CHARACTERS_AHEAD = 1_000_000
+_LEAST_CHARACTERS = 1_000
+
+# Fields in which loaders number table rows and JSON records, with the word used in ids. Each row
+# or record is a separate document.
+_NUMBERED = {"row": "row", "seq_num": "record"}
+
+# Length of the digest in the ids of separate documents of one source, in hexadecimal digits.
+_DIGITS = 12
+
+_EXCERPT = 40
+
+_ADD_WHOLE = (
+    "add whole documents: retriever.add_documents(docs). The retriever splits them itself, with "
+    "RSERetriever(..., text_splitter=splitter)"
+)
 
 
 @dataclass
@@ -76,7 +104,17 @@ class AddOperation:
             self.writer.vectors = replace(self.writer.vectors, advance=advance)
             for sources in reader.batches():
                 self._add_batch(sources, answered)
-        self._warn(reader.repeated)
+        if reader.repeated:
+            warn(
+                f"{len(reader.repeated)} document(s) had the same text as an earlier one and were "
+                f"stored only once ({first_few(reader.repeated, _NAMED)}). To keep each, set ids= "
+                "or metadata['doc_id']"
+            )
+        if self._blank:
+            warn(
+                f"{len(self._blank)} document(s) have no text ({first_few(self._blank, _NAMED)}). "
+                "They are listed, but no query can find them. A scanned PDF needs OCR first"
+            )
         if self._refused:
             raise MetadataError(
                 f"{len(self._refused)} document(s) were not added, because their id or metadata "
@@ -85,27 +123,12 @@ class AddOperation:
             )
         return list(reader.digests)
 
-    def _warn(self, repeated: Sequence[str]) -> None:
-        """Warn once for all documents."""
-        if repeated:
-            warn(
-                f"{len(repeated)} document(s) had the same text as an earlier one and were stored "
-                f"only once ({first_few(repeated, _NAMED)}). To keep each, set ids= or "
-                "metadata['doc_id']"
-            )
-        if self._blank:
-            warn(
-                f"{len(self._blank)} document(s) have no text ({first_few(self._blank, _NAMED)}). "
-                "They are listed, but no query can find them. A scanned PDF needs OCR first"
-            )
-
-    def _add_batch(self, batch: Iterable[SourceDocument], answered: Advance) -> None:
+    def _add_batch(self, batch: Sequence[SourceDocument], answered: Advance) -> None:
         """Add documents."""
-        sources = self._convert_each(_check_id, batch)
         expected: ExpectedVersions | None = None
         if self.append:
-            sources, expected = read_stored_parts(self.writer, sources, self.rules)
-        documents = self._convert_each(self._split, sources)
+            batch, expected = read_stored_parts(self.writer, batch, self.rules)
+        documents = self._convert_each(self._split, batch)
         if self.headers is not None and documents:
             documents = run(self.headers.make(documents, self.writer.docstore, answered))
         name = partial(with_name, namespace=namespace_of(self.writer.docstore))
@@ -115,11 +138,25 @@ class AddOperation:
 
     def _split(self, source: SourceDocument) -> DocumentVersion:
         """Join the parts of a document, and split the text."""
-        check_one_document(source, append=self.append)
-        document = split_document(source, self.splitter, self.separator, self.rules)
-        if not document.chunks:
+        # An id that some stores cannot keep is refused: ids are never altered.
+        refused = UNENCODABLE.search(source.doc_id)
+        if refused:
+            raise MetadataError(
+                f"document id {source.doc_id!r} contains {refused.group()!r}, a character that "
+                "some stores cannot keep. Set another id with ids= or metadata['doc_id']"
+            )
+        _check_one_document(source, append=self.append)
+        text = self.separator.join(part.page_content for part in source.parts)
+        spans: list[Span] = []
+        if text and not text.isspace():
+            try:
+                with during(f"splitting document {source.doc_id!r}"):
+                    spans = find_spans(text, self.splitter)
+            except SplittingError as error:
+                raise SplittingError(f"document {source.doc_id!r}: {error}") from error
+        else:
             self._blank.append(repr(source.doc_id))
-        return document
+        return make_document(source, text, spans, separator=self.separator, rules=self.rules)
 
     def _convert_each(self, convert: Callable[[S], T], items: Iterable[S]) -> list[T]:
         """Convert items; record and exclude items whose id or metadata cannot be stored."""
@@ -132,12 +169,184 @@ class AddOperation:
         return converted
 
 
-def _check_id(source: SourceDocument) -> SourceDocument:
-    """Refuse an id that some stores cannot keep; ids are never altered."""
-    refused = UNENCODABLE.search(source.doc_id)
-    if refused:
-        raise MetadataError(
-            f"document id {source.doc_id!r} contains {refused.group()!r}, a character that some "
-            "stores cannot keep. Set another id with ids= or metadata['doc_id']"
-        )
-    return source
+# Documents as given
+
+
+class Reader:
+    """Reads documents with all their parts.
+
+    In a list, the parts of a document may be anywhere; an iterator is read in order, and must yield
+    them one after the other.
+
+    Attributes:
+        digests: The digests of each document's parts, by document id, in order of appearance.
+        repeated: Documents and parts given twice, as a warning names them.
+    """
+
+    def __init__(
+        self,
+        documents: Iterable[Document],
+        ids: Iterable[str] | None,
+        *,
+        separate: bool | None,
+        append: bool,
+    ) -> None:
+        """Prepare reading.
+
+        Args:
+            documents: The documents of the call.
+            ids: One id for each of them, or None.
+            separate: True if each is a separate document, False if those with the same id are parts
+                of one document. None: True for table rows and JSON records only.
+            append: True to keep repeated parts, which extend a stored document.
+        """
+        if isinstance(ids, str):
+            raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
+        self.digests: dict[str, set[str]] = {}
+        self.repeated: list[str] = []
+        self._append = append
+        self._parts: Iterable[SourceDocument] = _identify(documents, ids, separate=separate)
+        if isinstance(documents, Sequence):
+            groups: dict[str, list[SourceDocument]] = {}
+            for part in self._parts:
+                groups.setdefault(part.doc_id, []).append(part)
+            self._parts = itertools.chain.from_iterable(groups.values())
+
+    def batches(self) -> Iterator[list[SourceDocument]]:
+        """Yield batches of documents; each is cleared before the next one is read."""
+        batch: list[SourceDocument] = []
+        room = _CHARACTERS_AHEAD
+        for source in self._documents():
+            batch.append(source)
+            for part in source.parts:
+                room -= max(len(part.page_content), _LEAST_CHARACTERS)
+            if room <= 0:
+                yield batch
+                batch.clear()
+                room = _CHARACTERS_AHEAD
+        yield batch
+
+    def _documents(self) -> Iterator[SourceDocument]:
+        """Join consecutive parts with the same id; pass over parts given twice."""
+        last: SourceDocument | None = None
+        for part in self._parts:
+            is_new = part.doc_id not in self.digests
+            if self._is_repeated(part):
+                continue
+            if last is not None and last.doc_id == part.doc_id:
+                last.parts += part.parts
+                continue
+            if not is_new:
+                raise ValueError(
+                    f"the parts of document {part.doc_id!r} are not consecutive. Group the parts "
+                    "by document id, or pass a list. Earlier documents may already be stored"
+                )
+            if last is not None:
+                yield last
+            last = part
+        if last is not None:
+            yield last
+
+    def _is_repeated(self, source: SourceDocument) -> bool:
+        """True if a part was given before, or a document without an id that has the same text."""
+        [part] = source.parts
+        digests = self.digests.setdefault(source.doc_id, set())
+        has_equal_text = source.id_origin == "text" and bool(digests)
+        try:
+            fields = described(part, "")
+        except (MetadataError, TypeError):
+            fields = f"refused later: {id(part)}"
+        part_digest = digest(fields, part.page_content)
+        is_repeated = has_equal_text or (part_digest in digests and not self._append)
+        digests.add(part_digest)
+        if is_repeated:
+            excerpt = part.page_content[:_EXCERPT]
+            self.repeated.append(repr(excerpt if has_equal_text else source.doc_id))
+        return is_repeated
+
+
+def _identify(
+    documents: Iterable[Document], ids: Iterable[str] | None, *, separate: bool | None
+) -> Iterator[SourceDocument]:
+    """Assign each document its id; refuse chunks and retrieved passages."""
+    pairs: Iterable[tuple[Any, str | None]] = zip(documents, itertools.repeat(None))
+    if ids is not None:
+        pairs = itertools.zip_longest(documents, ids)
+    for document, given in pairs:
+        is_id = isinstance(given, str) and given != ""
+        if ids is not None and (document is None or not is_id):
+            raise ValueError(
+                "ids must contain one id for each document, a non-empty string; got the id "
+                f"{given!r} for the document {document!r:.200}"
+            )
+        if not isinstance(document, Document):
+            raise TypeError(
+                f"documents must be a list of Documents, or use from_texts; got {document!r:.200}"
+            )
+        for name in (START_INDEX, VERSION, PASSAGE):
+            value = document.metadata.get(name, 0)
+            is_start = name == START_INDEX and not is_whole_number(value)
+            if value != 0 and not is_start:
+                raise ValueError(
+                    f"the document that begins {document.page_content[:_EXCERPT]!r} has "
+                    f"{name}={value!r:.40} in its metadata, so it is a chunk of another document. "
+                    f"Instead, {_ADD_WHOLE}. To store it as a document of its own, remove "
+                    f"{name!r} from its metadata"
+                )
+        yield _identified(document, given, separate=separate)
+
+
+def _identified(document: Document, given: str | None, *, separate: bool | None) -> SourceDocument:
+    """Assign a document its id: ``given``, or from its metadata, or a digest of its text.
+
+    For ``separate``, see `Reader`.
+    """
+    for doc_id in (given, document.metadata.get(DOC_ID), document.id):
+        if doc_id is not None and doc_id != "":
+            return SourceDocument(str(doc_id), [document], "given", is_separate=separate is True)
+    source = document.metadata.get("source")
+    has_source = source is not None and source != ""
+    row = ""
+    for name, word in _NUMBERED.items():
+        number = document.metadata.get(name)
+        if is_whole_number(number) and not row:
+            row = f"{word} {number}"
+    is_separate = separate if separate is not None else bool(row)
+    if has_source and not is_separate:
+        return SourceDocument(str(source), [document], "source")
+    if has_source and row:
+        return SourceDocument(f"{source}, {row}", [document], "source", is_separate=True)
+    text_id = digest(document.page_content)
+    if has_source:
+        # A digest, because a running number would be reused by the next call.
+        entry_id = f"{source}, {text_id[:_DIGITS]}"
+        return SourceDocument(entry_id, [document], "text", is_separate=True)
+    return SourceDocument(text_id, [document], "text", is_separate=separate is True)
+
+
+def _check_one_document(source: SourceDocument, *, append: bool) -> None:
+    """Refuse parts that nothing distinguishes: chunks, or documents with the same name.
+
+    With ``append``, parts with a given id are trusted to belong together.
+    """
+    new_parts = source.parts[source.stored :]
+    is_trusted = append and source.id_origin != "source"
+    if source.id_origin == "text" or is_trusted or len(new_parts) == 1:
+        return
+    descriptions = {described(part, source.doc_id) for part in new_parts}
+    # With a given id, two sections may have the same heading.
+    most = len(new_parts) - 1 if source.id_origin == "source" else 1
+    if source.is_separate:
+        problem = "separate=True is set, or this id stands for a single row or record"
+    elif len(descriptions) <= most:
+        problem = "two of them have the same metadata"
+    else:
+        return
+    name = "source" if source.id_origin == "source" else "id"
+    raise ValueError(
+        f"several documents have the {name} {source.doc_id!r}, so they count as parts of one "
+        f"document, but {problem}. If they are chunks, {_ADD_WHOLE}. If they are different files, "
+        "give each its own id: ids= or metadata['doc_id']. If they are parts of one file, pass "
+        "them in order, each with metadata['page']. If each is a document, such as a message or "
+        "an entry: add_documents(docs, separate=True)"
+    )

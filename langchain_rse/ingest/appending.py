@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from langchain_core.documents import Document
 
-from langchain_rse.ingest.source_documents import SourceDocument, dropped
-from langchain_rse.ingest.sources import described
+from langchain_rse.ingest.source_documents import SourceDocument, described, dropped
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.records import Manifest, Rule, Version, document_key
 from langchain_rse.stores.whole_documents import read_parts

@@ -1,17 +1,33 @@
-"""The default text splitter: chunks end at sections, paragraphs or sentences."""
+"""The default text splitter: chunks end at sections, paragraphs or sentences.
+
+It cuts prose before headings, or else at paragraphs, lines, sentences or words. In text with hard
+line breaks, as of PDFs and mails, ends of sentences come before line ends.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
+from typing import NamedTuple
 
 from langchain_text_splitters import TextSplitter
 from typing_extensions import override
 
-from langchain_rse.ingest.cutting import Outline, chunk_starts, outline_of, start_of_lead
 from langchain_rse.ingest.splitting import Span
 from langchain_rse.ingest.tables import Table, find_tables
 from langchain_rse.stores.records import with_table_header
+from langchain_rse.text.fences import Fence, find_fences
+from langchain_rse.text.headings import CODE_LINE, Heading, find_headings
+from langchain_rse.text.sentences import (
+    SPACED_ENDS,
+    UNSPACED_ENDS,
+    character_ends,
+    sentence_ends,
+)
+from langchain_rse.text.words import has_unspaced
 
 _CHUNK_SIZE = 800
 
@@ -19,6 +35,43 @@ _CHUNK_SIZE = 800
 _LONGEST_ROW = 2
 # As a share of a chunk: a longer header row is not repeated in front of other rows.
 _LONGEST_HEADER = 0.5
+
+# All shares are of the chunk size.
+# A chunk with at least this share of text prefers to end before a heading of a higher level.
+_FULL_ENOUGH = 0.5
+# A chunk with less than this share takes the beginning of the next section, even if that section
+# does not fit.
+_TOO_SMALL = 0.25
+# Consecutive headings, or a line that introduces, with the first character below them, are kept
+# together up to this share.
+_LONGEST_INTRODUCTION = 0.5
+# White space and tags between a heading and the text below it.
+_SPACE_AND_TAGS = re.compile(
+    r"(?:\s{1,1000}|<(?!h[1-6]\b|pre\b|table\b)[a-zA-Z/][^<>]{0,300}>){0,50}"
+)
+
+# A text has hard line breaks if more than this share of the lines that end no sentence is full and
+# followed by a small letter. A line is full with this share of the width, which few lines exceed.
+_BROKEN_LINES = 0.4
+_FULL_LINE = 0.7
+_NOT_OUTLYING = 0.9
+_LEAST_WIDTH = 30  # lines of lists may be shorter
+_SENTENCE_ENDS = tuple(SPACED_ENDS + UNSPACED_ENDS)
+_ENDS_OF_BROKEN = (",", "-", "\u2010", "\u00ad")
+_LINE_END = re.compile(r"\n(?:[ \t\r]*+\n)*+")
+
+# Leads, in characters and columns.
+_LONGEST_TERM = 90
+_LONGEST_LEAD = 400
+_LEAST_INDENT = 2  # text from PDF files has stray single spaces at the start of lines
+_ENDS_OF_NO_TERM = (".", ":", ",")
+
+_BELOW = re.compile(r"(?:[ \t\r]{0,99}\n){0,9}(?P<indent>[ \t]{0,99})(?P<content>\S[^\n]{0,99})")
+# Start of a list item, a fenced block or a table.
+_LISTED = re.compile(
+    r"(?:[-*+\u2022]|(?:\d{1,3}|[A-Za-z]|[ivxIVX]{2,5})[.)]|\([\dA-Za-z]{1,4}\))[ \t]"
+    r"|```|~~~|\||\+[-=]"
+)
 
 
 def default_text_splitter(chunk_size: int = _CHUNK_SIZE) -> DefaultTextSplitter:
@@ -58,7 +111,7 @@ class DefaultTextSplitter(TextSplitter):
         """Split a text into spans that tile it; see `langchain_rse.ingest.splitting.Splitter`."""
         if not text:
             return []
-        outline = outline_of(text, self._size)
+        outline = _outline_of(text, self._size)
         # The start of each chunk, with the header row that is embedded in front of it.
         starts: list[tuple[int, str]] = []
         end = 0
@@ -67,10 +120,12 @@ class DefaultTextSplitter(TextSplitter):
             if table_end - table_start > self._size:
                 # The last row of one table may introduce the next table.
                 first = max(end, self._start_with_introduction(text, table, outline))
-                starts += [(start, "") for start in self._cut_prose(text, end, first, outline)]
+                prose = _chunk_starts(text, end, first, self._size, outline)
+                starts += [(start, "") for start in prose]
                 starts += self._cut_table(text, table, first, outline)
                 end = table_end
-        starts += [(start, "") for start in self._cut_prose(text, end, len(text), outline)]
+        prose = _chunk_starts(text, end, len(text), self._size, outline)
+        starts += [(start, "") for start in prose]
         # The first chunk includes white space at the beginning.
         starts[:1] = [(0, starts[0][1] if starts else "")]
         spans: list[Span] = []
@@ -79,11 +134,7 @@ class DefaultTextSplitter(TextSplitter):
             spans.append(Span(start, stop, embedded_text, table_header=header))
         return spans
 
-    def _cut_prose(self, text: str, start: int, end: int, outline: Outline) -> Iterator[int]:
-        """Yield the start of each chunk of a range of prose."""
-        return chunk_starts(text, start, end, self._size, outline)
-
-    def _start_with_introduction(self, text: str, table: Table, outline: Outline) -> int:
+    def _start_with_introduction(self, text: str, table: Table, outline: _Outline) -> int:
         """Return the start of a table's first chunk, which includes a line that introduces it."""
         table_start, first_row_end = table.rows[:2]
         introduction_start = outline.start_uncut(start_of_lead(text, table_start))
@@ -92,7 +143,7 @@ class DefaultTextSplitter(TextSplitter):
         return introduction_start
 
     def _cut_table(
-        self, text: str, table: Table, first: int, outline: Outline
+        self, text: str, table: Table, first: int, outline: _Outline
     ) -> Iterator[tuple[int, str]]:
         """Yield the start of each chunk of a table, with the header row embedded in front of it.
 
@@ -110,10 +161,256 @@ class DefaultTextSplitter(TextSplitter):
                 continue
             cuts = [row_start]
             if row_end - row_start > _LONGEST_ROW * self._size:
-                cuts = list(self._cut_prose(text, row_start, row_end, outline))
+                cuts = list(_chunk_starts(text, row_start, row_end, self._size, outline))
             for cut in cuts:
                 is_introduced = cut == table.rows[0]
                 if cut > chunk_start and not is_introduced:
                     chunk_start = cut
                     yield cut, header
             room = room_below_header
+
+
+# Prose
+
+
+class _Range(NamedTuple):
+    """A range of text that must not be cut inside; cuts at its start and end are allowed."""
+
+    start: int
+    end: int
+
+
+class _Outline(NamedTuple):
+    """The structure of a text that guides cuts, in addition to separators."""
+
+    fences: Sequence[Fence]
+    # The first of consecutive headings, with the highest of their levels.
+    sections: Sequence[Heading]
+    uncut: Sequence[_Range]  # in text order, without overlap
+
+    def start_uncut(self, position: int) -> int:
+        """Return the start of the uncut range around a position, or else the position."""
+        number = bisect_right(self.uncut, position, key=lambda stretch: stretch.end)
+        if number == len(self.uncut):
+            return position
+        return min(position, self.uncut[number].start)
+
+
+def _outline_of(text: str, size: int) -> _Outline:
+    """Find the structure of a text that guides cuts into chunks of a given size."""
+    fences = find_fences(text)
+    headings = find_headings(text, fences)
+    uncut: list[_Range] = []
+    sections: list[Heading] = []
+    for heading in headings:
+        space = _SPACE_AND_TAGS.match(text, heading.end)
+        below = heading.end if space is None else space.end()  # the first text below it
+        follows = bool(uncut) and heading.start < uncut[-1].end
+        start = uncut[-1].start if follows else heading.start
+        if below + 1 - start > _LONGEST_INTRODUCTION * size:
+            # Too long, or too many consecutive headings.
+            start, follows = heading.start, False
+            if uncut and uncut[-1].end > start:
+                uncut[-1] = _Range(uncut[-1].start, start)
+        if follows:
+            uncut.pop()
+            section = sections[-1]
+            sections[-1] = section._replace(level=min(section.level, heading.level))
+        else:
+            sections.append(heading)
+        if below + 1 - start <= _LONGEST_INTRODUCTION * size:
+            uncut.append(_Range(start, min(below + 1, len(text))))
+    uncut = _joined([*uncut, *(_Range(*fence) for fence in fences)], size)
+    return _Outline(fences, sections, uncut)
+
+
+def _joined(ranges: Sequence[_Range], size: int) -> list[_Range]:
+    """Join overlapping ranges where the result fits a chunk."""
+    joined: list[_Range] = []
+    for start, end in sorted(ranges):
+        if joined and start < joined[-1].end:
+            # For example, a heading's range contains the first character of a fenced block.
+            if max(end, joined[-1].end) - joined[-1].start <= size:
+                joined[-1] = _Range(joined[-1].start, max(end, joined[-1].end))
+        elif end - start <= size:
+            joined.append(_Range(start, end))
+    return joined
+
+
+def _chunk_starts(text: str, start: int, end: int, size: int, outline: _Outline) -> Iterator[int]:
+    """Yield the start of each chunk of a range of prose; white space ends the chunk before it.
+
+    Consecutive sections share a chunk while they fit. A section that does not fit is cut at
+    paragraphs, or else at lines, sentences, words or characters; sections after it may share the
+    chunk of its last part.
+    """
+    first = bisect_right(outline.sections, start, key=lambda section: section.start)
+    last = bisect_left(outline.sections, end, key=lambda section: section.start)
+    chunk_start = start
+    cuts: list[Heading] = []  # sections that begin inside the chunk
+    bounds = [*outline.sections[first:last], Heading(end, end, 0)]
+    section = Heading(start, start, 0)
+    for following in bounds:
+        while (
+            following.start - chunk_start > size
+            and section.start - chunk_start >= _TOO_SMALL * size
+            and chunk_start < section.start
+        ):
+            cut = _best_cut(chunk_start, [*cuts, section], size)
+            yield from _without_space(text, chunk_start, cut)
+            chunk_start = cut
+            cuts = [inner for inner in cuts if inner.start > cut]
+        if following.start - chunk_start > size:
+            *starts, chunk_start = _cut(text, _Range(chunk_start, following.start), size, outline)
+            for inner_start, inner_end in pairwise([*starts, chunk_start]):
+                yield from _without_space(text, inner_start, inner_end)
+            cuts = []
+        elif section.start > chunk_start:
+            cuts.append(section)
+        section = following
+    yield from _without_space(text, chunk_start, end)
+
+
+def _without_space(text: str, start: int, end: int) -> Iterator[int]:
+    """Yield the start of a chunk's text; nothing for white space."""
+    chunk = text[start:end]
+    if not chunk.isspace() and chunk:
+        yield start + len(chunk) - len(chunk.lstrip())
+
+
+def _best_cut(start: int, cuts: Sequence[Heading], size: int) -> int:
+    """Return the last cut of the highest level in a full enough chunk, or else the last cut."""
+    best = cuts[-1]
+    for cut in reversed(cuts):
+        if cut.start - start < _FULL_ENOUGH * size:
+            break
+        if cut.level < best.level:
+            best = cut
+    return best.start
+
+
+def _cut(text: str, part: _Range, size: int, outline: _Outline, level: int = 0) -> Iterator[int]:
+    """Yield the starts of a part's chunks, using the end finders from ``level`` on."""
+    if text[part.start : part.end].isspace():
+        yield part.start
+        return
+    if part.end - part.start <= size or level == len(_END_FINDERS):
+        yield from range(part.start, part.end, size)
+        return
+    chunk_start = piece_start = part.start
+    ends = _END_FINDERS[level](text, part.start, part.end)
+    for piece_end in _piece_ends(text, ends, part, size, outline.uncut):
+        if piece_end - chunk_start > size:
+            if piece_start > chunk_start:
+                yield chunk_start
+            chunk_start = piece_start
+            if piece_end - piece_start > size:
+                yield from _cut(text, _Range(piece_start, piece_end), size, outline, level + 1)
+                chunk_start = piece_end
+        piece_start = piece_end
+    if chunk_start < part.end:
+        yield chunk_start
+
+
+def _piece_ends(
+    text: str, ends: Iterator[int], part: _Range, size: int, uncut: Sequence[_Range]
+) -> Iterator[int]:
+    """Yield the ends of pieces where a cut is allowed, then the end of the part."""
+    number = bisect_right(uncut, part.start, key=lambda stretch: stretch.end)
+    for end in ends:
+        while number < len(uncut) and uncut[number].end <= end:
+            number += 1
+        following = uncut[number] if number < len(uncut) else _Range(part.end, part.end)
+        if end < part.end and end <= following.start and not _is_led(text, end, size, following):
+            yield end
+    yield part.end
+
+
+def _is_led(text: str, position: int, size: int, following: _Range) -> bool:
+    """True below a line that must stay with what follows, and fits a chunk with it."""
+    ends_with_colon = text[max(position - 9, 0) : position].rstrip().endswith(":")
+    is_indented = text[position] in " \t"
+    if text[position - 1] != "\n" or not (ends_with_colon or is_indented):
+        return False
+    lead = start_of_lead(text, position)
+    if lead == position or position - lead > _LONGEST_INTRODUCTION * size:
+        return False
+    begins_uncut = not text[position : min(following.start, position + size)].strip()
+    return not begins_uncut or following.end - lead <= size
+
+
+def _ends_of(separator: re.Pattern[str], text: str, start: int, end: int) -> Iterator[int]:
+    """Yield the end of each occurrence of a separator in a part of a text."""
+    for match in separator.finditer(text, start, end):
+        yield match.end()
+
+
+def _line_ends(text: str, start: int, end: int) -> Iterator[int]:
+    """Yield the ends of lines; not of lines that were broken because of their length."""
+    ends = [*_ends_of(_LINE_END, text, start, end)]
+    lines = [text[first:last].strip() for first, last in pairwise([start, *ends, end])]
+    lengths = sorted(map(len, lines))
+    width = lengths[int(_NOT_OUTLYING * len(lines))]
+    open_lines = broken_lines = 0  # lines that end within a sentence, or may do so
+    is_last: list[bool] = []  # true for a line that ends a paragraph
+    for line, following in pairwise(lines):
+        is_full = len(line) >= _FULL_LINE * width
+        continues = following[:1].islower() or has_unspaced(following[:1])
+        open_lines += not line.endswith(_SENTENCE_ENDS)
+        broken_lines += is_full and continues and _may_be_broken(line)
+        is_last.append(not is_full and not continues)
+    has_hard_breaks = broken_lines > _BROKEN_LINES * open_lines and width >= _LEAST_WIDTH
+    for position, is_paragraph in zip(ends, is_last, strict=True):
+        if is_paragraph or not has_hard_breaks:
+            yield position
+
+
+def _may_be_broken(line: str) -> bool:
+    """False for lines of code, and for lines that end like sentences."""
+    ends_openly = line[-1:].isalnum() or line.endswith(_ENDS_OF_BROKEN)
+    return ends_openly and CODE_LINE.match(line) is None
+
+
+# Finders of paragraph, line, sentence, word, phrase and character ends, best first.
+_END_FINDERS: Sequence[Callable[[str, int, int], Iterator[int]]] = (
+    partial(_ends_of, re.compile(r"\n(?:[ \t\r]*+\n)++")),
+    _line_ends,
+    sentence_ends,
+    partial(_ends_of, re.compile(r"\s+|\u200b")),
+    partial(_ends_of, re.compile("[\uff0c\u3001\uff1b]")),
+    character_ends,
+)
+
+
+def start_of_lead(text: str, position: int) -> int:
+    """Return the start of the line above a position if it means little without the text below it.
+
+    It is a term with its definition indented below, or introduces a list, code or a table. For any
+    other line, return the position.
+    """
+    below = _BELOW.match(text, position)
+    window = max(position - 2 * _LONGEST_LEAD, 0)
+    above = text[window:position].rstrip()
+    line = above.rpartition("\n")[2]
+    content = line.strip()
+    if below is None or not content or len(line) > _LONGEST_LEAD:
+        return position
+    indent = line[: len(line) - len(line.lstrip())]
+    columns = len(below["indent"].expandtabs()) - len(indent.expandtabs())
+    is_indented = columns >= _LEAST_INDENT
+    has_empty_line = text.count("\n", window + len(above), below.start("content")) > 1
+    is_lead = is_indented and _may_be_term(content) and _has_letter(below["content"])
+    if content.endswith(":"):
+        is_listed = _LISTED.match(below["content"]) is not None
+        is_lead = is_listed or (is_indented and has_empty_line)
+    return window + len(above) - len(line) if is_lead else position
+
+
+def _may_be_term(content: str) -> bool:
+    """True for a short line that does not end as prose does."""
+    is_short = len(content) < _LONGEST_TERM and not content.endswith(_ENDS_OF_NO_TERM)
+    return is_short and _has_letter(content)
+
+
+def _has_letter(text: str) -> bool:
+    return any(map(str.isalpha, text))

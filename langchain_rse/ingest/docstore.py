@@ -50,6 +50,14 @@ class StoredManifest(NamedTuple):
     record: Record  # an error if it is corrupt
 
 
+class _Update(NamedTuple):
+    """An update of a manifest."""
+
+    old: StoredManifest
+    new: StoredManifest
+    change: Change
+
+
 ChangeManifest = Callable[[Manifest], Manifest | None]
 """Makes a new manifest from the latest one; returns None to leave it unchanged."""
 
@@ -65,9 +73,9 @@ class DocStoreWriter:
 
     def manifests(self, keys: Iterable[str]) -> list[Manifest | None]:
         """Read manifests by document key; None for unknown documents."""
-        records = self.read(map(manifest_key, keys))
         manifests: list[Manifest | None] = []
-        for key, record in records.items():
+        for key, found in self._read_each(map(manifest_key, keys)).items():
+            record = readable(found)
             manifests.append(None if record is None else Manifest.from_document(record, key))
         return manifests
 
@@ -117,16 +125,16 @@ class DocStoreWriter:
         pending = list(stored)
         for _ in range(_ATTEMPTS):
             failed: list[StoredManifest] = []
-            for batch in batches(_with_new(pending, make_new), self.batch_size):
-                changes = [_change_of(old, new) for old, new in batch]
-                outcomes = change(self.docstore, changes)
-                for (old, new), (_, _, record), is_made in zip(
-                    batch, changes, outcomes, strict=True
-                ):
+            for batch in batches(pending, self.batch_size):
+                updates = _updates(batch, make_new)
+                if not updates:
+                    continue
+                made = change(self.docstore, [each.change for each in updates])
+                for update, is_made in zip(updates, made, strict=True):
                     if is_made:
-                        changed[new.key] = StoredManifest(new, record)
+                        changed[update.new.manifest.key] = update.new
                     else:
-                        failed.append(old)
+                        failed.append(update.old)
             if not failed:
                 return changed
             time.sleep(random.uniform(0, _LONGEST_PAUSE))  # noqa: S311 - no secret
@@ -210,18 +218,16 @@ class DocStoreWriter:
         return records
 
 
-def _with_new(
-    stored: Iterable[StoredManifest], make_new: ChangeManifest
-) -> Iterable[tuple[StoredManifest, Manifest]]:
-    """Pair stored manifests with their replacements; skip unchanged ones."""
+def _updates(stored: Iterable[StoredManifest], make_new: ChangeManifest) -> list[_Update]:
+    """Make the changes of manifests that change."""
+    updates: list[_Update] = []
     for old in stored:
         new = make_new(old.manifest)
         if new is not None:
-            yield old, replace(new, revision=uuid.uuid4().hex)
-
-
-def _change_of(old: StoredManifest, new: Manifest) -> Change:
-    # For a change, a corrupt record counts as missing.
-    expected = old.record if isinstance(old.record, Document) else None
-    record = new.to_document() if new.versions else None
-    return manifest_key(new.key), expected, record
+            new = replace(new, revision=uuid.uuid4().hex)
+            record = new.to_document() if new.versions else None
+            # For a change, a corrupt record counts as missing.
+            expected = old.record if isinstance(old.record, Document) else None
+            key = manifest_key(new.key)
+            updates.append(_Update(old, StoredManifest(new, record), (key, expected, record)))
+    return updates

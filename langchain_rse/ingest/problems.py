@@ -299,7 +299,7 @@ class Scan:
         for ids in batches(by_vector, vectors.batch_size):
             existing = vectors.existing(ids)
             if existing is None:
-                name = type(vectors.vectorstore).__name__
+                name = type(vectors.adapter.store).__name__
                 self.notes[
                     f"{name} does not report which vectors exist, so missing vectors are not "
                     "detected"
@@ -313,7 +313,7 @@ class Scan:
         """Find vectors of unknown versions, if the store can list its chunks."""
         vectors = self.writer.vectors
         if not vectors.adapter.can_list:
-            name = type(vectors.vectorstore).__name__
+            name = type(vectors.adapter.store).__name__
             self.notes[
                 f"{name} cannot list its chunks (supported: {LISTED}), so leftover vectors are not "
                 "detected"
@@ -388,7 +388,7 @@ def check_pair_record(writer: Writer, *, repair: bool) -> list[Problem]:
         problems.append(Problem("unreadable", [PAIR_KEY]))
     try:
         writer.model = run(
-            check_pair(writer.docstore, writer.vectors.vectorstore, force=repair, record=repair)
+            check_pair(writer.docstore, writer.vectors.adapter.store, force=repair, record=repair)
         )
     except StoreMismatchError as error:
         problems.append(Problem("vectors", [str(error)]))

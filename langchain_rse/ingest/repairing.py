@@ -10,7 +10,7 @@ from typing import Any
 
 from langchain_rse.errors import CorruptRecordError, FormatError, StoreMismatchError
 from langchain_rse.ingest.problems import Scan, find_index_problems
-from langchain_rse.ingest.writing import UnexpectedVersionError, Writer, without_abandoned
+from langchain_rse.ingest.writing import UnexpectedVersionError, Writer
 from langchain_rse.stores.compare_and_set import change
 from langchain_rse.stores.namespaces import whole_store
 from langchain_rse.stores.records import Manifest, manifest_key
@@ -37,7 +37,7 @@ def check_repairable(scan: Scan) -> None:
     writer = scan.writer
     if scan.vectors and scan.documents == 0 and not scan.unreadable and not scan.manifests:
         vectors = counted(len(scan.vectors), "vector")
-        store = type(writer.vectors.vectorstore).__name__
+        store = type(writer.vectors.adapter.store).__name__
         raise StoreMismatchError(
             f"the docstore {writer.docstore!r:.200} is empty, but {store} has {vectors} of "
             "documents. Check the path of the docstore. No vector was removed. If the docstore is "
@@ -74,7 +74,8 @@ def repair(scan: Scan) -> None:
         ] = None
 
     def with_leftovers_as_garbage(manifest: Manifest) -> Manifest:
-        return without_abandoned(manifest).with_garbage(unlisted.get(manifest.key, []))
+        leftovers = [*manifest.abandoned(), *unlisted.get(manifest.key, [])]
+        return manifest.with_garbage(leftovers)
 
     unfinished = writer.records.change_manifests(scan.unfinished, with_leftovers_as_garbage)
     writer.remove_garbage(unfinished.values())

@@ -11,9 +11,8 @@ import numpy as np
 from langchain_core.documents import Document
 
 from langchain_rse._progress import Advance
-from langchain_rse._sync import Steps, during
-from langchain_rse.errors import SplittingError
-from langchain_rse.ingest.splitting import Span, Splitter, find_spans
+from langchain_rse._sync import Steps
+from langchain_rse.ingest.splitting import Span
 from langchain_rse.stores.compare_and_set import DocStore
 from langchain_rse.stores.json import encode_json
 from langchain_rse.stores.records import (
@@ -26,7 +25,6 @@ from langchain_rse.stores.records import (
     Rule,
     Version,
     digest,
-    version_name,
 )
 
 # Part of every version's name. Increase it when the same text is stored in another way.
@@ -69,20 +67,28 @@ def with_headers(document: DocumentVersion, shown: str, embedded: Iterable[str])
     return replace(document, chunks=chunks, manifest=replace(document.manifest, header=shown))
 
 
-# Splitting
+def described(part: Document, doc_id: str, dropped: Iterable[str] = ()) -> str:
+    """Encode a part's metadata, except position and dropped fields, to compare it with others."""
+    fields = _without({*WRITTEN, *dropped}, part.metadata)
+    return encode_json(fields, f"metadata of document {doc_id!r}", in_order=True)
 
 
-def split_document(
-    source: SourceDocument, splitter: Splitter, separator: str, rules: Mapping[str, Rule]
+# Chunks
+
+
+def make_document(
+    source: SourceDocument,
+    text: str,
+    spans: Sequence[Span],
+    *,
+    separator: str,
+    rules: Mapping[str, Rule],
 ) -> DocumentVersion:
-    """Join the parts of a document with a separator, and split the text.
+    """Make a document from its parts, their text joined with a separator, and its spans.
 
     The document has no version name yet; see `with_name`.
     """
     doc_id = source.doc_id
-    text = separator.join(part.page_content for part in source.parts)
-    spans = _split(text, splitter, doc_id)
-
     excluded = WRITTEN | dropped(rules)
     metadata_of_parts = [_without(excluded, part.metadata) for part in source.parts]
     metadata_of_spans = [_without(excluded, span.metadata) for span in spans]
@@ -92,7 +98,13 @@ def split_document(
         metadata_of_parts, rules, doc_id, changing=names_in_spans
     )
 
-    parts = _parts(source.parts, separator, changing)
+    parts: list[Part] = []
+    part_start = 0
+    for number, part in enumerate(source.parts):
+        length = len(part.page_content)
+        parts.append((part_start, length, changing[number] if changing else {}))
+        part_start += length + len(separator)
+
     chunks: list[Chunk] = []
     for span, metadata_of_span in zip(spans, metadata_of_spans, strict=True):
         chunk_text = text[span.start : span.end]
@@ -123,16 +135,6 @@ def split_document(
     return DocumentVersion(manifest=manifest, chunks=chunks, parts=stored_parts)
 
 
-def _split(text: str, splitter: Splitter, doc_id: str) -> list[Span]:
-    if not text or text.isspace():
-        return []
-    try:
-        with during(f"splitting document {doc_id!r}"):
-            return find_spans(text, splitter)
-    except SplittingError as error:
-        raise SplittingError(f"document {doc_id!r}: {error}") from error
-
-
 def dropped(rules: Mapping[str, Rule]) -> set[str]:
     """Return the names of metadata fields that are not stored."""
     return {name for name, rule in rules.items() if rule == "drop"}
@@ -140,19 +142,6 @@ def dropped(rules: Mapping[str, Rule]) -> set[str]:
 
 def _without(names: Collection[str], metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in metadata.items() if name not in names}
-
-
-def _parts(
-    documents: Sequence[Document], separator: str, changing: Sequence[Mapping[str, Any]]
-) -> list[Part]:
-    """Describe the parts of a document, with the metadata that changes between them."""
-    parts: list[Part] = []
-    start = 0
-    for number, document in enumerate(documents):
-        length = len(document.page_content)
-        parts.append((start, length, changing[number] if changing else {}))
-        start += length + len(separator)
-    return parts
 
 
 def _metadata_along(
@@ -178,28 +167,21 @@ def with_name(document: DocumentVersion, namespace: str) -> DocumentVersion:
     content: list[Any] = [
         document.manifest.text_digest or document.text,
         document.manifest.header,
-        _in_order(document.manifest.metadata),
+        document.manifest.metadata,
         document.manifest.rules,
     ]
-    for start, length, metadata in document.parts:
-        content.append([start, length, _in_order(metadata)])
+    content += map(list, document.parts)
     for chunk in document.chunks:
-        changes: list[Any] = []
-        for offset, metadata in chunk.metadata:
-            changes.append([offset, _in_order(metadata)])
         # The embedded text contains overlap and a table's header row.
         other_text = chunk.embedded_text if chunk.embedded_text != chunk.text.strip() else None
-        content.append([chunk.start, other_text, chunk.header, changes])
-    content += [list(vector) for vector in document.adopted]
-    encoded = encode_json(content, f"document {document.doc_id!r}")
-    name = version_name(namespace, _FORMAT, encoded)
+        content.append([chunk.start, other_text, chunk.header, *map(list, chunk.metadata)])
+    content += map(list, document.adopted)
+    encoded = encode_json(content, f"document {document.doc_id!r}", in_order=True)
+    name = digest(_FORMAT, encoded)
+    if namespace:
+        name = f"{namespace}-{name}"
     version = document.version._replace(name=name)
     return replace(document, manifest=replace(document.manifest, current=version))
-
-
-def _in_order(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata ordered by name."""
-    return dict(sorted(metadata.items(), key=lambda item: str(item[0])))
 
 
 # Metadata

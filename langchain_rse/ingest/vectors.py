@@ -3,19 +3,16 @@
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._progress import Advance, no_progress
 from langchain_rse._sync import batches, call, during, run
 from langchain_rse.errors import EmbeddingError
 from langchain_rse.stores.pairing import PROBE
 from langchain_rse.stores.records import DOC_ID, digest
-from langchain_rse.stores.vectorstores import adapter_for
 from langchain_rse.stores.vectorstores.base import ChunkRow, VectorStoreAdapter
 
 logger = logging.getLogger(__name__)
@@ -27,14 +24,9 @@ _EXCERPT = 40
 class Vectors:
     """Writes and deletes vectors for a `Writer`."""
 
-    vectorstore: VectorStore
+    adapter: VectorStoreAdapter
     batch_size: int  # vectors in one call of the vector store
     advance: Advance = no_progress  # counts written chunks
-
-    @cached_property
-    def adapter(self) -> VectorStoreAdapter:
-        """The adapter of the vector store."""
-        return adapter_for(self.vectorstore)
 
     def add(
         self, chunks: Iterable[Document], reusable: Mapping[str, str], dimensions: int
@@ -53,13 +45,13 @@ class Vectors:
             The problem with the first such text, by document id.
         """
         refused: dict[str, str] = {}
-        with during(f"adding vectors to {type(self.vectorstore).__name__}"):
+        with during(f"adding vectors to {type(self.adapter.store).__name__}"):
             for batch in batches(chunks, self.batch_size):
                 wanted: list[Document] = []
                 for chunk in batch:
                     if chunk.metadata[DOC_ID] not in refused:
                         wanted.append(self.adapter.storable(chunk))
-                to_embed = self._copy(wanted, reusable, dimensions)
+                to_embed = self._copy(wanted, reusable, dimensions) if reusable else wanted
                 if to_embed:
                     refused.update(self._embed(to_embed, dimensions))
                 self.advance(len(batch))
@@ -69,8 +61,6 @@ class Vectors:
         self, chunks: list[Document], reusable: Mapping[str, str], dimensions: int
     ) -> list[Document]:
         """Write chunks whose text already has a vector; return the others."""
-        if not reusable:
-            return chunks
         same_text = [reusable.get(digest(chunk.page_content), "") for chunk in chunks]
         vectors = self._read([vector_id for vector_id in same_text if vector_id])
         rows: list[ChunkRow] = []
@@ -92,13 +82,13 @@ class Vectors:
         try:
             return self.adapter.read_vectors(list(dict.fromkeys(ids)))
         except Exception:  # such as a FAISS index that compresses its vectors
-            name = type(self.vectorstore).__name__
+            name = type(self.adapter.store).__name__
             logger.info("cannot read vectors from %s; embedding again", name, exc_info=True)
             return {}
 
     def _embed(self, chunks: list[Document], dimensions: int) -> dict[str, str]:
         """Embed and write chunks; return the problems with vectors, by document id."""
-        embeddings = self.vectorstore.embeddings
+        embeddings = self.adapter.store.embeddings
         if embeddings is None or not self.adapter.can_read_vectors:
             self.adapter.add(chunks)  # the store embeds and checks them
             return {}
@@ -116,13 +106,13 @@ class Vectors:
 
     def delete(self, vectors: Iterable[str]) -> None:
         """Delete vectors; ignore ids that do not exist."""
-        with during(f"deleting vectors from {type(self.vectorstore).__name__}"):
+        with during(f"deleting vectors from {type(self.adapter.store).__name__}"):
             for batch in batches(vectors, self.batch_size):
                 self.adapter.delete(batch)
 
     def existing(self, ids: Sequence[str]) -> dict[str, str] | None:
         """Return the embedded texts of existing vectors by id; None if the store cannot tell."""
-        with during(f"reading from {type(self.vectorstore).__name__}"):
+        with during(f"reading from {type(self.adapter.store).__name__}"):
             return run(self.adapter.existing_texts(ids))
 
 

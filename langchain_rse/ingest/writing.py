@@ -34,7 +34,7 @@ from langchain_rse.stores.records import (
     answers_key,
     chunk_records,
     chunk_vectors,
-    describe,
+    description_record,
     digest,
     vector_id,
 )
@@ -129,10 +129,14 @@ class Writer:
                 vectors are unusable. All others are written.
             MissingRecordError: If the docstore loses writes.
         """
-        self.model = run(check_pair(self.docstore, self.vectors.vectorstore, force=force))
+        self.model = run(check_pair(self.docstore, self.vectors.adapter.store, force=force))
         refused: list[Write] = []
         for _ in range(_ATTEMPTS):
-            writes = self._read_stored(documents)
+            by_id = {document.doc_id: document for document in documents}
+            writes: list[Write] = []
+            for stored in self.records.stored_manifests(by_id):
+                document = by_id[stored.manifest.doc_id]
+                writes.append(Write(document, stored.manifest, stored))
             if not force:
                 writes = self._without_unchanged(writes)
             self._check(writes, expected)
@@ -162,7 +166,7 @@ class Writer:
         """Delete documents, vectors first; return the ids of documents that existed."""
         if isinstance(ids, str):
             raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
-        run(check_pair(self.docstore, self.vectors.vectorstore, record=False))
+        run(check_pair(self.docstore, self.vectors.adapter.store, record=False))
         stored = self.records.stored_manifests(ids, may_be_lost=True)
         existing = [each for each in stored if each.record is not None or each.manifest.versions]
         # Without a current version, queries no longer see the document, and adding it again after a
@@ -174,35 +178,29 @@ class Writer:
 
     # What has to be written
 
-    def _read_stored(self, documents: Iterable[DocumentVersion]) -> list[Write]:
-        """Read what is stored of the documents to write."""
-        by_id = {document.doc_id: document for document in documents}
-        writes: list[Write] = []
-        for stored in self.records.stored_manifests(by_id):
-            document = by_id[stored.manifest.doc_id]
-            writes.append(Write(document, stored.manifest, stored))
-        return writes
-
-    def _without_unchanged(self, writes: Sequence[Write]) -> list[Write]:
+    def _without_unchanged(self, writes: list[Write]) -> list[Write]:
         """Return the writes of documents that are not stored; remove leftovers of the others."""
-        unchanged = [write for write in writes if self._is_stored(write)]
-        incomplete = self._find_incomplete(unchanged) | self._find_unrecorded(unchanged)
+        unchanged: list[Write] = []
+        for write in writes:
+            manifest = write.before
+            is_same = write.version.has_content_of(manifest.current)
+            if is_same and not manifest.is_damaged and not self.is_of_another_model(manifest):
+                unchanged.append(write)
+        if not unchanged:
+            return writes
+        incomplete = self._find_incomplete(unchanged)
         complete = [write for write in unchanged if write.before.key not in incomplete]
         leftovers: list[StoredManifest] = []
         for write in complete:
             self.vectors.advance(len(write.document.chunks))
             if write.before.garbage or write.before.abandoned():
                 leftovers.append(write.stored)
-        changed = self.records.change_manifests(leftovers, without_abandoned)
+        changed = self.records.change_manifests(
+            leftovers, lambda manifest: manifest.with_garbage(manifest.abandoned())
+        )
         self.remove_garbage(changed.values())
         is_complete = set(complete)
         return [write for write in writes if write not in is_complete]
-
-    def _is_stored(self, write: Write) -> bool:
-        """True if this version of a document is stored, embedded by this model."""
-        manifest = write.before
-        is_same = write.version.has_content_of(manifest.current)
-        return is_same and not manifest.is_damaged and not self.is_of_another_model(manifest)
 
     def is_of_another_model(self, manifest: Manifest) -> bool:
         """True if a document's vectors are known to come from another model."""
@@ -211,31 +209,28 @@ class Writer:
         return manifest.model != self.model.id
 
     def _find_incomplete(self, writes: Iterable[Write]) -> set[str]:
-        """Check a few vectors of each document; return the keys of documents that miss one."""
+        """Check a few vectors of each document; return the keys of documents that miss one.
+
+        Of adopted vectors, the records are checked: they must name the current version.
+        """
         keys: dict[str, str] = {}  # of documents, by the ids of vectors
+        adopted: dict[str, Manifest] = {}  # by the ids of vectors
         for write in writes:
             manifest = write.before
             last = manifest.chunk_count - 1
+            for vector in (*write.document.adopted[:1], *write.document.adopted[-1:]):
+                adopted[vector.id] = manifest
             if last >= 0 and not write.document.adopted:
                 for number in (0, (last + 1) // 2, last):
                     keys[vector_id(manifest.key, manifest.version, number)] = manifest.key
-        incomplete: set[str] = set()
+        versions = {vector: manifest.version for vector, manifest in adopted.items()}
+        incomplete = {adopted[vector].key for vector in self.records.unrecorded(versions)}
         for batch in batches(keys, self.vectors.batch_size):
             existing = self.vectors.existing(batch)
             if existing is None:
                 break
             incomplete.update(keys[vector] for vector in batch if vector not in existing)
         return incomplete
-
-    def _find_unrecorded(self, writes: Iterable[Write]) -> set[str]:
-        """Find adopted documents whose vectors have no record of the current version."""
-        manifests: dict[str, Manifest] = {}  # by the ids of vectors
-        for write in writes:
-            if write.document.adopted:
-                for vector in (write.document.adopted[0], write.document.adopted[-1]):
-                    manifests[vector.id] = write.before
-        versions = {vector: manifest.version for vector, manifest in manifests.items()}
-        return {manifests[vector].key for vector in self.records.unrecorded(versions)}
 
     def _check(self, writes: Iterable[Write], expected: ExpectedVersions | None) -> None:
         """Refuse documents that must not replace the stored ones.
@@ -274,7 +269,13 @@ class Writer:
             records = (chunk_records(write.document) for write in announced)
             self.records.write(itertools.chain.from_iterable(records))
             self._describe(announced)
-            self._write_vectors(announced, force=force)
+            reusable = {} if force else self._find_reusable(announced)
+            chunks = (chunk_vectors(write.document) for write in announced)
+            problems = self.vectors.add(
+                itertools.chain.from_iterable(chunks), reusable, self.model.dimensions
+            )
+            for write in announced:
+                write.problem = problems.get(write.document.doc_id, "")
             self._make_current([write for write in announced if not write.problem], expected)
         except BaseException:
             # Withdraw the announcements, so that the next write need not wait until they are old.
@@ -283,20 +284,19 @@ class Writer:
             raise
         # Not written: changed by other calls, or their vectors are unusable.
         failed = [write for write in announced if not write.is_current]
-        abandoned = self._abandon(failed)
+        if failed:
+            abandoned = self._abandon(failed)
+            unlisted = [write for write in failed if write not in abandoned]
+            self.remove_versions((write.stored.manifest, write.version) for write in unlisted)
         self.remove_garbage(write.stored for write in announced)
-        unlisted = [write for write in failed if write not in abandoned]
-        self.remove_versions((write.stored.manifest, write.version) for write in unlisted)
 
     def _change(self, writes: Iterable[Write], make_new: ChangeOfWrite) -> list[Write]:
         """Update the manifests of writes; return the writes whose manifest was changed."""
         by_key = {write.document.key: write for write in writes}
-
-        def changed_manifest(manifest: Manifest) -> Manifest | None:
-            return make_new(by_key[manifest.key], manifest)
-
         stored = [write.stored for write in by_key.values()]
-        changed = self.records.change_manifests(stored, changed_manifest)
+        changed = self.records.change_manifests(
+            stored, lambda manifest: make_new(by_key[manifest.key], manifest)
+        )
         for key, stored_manifest in changed.items():
             by_key[key].stored = stored_manifest
         return [by_key[key] for key in changed]
@@ -311,7 +311,7 @@ class Writer:
         def announce(write: Write, manifest: Manifest) -> Manifest | None:
             if manifest.current != write.before.current:
                 return None
-            return without_abandoned(manifest).with_announcement(write.version)
+            return manifest.with_garbage(manifest.abandoned()).with_announcement(write.version)
 
         return self._change(named, announce)
 
@@ -327,9 +327,9 @@ class Writer:
         for write, manifest in zip(writes, manifests, strict=True):
             if manifest is not None and manifest.announces(write.version):
                 described.append(write.document)
-        descriptions = [describe(document) for document in described]
-        self.records.write((each.key, each.to_document()) for each in descriptions)
-        self.records.write(itertools.chain.from_iterable(map(adopted_records, described)))
+        self.records.write(map(description_record, described))
+        adopted = [adopted_records(document) for document in described if document.adopted]
+        self.records.write(itertools.chain.from_iterable(adopted))
 
     def _make_current(self, writes: Iterable[Write], expected: ExpectedVersions | None) -> None:
         """Make written versions current, except those whose announcement was removed."""
@@ -360,16 +360,6 @@ class Writer:
 
         return self._change(writes, abandon)
 
-    # Vectors
-
-    def _write_vectors(self, writes: Sequence[Write], *, force: bool) -> None:
-        """Write the vectors of documents; note the problems with unusable ones."""
-        reusable = {} if force else self._find_reusable(writes)
-        chunks = itertools.chain.from_iterable(chunk_vectors(write.document) for write in writes)
-        problems = self.vectors.add(chunks, reusable, self.model.dimensions)
-        for write in writes:
-            write.problem = problems.get(write.document.doc_id, "")
-
     def _find_reusable(self, writes: Iterable[Write]) -> dict[str, str]:
         """Find vectors of other versions of documents, by the digest of their embedded text."""
         if not self.vectors.adapter.can_read_vectors:
@@ -377,10 +367,11 @@ class Writer:
         vectors: list[Iterable[str]] = []
         for write in writes:
             manifest = write.stored.manifest
-            if write.document.adopted or self.is_of_another_model(manifest):
+            others = [version for version in manifest.versions if version != write.version]
+            if not others or write.document.adopted or self.is_of_another_model(manifest):
                 continue
-            for version in manifest.versions:
-                if version != write.version and version.is_of_model(self.model.id):
+            for version in others:
+                if version.is_of_model(self.model.id):
                     vectors.append(version.vector_ids(manifest.key))
                     vectors.append(self.records.adopted_vectors(manifest.key, version))
         reusable: dict[str, str] = {}
@@ -436,11 +427,6 @@ class Writer:
         self.records.delete_adopted(adopted, names)
         # A version's description is removed last: it tells which adopted vectors remain.
         self.records.delete(itertools.chain.from_iterable(records))
-
-
-def without_abandoned(manifest: Manifest) -> Manifest:
-    """Return the manifest with abandoned announcements as garbage."""
-    return manifest.with_garbage(manifest.abandoned())
 
 
 def _all_garbage(manifest: Manifest) -> Manifest:

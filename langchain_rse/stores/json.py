@@ -42,21 +42,22 @@ _LEAST_INTEGER = -(2**63)
 _LARGEST_INTEGER = 2**64 - 1
 
 
-def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
-    """Encode a value as JSON that decodes to the same value.
+def encode_json(value: Any, place: str, *, in_order: bool = False) -> str:  # noqa: ANN401
+    """Encode a value as JSON that decodes to the same value; ``in_order`` sorts fields by name.
 
     Raises:
         MetadataError: If the value is not supported; the message names its ``place``.
     """
     try:
-        encoded = orjson.dumps(value)
+        encoded = orjson.dumps(value, option=orjson.OPT_SORT_KEYS if in_order else None)
         # Compared, because orjson turns NaN into null, and tuples into lists.
         if _TAG.encode() not in encoded and orjson.loads(encoded) == value:
             return encoded.decode()
     except TypeError:  # a type that JSON does not have, a surrogate, or a large integer
         pass
     try:
-        text = json.dumps(_to_json(value, place), separators=(",", ":"), ensure_ascii=False)
+        plain = _to_json(value, place)
+        text = json.dumps(plain, separators=(",", ":"), ensure_ascii=False, sort_keys=in_order)
     except RecursionError as error:
         raise MetadataError(f"{place} is nested too deeply for a docstore") from error
     return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):x}", text)

@@ -125,12 +125,6 @@ def digest(*parts: str) -> str:
     return state.hexdigest()
 
 
-def version_name(namespace: str, *parts: str) -> str:
-    """Return a version's name: a digest of ``parts``, prefixed with the namespace if any."""
-    name = digest(*parts)
-    return f"{namespace}-{name}" if namespace else name
-
-
 def namespace_in(metadata: Mapping[str, Any]) -> str:
     """Return the digest of a chunk's namespace, from its metadata; empty without namespace."""
     version = metadata.get(VERSION)
@@ -225,7 +219,7 @@ def vector_store_document(
         version: The name of the document's version.
     """
     fields = {**metadata, **location, VERSION: version}
-    namespace = namespace_in(fields)
+    namespace = version.rpartition("-")[0]
     if namespace:
         fields[NAMESPACE] = namespace
     fields[CHUNK_ID] = vector_id(document_key(location[DOC_ID]), version, location[CHUNK_INDEX])
@@ -259,11 +253,6 @@ class Version(NamedTuple):
             return False
         has_same_content = content_name(self.name) == content_name(other.name)
         return has_same_content and self._replace(name=other.name) == other
-
-    def in_new_write(self, model: str) -> Version:
-        """Return this version under the name of a new write, with vectors of a model."""
-        write = f"{model[:_MODEL_DIGITS]}{uuid.uuid4().hex[:_WRITE_DIGITS]}"
-        return self._replace(name=f"{content_name(self.name)}{_WRITE}{write}")
 
     def is_of_model(self, model: str) -> bool:
         """True unless the vectors of this version are known to come from another model."""
@@ -481,9 +470,11 @@ class DocumentVersion:
 
     def in_new_write(self, model: str) -> DocumentVersion:
         """Return this version under the name of a new write, with vectors of a model."""
+        write = f"{model[:_MODEL_DIGITS]}{uuid.uuid4().hex[:_WRITE_DIGITS]}"
+        name = f"{content_name(self.version.name)}{_WRITE}{write}"
         manifest = replace(
             self.manifest,
-            current=self.version.in_new_write(model),
+            current=self.version._replace(name=name),
             model=model,
             announced=(),
             garbage=(),
@@ -509,22 +500,13 @@ class Description:
     manifest: Manifest  # as it becomes current
     parts: Sequence[Part] = ()  # see `DocumentVersion.parts`
     vectors: Sequence[str] = ()  # ids of its vectors, if other code wrote them
-    time: float = field(default_factory=time.time)  # when it was written, in seconds since 1970
-
-    @property
-    def key(self) -> str:
-        """The key of its record."""
-        return description_key(self.manifest.key, self.manifest.version)
-
-    def to_document(self) -> Document:
-        """Make the record of this description."""
-        return _record({**vars(self), "manifest": self.manifest.to_document().metadata})
+    time: float = 0  # when it was written, in seconds since 1970
 
     @classmethod
     def from_document(cls, record: Document, key: str) -> Description:
         """Parse the record of a key; raise a CorruptRecordError if it is corrupt."""
         description = _parsed(_DESCRIPTION, record.metadata, key)
-        if description.key != key:
+        if key != description_key(description.manifest.key, description.manifest.version):
             raise unusable(key, "it belongs to another version")
         return description
 
@@ -532,10 +514,15 @@ class Description:
 _DESCRIPTION = TypeAdapter(Description)
 
 
-def describe(document: DocumentVersion) -> Description:
-    """Describe a version."""
-    vectors = [vector.id for vector in document.adopted]
-    return Description(document.manifest, document.parts, vectors)
+def description_record(document: DocumentVersion) -> tuple[str, Document]:
+    """Make the record of a version's `Description`; return it with its key."""
+    fields = {
+        "manifest": document.manifest.to_document().metadata,
+        "parts": document.parts,
+        "vectors": [vector.id for vector in document.adopted],
+        "time": time.time(),
+    }
+    return description_key(document.key, document.version.name), _record(fields)
 
 
 def adopted_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:

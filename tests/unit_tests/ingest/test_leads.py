@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_rse.ingest.cutting import start_of_lead
+from langchain_rse.ingest.default_splitter import start_of_lead
 from tests.unit_tests.ingest.test_headings import chunks_of
 
 SENTENCE = "The heron waits in the reeds until a fish comes near. "

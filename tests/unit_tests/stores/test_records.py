@@ -19,7 +19,7 @@ from langchain_rse.stores.records import (
     Version,
     chunk_key,
     chunk_records,
-    describe,
+    description_record,
     document_key,
     manifest_key,
     vector_id,
@@ -65,10 +65,9 @@ def stored(chunks: int, gaps: frozenset[int]) -> InMemoryStore:
     starts = [span.start for span in spans]
     manifest = Manifest("d", version, length=start, starts=starts, gaps=sorted(gaps))
     whole = DocumentVersion(manifest=manifest, chunks=spans)
-    description = describe(whole)
     store = InMemoryStore()
-    store.mset([*chunk_records(whole), (description.key, description.to_document())])
-    store.mset([(manifest_key(whole.key), description.manifest.to_document())])
+    store.mset([*chunk_records(whole), description_record(whole)])
+    store.mset([(manifest_key(whole.key), manifest.to_document())])
     return store
 
 
