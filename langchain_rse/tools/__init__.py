@@ -4,8 +4,7 @@
 outline and read, `create_mcp_server` a server for MCP clients. `RSEMiddleware` keeps the passages
 of a conversation within one budget. `verify_quotes` checks the quotations in an answer against its
 passages. `search_result_blocks` lets Claude cite natively, and `locate_citations` finds the cited
-places. `citation_of` and `place_of` describe the place of a passage, and `add_utf16_places` adds it
-as JavaScript counts.
+places. `citation_of` and `place_of` describe the place of a passage.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -13,12 +12,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_rse._messages import load
 from langchain_rse.tools.browsing import create_rse_tools
 from langchain_rse.tools.citations import ModelCitation, locate_citations
-from langchain_rse.tools.passages import (
-    add_utf16_places,
-    citation_of,
-    place_of,
-    search_result_blocks,
-)
+from langchain_rse.tools.passages import citation_of, place_of, search_result_blocks
 from langchain_rse.tools.quotes import Quote, verify_quotes
 from langchain_rse.tools.search import create_rse_tool
 
@@ -30,7 +24,6 @@ __all__ = [
     "ModelCitation",
     "Quote",
     "RSEMiddleware",
-    "add_utf16_places",
     "citation_of",
     "create_mcp_server",
     "create_rse_tool",

@@ -1,8 +1,7 @@
 """Tools with which an agent finds words, looks at outlines, and reads on."""
 
-import inspect
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,8 +21,14 @@ from langchain_rse.text.outlines import outline
 from langchain_rse.text.patterns import Pattern
 from langchain_rse.text.quoting import counted, format_range
 from langchain_rse.text.titles import short_names
-from langchain_rse.tools.asked_filters import FilterFields, MakeFilter, conditions_of
-from langchain_rse.tools.catalog import BROWSING_TOOLS, DEFAULT_K, MAX_READ_LENGTH
+from langchain_rse.tools.catalog import (
+    BROWSING_TOOLS,
+    DEFAULT_K,
+    MAX_READ_LENGTH,
+    FilterFields,
+    MakeFilter,
+    conditions_of,
+)
 from langchain_rse.tools.passages import (
     LINE,
     format_passages,
@@ -35,6 +40,7 @@ from langchain_rse.tools.passages import (
 )
 from langchain_rse.tools.search import (
     MIN_DISTANCE,
+    Answer,
     ToolLimit,
     create_rse_tool,
     errors_as_answers,
@@ -45,16 +51,12 @@ from langchain_rse.tools.search import (
 
 _MAX_MATCHES = MIN_DISTANCE  # of an answer: a passage for each, or fewer
 
-Answer = tuple[str, list[Document]]
-"""The content for the model, and the passages."""
-
 
 def create_rse_tools(
     retriever: RSERetriever,
     *,
     k: int | None = None,
     max_context_length: float | None = None,
-    length_function: Callable[[str], float] | None = None,
     filter_fields: FilterFields = (),
     make_filter: MakeFilter | None = None,
 ) -> list[BaseTool]:
@@ -70,7 +72,6 @@ def create_rse_tools(
         retriever: The retriever that searches, and whose documents are read.
         k: As in `create_rse_tool`, for ``search``.
         max_context_length: Maximum length of each answer, as in `create_rse_tool`.
-        length_function: As in `create_rse_tool`.
         filter_fields: As in `create_rse_tool`, for ``search`` and ``find``.
         make_filter: As in `create_rse_tool`, for ``search``.
 
@@ -83,17 +84,16 @@ def create_rse_tools(
         name="search",
         k=k,
         max_context_length=max_context_length,
-        length_function=length_function,
         filter_fields=filter_fields,
         make_filter=make_filter,
     )
     most = k or retriever.k or DEFAULT_K
     tools: list[BaseTool] = [search]
     for name, arguments in BROWSING_TOOLS.items():
-        function = _browsing(name, retriever, limit_of(search), most)
+        function = partial(_browse, name, retriever, limit_of(search), most)
         tool = make_tool(
             name,
-            inspect.cleandoc(arguments.__doc__ or "").replace("\n", " ").replace("  ", " "),
+            " ".join((arguments.__doc__ or "").split()),
             arguments,
             limit_of(search),
             function=function,
@@ -104,18 +104,19 @@ def create_rse_tools(
     return tools
 
 
-def _browsing(
-    name: str, retriever: RSERetriever, limit: ToolLimit, k: int
-) -> Callable[..., Answer]:
-    """Make the function of a tool; ``k`` is the most passages of the tool that searches."""
-
-    def browse(runtime: Any = None, **arguments: Any) -> Answer:  # noqa: ANN401 - of LangGraph
-        with errors_as_answers():
-            browser = _Browser(retriever.document_access(), limit, first_number(runtime, k))
-            answer: Answer = getattr(browser, name)(**arguments)
-            return answer
-
-    return browse
+def _browse(
+    name: str,
+    retriever: RSERetriever,
+    limit: ToolLimit,
+    k: int,
+    runtime: Any = None,  # noqa: ANN401 - of LangGraph
+    **arguments: Any,  # noqa: ANN401
+) -> Answer:
+    """Call a tool; ``k`` is the most passages of the tool that searches."""
+    with errors_as_answers():
+        browser = _Browser(retriever.document_access(), limit, first_number(runtime, k))
+        answer: Answer = getattr(browser, name)(**arguments)
+        return answer
 
 
 class _Browser(NamedTuple):
@@ -184,10 +185,9 @@ class _Browser(NamedTuple):
         if not sections:
             length = f"{manifest.length:,} characters"
             return f"{name} has no headings, but {length}: read it by start or page.", []
-        highest = min(section.level for section in sections)
         lines = []
         for section in sections[offset:]:
-            indent = "  " * (section.level - highest)
+            indent = "  " * (section.level - 1)
             place = format_range(section.start, section.end)
             lines.append(quote_lines(f"{indent}{section.title} ({place})"))
         return self._listed("Sections", f" of {name}", lines, offset, len(sections)), []

@@ -1,9 +1,16 @@
 """The tools that models and clients get: descriptions, arguments and their limits."""
 
-from collections.abc import Mapping
-from typing import Annotated, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    create_model,
+    model_validator,
+)
 
 from langchain_rse.text.patterns import MOST_OF_PATTERN
 from langchain_rse.text.quoting import encodable
@@ -139,3 +146,46 @@ def search_arguments(k: int) -> type[Arguments]:
     """Make the arguments of a search for at most ``k`` passages."""
     most = Field(k, ge=1, le=k, description="Maximum number of passages.")
     return create_model("Search", __base__=Search, k=(int, most))
+
+
+# Filters
+
+FilterFields = Sequence[str] | Mapping[str, str]
+"""Metadata fields that a model may filter by; a mapping describes them."""
+
+MakeFilter = Callable[[dict[str, Any], Any], Any]
+"""Makes the vector store's filter from the model's values by field, and the retriever's filter."""
+
+_LONGEST_VALUE = 1_000
+_HIGHEST_VALUE = 2**63  # of the integers that databases store
+
+
+def _check_value(value: object) -> object:
+    is_number = isinstance(value, int | float) and abs(value) < _HIGHEST_VALUE  # False for NaN
+    is_text = isinstance(value, str) and len(value) <= _LONGEST_VALUE
+    if not is_number and not is_text:
+        raise ValueError(
+            f"one text of at most {_LONGEST_VALUE:,} characters, one finite number below 2^63, or "
+            "true or false is allowed"
+        )
+    return value
+
+
+_Value = Annotated[str | int | float | bool, BeforeValidator(_check_value)]
+
+
+def filter_argument(fields: FilterFields) -> tuple[Any, Any]:
+    """Make the ``filter`` argument. Metadata fields are aliases, because they may have any name."""
+    descriptions = fields if isinstance(fields, Mapping) else {}
+    conditions: dict[str, Any] = {}
+    for number, name in enumerate(fields):
+        field = Field(None, alias=name, description=descriptions.get(name) or None)
+        conditions[f"field_{number}"] = (_Value | None, field)
+    model: type[BaseModel] = create_model("Filter", __base__=Arguments, **conditions)
+    description = "Search only documents with these metadata values."
+    return model | None, Field(None, description=description)
+
+
+def conditions_of(filter_: BaseModel | None) -> dict[str, Any]:
+    """Return the fields and values that a model has given."""
+    return {} if filter_ is None else filter_.model_dump(by_alias=True, exclude_none=True)

@@ -3,13 +3,13 @@
 Both answer with JSON, in the fields that https://platform.openai.com/docs/mcp requires.
 """
 
+import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.tools import BaseTool, StructuredTool
-from pydantic import BaseModel, Field
 
 from langchain_rse._sync import in_thread
 from langchain_rse.errors import MissingRecordError
@@ -24,40 +24,12 @@ from langchain_rse.tools.catalog import (
     Search,
 )
 from langchain_rse.tools.passages import citation_of, name_in
-from langchain_rse.tools.search import errors_as_answers, limit_of, make_tool
+from langchain_rse.tools.search import Answer, errors_as_answers, limit_of, make_tool
 
 MakeUrl = Callable[[Document], str]
 """Makes the URL of a passage for a reader; "" for a passage without one."""
 
 _PASSAGE_ID = re.compile(r"(?s)(?P<doc_id>.+)#(?P<start>\d{1,15})-(?P<end>\d{1,15})")
-
-
-class FoundPassage(BaseModel):
-    """A passage that ``search`` has found."""
-
-    id: str = Field(description="Pass it to fetch to read the text around this passage.")
-    title: str = Field(description="The document and the place of the passage in it.")
-    text: str = Field(description="The text of the passage.")
-    url: str = Field(description='The URL of the document; "" if it has none.')
-
-
-class FoundPassages(BaseModel):
-    """The answer of ``search``."""
-
-    results: list[FoundPassage]
-
-
-class FetchedText(FoundPassage):
-    """The answer of ``fetch``: the same passage, with the text around it."""
-
-    metadata: dict[str, str | int] = Field(
-        description="The source, and the place of the text in the document, in characters (Unicode "
-        "code points)."
-    )
-
-
-ANSWERS: Mapping[str, type[BaseModel]] = {"search": FoundPassages, "fetch": FetchedText}
-"""The forms of the answers."""
 
 
 def url_of_source(passage: Document) -> str:
@@ -73,16 +45,15 @@ def create_connector_tools(
 ) -> list[BaseTool]:
     """Make the tools ``search``, which uses the agents' tool, and ``fetch``."""
 
-    async def search(query: str, **_: Any) -> tuple[str, FoundPassages]:  # noqa: ANN401
+    async def search(query: str, **_: Any) -> Answer:  # noqa: ANN401
         _, passages = await search_tool.coroutine(query)  # type: ignore[misc]
-        found = [FoundPassage(**_described(passage, make_url)) for passage in passages]
-        answer = FoundPassages(results=found)
-        return answer.model_dump_json(), answer
+        results = [_described(passage, make_url) for passage in passages]
+        return json.dumps({"results": results}, ensure_ascii=False), passages
 
-    async def fetch(id: str, **_: Any) -> tuple[str, FetchedText]:  # noqa: A002, ANN401
+    async def fetch(id: str, **_: Any) -> Answer:  # noqa: A002, ANN401
         with errors_as_answers():
             answer = await in_thread(_fetch, retriever, id, make_url)
-        return answer.model_dump_json(), answer
+        return json.dumps(answer, ensure_ascii=False), []
 
     limit = limit_of(search_tool)
     return [
@@ -91,7 +62,7 @@ def create_connector_tools(
     ]
 
 
-def _described(passage: Document, make_url: MakeUrl) -> dict[str, str]:
+def _described(passage: Document, make_url: MakeUrl) -> dict[str, Any]:
     """Return the fields of a found passage."""
     metadata = passage.metadata
     return {
@@ -102,7 +73,7 @@ def _described(passage: Document, make_url: MakeUrl) -> dict[str, str]:
     }
 
 
-def _fetch(retriever: RSERetriever, passage_id: str, make_url: MakeUrl) -> FetchedText:
+def _fetch(retriever: RSERetriever, passage_id: str, make_url: MakeUrl) -> dict[str, Any]:
     """Read the text around a passage; a hidden document gives the same error as a missing one.
 
     The passage is read again, so that its title and URL are the same as in ``search``.
@@ -120,12 +91,13 @@ def _fetch(retriever: RSERetriever, passage_id: str, make_url: MakeUrl) -> Fetch
     margin = (MAX_READ_LENGTH - (end - start)) // 2
     first = max(min(start - margin, manifest.length - MAX_READ_LENGTH), 0)
     text = access.passage(manifest, first, first + MAX_READ_LENGTH)
-    described = _described(passage, make_url)
-    described |= {"id": passage_id, "text": encodable(text.page_content)}
-    metadata = {
+    answer = _described(passage, make_url)
+    answer["id"] = passage_id
+    answer["text"] = encodable(text.page_content)
+    answer["metadata"] = {
         "source": name_in(passage.metadata),
         "start_index": text.metadata[START_INDEX],
         "end_index": text.metadata[END_INDEX],
         "document_length": manifest.length,
     }
-    return FetchedText(**described, metadata=metadata)
+    return answer

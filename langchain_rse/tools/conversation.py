@@ -33,6 +33,8 @@ class ReadPassage(NamedTuple):
 def messages_in(runtime: Any) -> list[object]:  # noqa: ANN401 - of LangGraph, or None
     """Collect the items of all lists in a graph's state, because messages may have any key."""
     state = getattr(runtime, "state", {})
+    if isinstance(state, list):  # of a tool node that is called with messages
+        return state
     values = state.values() if isinstance(state, Mapping) else vars(state).values()
     lists = [value for value in values if isinstance(value, list)]
     return list(itertools.chain.from_iterable(lists))

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -13,7 +13,6 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.streamable_http_manager import DEFAULT_MAX_REQUEST_BODY_SIZE
 from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
-from pydantic import BaseModel
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -21,12 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.tools.browsing import create_rse_tools
 from langchain_rse.tools.catalog import DEFAULT_K, INSTRUCTIONS, SEARCH_OF_CLIENTS, ToolSet
-from langchain_rse.tools.connector import (
-    ANSWERS,
-    MakeUrl,
-    create_connector_tools,
-    url_of_source,
-)
+from langchain_rse.tools.connector import MakeUrl, create_connector_tools, url_of_source
 from langchain_rse.tools.search import create_rse_tool
 
 _logger = logging.getLogger(__name__)
@@ -51,7 +45,7 @@ def create_mcp_server(
 
     They are the tools of `create_rse_tools`, but the numbers of passages begin at 1 in each answer.
     With ``tools="connector"``, the server has ``search`` and ``fetch`` as ChatGPT's connectors and
-    deep research require them; they answer with JSON, as text and as structured content.
+    deep research require them; they answer with JSON.
 
     The tools are read-only and respect the filters of the retriever. If a filter cannot be applied
     to whole documents, only ``search`` works, and the other tools answer with an error.
@@ -76,17 +70,14 @@ def create_mcp_server(
     """
     if tools not in INSTRUCTIONS:
         raise ValueError(f"tools must be 'passages' or 'connector'; got {tools!r}")
-    answers: Mapping[str, type[BaseModel]] = {}
     if tools == "connector":
         search = create_rse_tool(retriever, k=k, max_context_length=max_context_length)
         made = create_connector_tools(retriever, search, make_url)
-        answers = ANSWERS
     else:
         made = create_rse_tools(retriever, k=k, max_context_length=max_context_length)
         made[0].description = SEARCH_OF_CLIENTS  # which does not cite by number
     return _Server(
         made,
-        answers,
         timeout,
         name=name,
         instructions=INSTRUCTIONS[tools],
@@ -96,17 +87,10 @@ def create_mcp_server(
 
 
 class _Server(MCPServer[Any]):
-    """Serves LangChain tools; ``answers`` has the forms of those that answer with JSON."""
+    """Serves LangChain tools."""
 
-    def __init__(
-        self,
-        tools: Sequence[BaseTool],
-        answers: Mapping[str, type[BaseModel]],
-        timeout: float,
-        **settings: Any,  # noqa: ANN401 - of the SDK
-    ) -> None:
+    def __init__(self, tools: Sequence[BaseTool], timeout: float, **settings: Any) -> None:  # noqa: ANN401 - of the SDK
         super().__init__(**settings)
-        self._answers = answers
         self._tools = {tool.name: tool for tool in tools}
         self._timeout = timeout
 
@@ -121,12 +105,10 @@ class _Server(MCPServer[Any]):
         """Describe the tools."""
         listed = []
         for name, tool in self._tools.items():
-            answer = self._answers.get(name)
             described = Tool(
                 name=name,
                 description=tool.description,
                 input_schema=convert_to_openai_function(tool)["parameters"],
-                output_schema=None if answer is None else answer.model_json_schema(),
                 annotations=ToolAnnotations(read_only_hint=True),
             )
             listed.append(described)
@@ -159,12 +141,7 @@ class _Server(MCPServer[Any]):
         text = str(message.content)
         if message.status == "error":
             raise ToolError(text)
-        structured = None
-        if isinstance(message.artifact, BaseModel):
-            structured = message.artifact.model_dump()
-        return CallToolResult(
-            content=[TextContent(type="text", text=text)], structured_content=structured
-        )
+        return CallToolResult(content=[TextContent(type="text", text=text)])
 
 
 class _WholeRequests:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from langchain_core.documents import Document
 from langchain_core.messages.content import Citation, create_citation
 
-from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import (
     COUNTS_IN_SOURCE,
     DOC_ID,
@@ -108,19 +107,18 @@ class Passage(NamedTuple):
 
 def read_passages(passages: Iterable[PassageLike]) -> list[Passage]:
     """Read what is shown of passages, in their order."""
-    return [_read_passage(passage, position) for position, passage in enumerate(passages, 1)]
-
-
-def _read_passage(passage: PassageLike, position: int) -> Passage:
-    fields = passage if isinstance(passage, Mapping) else vars(passage)
-    text: str = fields["page_content"]
-    metadata: Mapping[str, Any] = fields["metadata"]
-    number = int(_rse_of(metadata).get(NUMBER, position))
-    header_length = 0
-    if END_INDEX in metadata:
-        length = metadata[END_INDEX] - metadata[START_INDEX]
-        header_length = max(len(text) - length, 0)
-    return Passage(number, text[:header_length], text[header_length:], metadata)
+    read = []
+    for position, passage in enumerate(passages, 1):
+        fields = passage if isinstance(passage, Mapping) else vars(passage)
+        text: str = fields["page_content"]
+        metadata: Mapping[str, Any] = fields["metadata"]
+        number = int(_rse_of(metadata).get(NUMBER, position))
+        header_length = 0
+        if END_INDEX in metadata:
+            length = metadata[END_INDEX] - metadata[START_INDEX]
+            header_length = max(len(text) - length, 0)
+        read.append(Passage(number, text[:header_length], text[header_length:], metadata))
+    return read
 
 
 def _rse_of(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -205,23 +203,6 @@ def number_passages(passages: Sequence[Document], first_number: int) -> list[Doc
         copy.metadata[PASSAGE] |= {NUMBER: number, _NAME: name}
         numbered.append(copy)
     return numbered
-
-
-def add_utf16_places(passages: Iterable[Document], retriever: RSERetriever) -> None:
-    """Add ``metadata["rse"]["utf16"]``: start and end as JavaScript counts, in UTF-16 units.
-
-    Args:
-        passages: Passages from a retriever or from the artifacts of its tools.
-        retriever: The retriever, which reads the text before each passage.
-
-    Raises:
-        MissingRecordError: If the document was replaced, or may not be read.
-    """
-    for passage in passages:
-        places = [passage.metadata[START_INDEX], passage.metadata[END_INDEX]]
-        text = retriever.around(passage, places[0]).page_content  # from the document's beginning
-        units = [len(text[:place].encode("utf-16-le", "surrogatepass")) // 2 for place in places]
-        passage.metadata[PASSAGE]["utf16"] = units
 
 
 # As text

@@ -13,14 +13,61 @@ from rapidfuzz.fuzz import partial_ratio_alignment
 
 from langchain_rse.ingest.alignment import Form, fold, folded_form
 from langchain_rse.tools.passages import Passage, PassageLike, Place, read_passages
-from langchain_rse.tools.quotations import (
-    Quotation,
-    find_quotations,
-    has_omission,
-    remove_citations,
-    remove_punctuation,
-    split_at_omissions,
+
+# Each opening mark, with its closing marks.
+_MARKS = "“” ”” „“” «» »« \u2039\u203a 「」 『』 《》 \uff02\uff02 ❝❞ 〝〞〟"
+_CLOSING_MARKS = {marks[0]: marks[1:] for marks in _MARKS.split()}
+# Scripts without spaces between words, or with words joined to a quotation.
+_JOINING = "\u0600-\u06ff\u0750-\u077f\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\U0010ffff"
+_HEBREW = "\u05d0-\u05ea"
+_SUPERSCRIPTS = "\xb2\xb3\xb9\xbc-\xbe\u2070-\u209c"  # notes after a quotation
+_LETTER_OR_DIGIT = rf"[^\W_{_JOINING}]"
+_LETTER = rf"[^\W\d_{_SUPERSCRIPTS}{_JOINING}]"
+# Contexts that let ambiguous marks (inches, commas, arrows) open and close a quotation.
+_OPENS = rf"(?<!{_LETTER_OR_DIGIT})"
+_CLOSES = rf"(?!{_LETTER})(?!(?<=\d.)\d)"  # 5'6 is a length
+# Opening mark, closing mark, and the text inside.
+_AMBIGUOUS_MARKS = [
+    (rf'(?<![^\W_{_JOINING}{_HEBREW}])"', r'(?<![(\[{<=])"', '[^"]'),
+    (rf'(?<={_LETTER})"(?=\w)', f'"(?!{_LETTER})', '[^"]'),  # without a space before it
+    (rf"{_OPENS}\u2018", rf"\u2019{_CLOSES}", "[^\u2018]"),
+    # No other one opens inside.
+    (rf"{_OPENS}'", rf"'{_CLOSES}", rf"(?!{_OPENS}'\S)[\s\S]"),
+    (rf"{_OPENS}\u201a", rf"[\u2018\u2019]{_CLOSES}", "[^\u201a]"),
+    (rf"{_OPENS}\u203a", rf"\u2039{_CLOSES}", "[^\u203a]"),
+]
+# In an abbreviation, the mark precedes the last letters. After prefixes and before a word, it opens
+# a quotation.
+_HEBREW_ABBREVIATION = re.compile(
+    rf'(?<![{_HEBREW}])(?P<prefix>[\u05d5\u05e9\u05d4\u05d1\u05db\u05dc\u05de]{{1,4}}"'
+    rf'(?=[{_HEBREW}]{{2}}))|(?<=[{_HEBREW}])"(?=[{_HEBREW}])'
 )
+_SAME_PARAGRAPH = r"(?!\n\s*\n)"
+_LIST_MARKS = r"[ \t]*(?:(?:[-*+]|\d+[.)])[ \t]+)*"  # of lists around a block quote
+
+
+def _quotation_pattern() -> str:
+    """Make the pattern of marked quotations, and of block quotes that begin without a mark."""
+    marks = "".join(_CLOSING_MARKS)
+    other = rf'[\s>]{{0,9}}(?:["\u2014\u2013{marks}]|--)'  # a quotation, or the name of its source
+    patterns = [rf"^{_LIST_MARKS}(?P<block>>(?!{other}).*(?:\n[ \t]*>.*)*)"]
+    for opening, closing in _CLOSING_MARKS.items():
+        patterns.append(f"{opening}(?:{_SAME_PARAGRAPH}[^{opening}{closing}])*[{closing}]")
+    for opening, closing, inside in _AMBIGUOUS_MARKS:
+        patterns.append(rf"{opening}(?=\S)(?:{_SAME_PARAGRAPH}{inside})*?(?<=\S){closing}")
+    return "|".join(patterns)
+
+
+_QUOTATION = re.compile(_quotation_pattern(), re.MULTILINE | re.IGNORECASE)
+_CODE = re.compile(r"```(?s:.*?)(?:```|\Z)|`[^`\n]+`")
+_CITATION = re.compile(r"\[\d+(?:\s*,\s*\d+)*\]")
+_BLOCK_MARKS = re.compile(rf"^(?:{_LIST_MARKS}>)+[ \t]*", re.MULTILINE)
+_ATTRIBUTION = re.compile(r"\n(?:[—\u2013]|--).*\Z")
+_OMISSION = re.compile(r"[\[(]\s*(?:…|\.{3})\s*[\])]|…|\.{3,}|\.(?: \.){2,}")
+_PUNCTUATION = "\t\r\n,.;:!?\"'\u2018\u2019\u201a" + _MARKS
+# Words; single characters in scripts without spaces.
+_WORD = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|[^\W_]\w*")
+_MIN_WORDS = 3  # shorter quotations could match anywhere
 
 # Numbers. After a letter, digit, % or bracket, a sign is a hyphen.
 _SIGN = r"(?<![\w%)\]])[-+\u2010-\u2013\u2212]"
@@ -99,7 +146,25 @@ def verify_quotes(
     sources = []
     for passage in read_passages(passages):
         sources.append(_Source(passage, folded_form(passage.text)))
-    return [_verify(quotation, sources, min_similarity) for quotation in find_quotations(answer)]
+    return [_verify(quote, sources, min_similarity) for quote in _find_quotations(answer)]
+
+
+def _find_quotations(answer: str) -> Iterator[Quote]:
+    """Find the quotations of at least three words in an answer, in order; code is skipped.
+
+    None has a place in the passages yet.
+    """
+    without_code = _CODE.sub(lambda code: "." * len(code[0]), answer)
+    without_code = _HEBREW_ABBREVIATION.sub(lambda mark: mark["prefix"] or ".", without_code)
+    for match in _QUOTATION.finditer(without_code):
+        start, end = match.start() + 1, match.end() - 1
+        if match["block"]:
+            start, end = match.span("block")
+        text = _BLOCK_MARKS.sub("", answer[start:end])
+        if match["block"]:
+            text = _ATTRIBUTION.sub("", text.strip()).strip(_PUNCTUATION)
+        if len(_WORD.findall(_CITATION.sub("", text))) >= _MIN_WORDS:
+            yield Quote(text, start, end, verdict="missing")
 
 
 class _Source(NamedTuple):
@@ -119,13 +184,13 @@ class _Match(NamedTuple):
     omitted: Sequence[str] = ()  # the texts between its parts
 
 
-def _verify(quotation: Quotation, sources: Sequence[_Source], min_similarity: float) -> Quote:
-    text = quotation.text
-    quote = Quote(text, quotation.start, quotation.end, verdict="missing")
-    variants = dict.fromkeys([text, remove_citations(text)])  # the source may have such numbers
+def _verify(quote: Quote, sources: Sequence[_Source], min_similarity: float) -> Quote:
+    text = quote.text
+    variants = dict.fromkeys([text, _CITATION.sub("", text)])  # the source may have such numbers
     found = []
     for variant, source in itertools.product(variants, sources):
-        match = _find_in_order(split_at_omissions(variant), source)
+        parts = [part for part in _OMISSION.split(variant) if _WORD.search(part)]
+        match = _find_in_order(parts, source)
         if match is not None and match.similarity >= min_similarity:
             found.append((match, source.passage))
     if not found:
@@ -133,7 +198,7 @@ def _verify(quotation: Quotation, sources: Sequence[_Source], min_similarity: fl
     match, passage = max(found, key=lambda pair: pair[0][:2])
     verdict: Verdict = "similar"
     if match.is_exact:
-        verdict = "shortened" if has_omission(text) else "exact"
+        verdict = "shortened" if _OMISSION.search(text) else "exact"
     return replace(
         quote,
         verdict=verdict,
@@ -150,7 +215,7 @@ def _find_in_order(parts: Sequence[str], source: _Source) -> _Match | None:
     matches: list[_Match] = []
     position = 0
     for part in parts:
-        match = _find(remove_punctuation(part), source, position)
+        match = _find(part.strip(_PUNCTUATION), source, position)
         if match is None:
             return None
         matches.append(match)

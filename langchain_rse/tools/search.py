@@ -25,20 +25,16 @@ from langchain_rse.explaining import RSETrace, TraceCollector
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import RELEVANCE_SCORE
 from langchain_rse.text.quoting import counted, visible
-from langchain_rse.tools.asked_filters import (
-    FilterFields,
-    MakeFilter,
-    check_fields,
-    conditions_of,
-    filter_argument,
-    join_filters,
-)
 from langchain_rse.tools.catalog import (
     DEFAULT_K,
     MAX_ANSWER_LENGTH,
     SEARCH_DESCRIPTIONS,
     Arguments,
     ContentType,
+    FilterFields,
+    MakeFilter,
+    conditions_of,
+    filter_argument,
     search_arguments,
 )
 from langchain_rse.tools.conversation import ReadPassage, messages_in, passages_in, split_shown
@@ -53,9 +49,13 @@ from langchain_rse.tools.passages import (
 _OTHER_WORDS = "Other words may find more."
 # Least passage numbers reserved for each of several parallel calls, which do not see each other.
 MIN_DISTANCE = 20
-# A typical heading. The retriever's budget reserves its length for each passage.
-_HEADING = "[10] a/file/of/some/folder.pdf, pages 10-11, characters 100,000-110,000\n\n\n"
-_SOURCE = "a/file/of/some/folder.pdf"  # a search result repeats the source
+# A typical heading, and the source that a search result repeats. The retriever's budget reserves
+# their length for each passage.
+_HEADING = "[10] a/folder/file.pdf, pages 10-11, characters 100,000-110,000\n\na/folder/file.pdf\n"
+
+
+Answer = tuple[str | list[dict[str, Any]], list[Document]]
+"""The content for the model, and the passages."""
 
 
 def create_rse_tool(
@@ -66,7 +66,6 @@ def create_rse_tool(
     content: ContentType = "text",
     k: int | None = None,
     max_context_length: float | None = None,
-    length_function: Callable[[str], float] | None = None,
     filter_fields: FilterFields = (),
     make_filter: MakeFilter | None = None,
 ) -> StructuredTool:
@@ -86,10 +85,9 @@ def create_rse_tool(
         description: The description for the model. None: a default description.
         content: ``"text"``, or ``"search_results"`` for content blocks, see `locate_citations`.
         k: Maximum number of passages in an answer, at least 1. None for the retriever's, or 10.
-        max_context_length: Maximum length of an answer, headings included, in the units of
-            ``length_function``. None for the retriever's, or 80,000 characters: deepagents would
-            move a longer answer to a file.
-        length_function: Measures text, for example in tokens. None for the retriever's.
+        max_context_length: Maximum length of an answer, headings included, in the units of the
+            retriever's ``length_function``. None for the retriever's, or 80,000 characters:
+            deepagents would move a longer answer to a file.
         filter_fields: Metadata fields that the model may filter by; a mapping describes them.
         make_filter: Makes the vector store's filter from the model's values by field, such as
             ``{"year": 2024}``, and the retriever's filter or None. By default, joins them by
@@ -107,13 +105,17 @@ def create_rse_tool(
         )
     if k is None:
         k = retriever.k or DEFAULT_K
-    limit = answer_limit(retriever, max_context_length, length_function)
+    limit = ToolLimit(MAX_ANSWER_LENGTH, len)
+    if max_context_length is None:
+        max_context_length = retriever.max_context_length
+    if max_context_length is not None:
+        limit = ToolLimit(max_context_length, retriever.length_function)
     if k < 1 or not limit.max_context_length > 0:
         raise ValueError(
             f"k must be at least 1 and max_context_length above 0; got k={k!r} and "
             f"max_context_length={max_context_length!r}"
         )
-    check_fields(retriever, filter_fields, make_filter)
+    _check_fields(retriever, filter_fields, make_filter)
     if content not in SEARCH_DESCRIPTIONS:
         allowed = ", ".join(map(repr, SEARCH_DESCRIPTIONS))
         raise ValueError(f"content must be one of {allowed}; got {content!r}")
@@ -122,7 +124,7 @@ def create_rse_tool(
         has_blocks=content == "search_results",
         k=k,
         limit=limit,
-        make_filter=make_filter or join_filters,
+        make_filter=make_filter or _join_filters,
     )
     return make_tool(
         name,
@@ -133,6 +135,34 @@ def create_rse_tool(
         coroutine=search.ainvoke,
         filter_fields=filter_fields,
     )
+
+
+def _check_fields(
+    retriever: RSERetriever, fields: FilterFields, make_filter: MakeFilter | None
+) -> None:
+    """Raise an error if the retriever cannot filter by these fields."""
+    if not fields:
+        return
+    if isinstance(fields, str):
+        raise TypeError(f"filter_fields must be a list of names or a dict; got {fields!r}")
+    if retriever.vectorstore is None:
+        raise ValueError("filter_fields require vectorstore: a base_retriever takes no filter")
+    if make_filter is not None:
+        return
+    own_filter = retriever.search_kwargs.get("filter")
+    if not isinstance(own_filter, Mapping | None):
+        raise ValueError(  # noqa: TRY004 - of another type of store
+            f"filter_fields={list(fields)!r:.200} require make_filter, because the retriever's "
+            f"filter is not a dict: {own_filter!r:.200}. Pass a function that takes a dict of "
+            "fields and values and the retriever's filter, and returns a filter"
+        )
+
+
+def _join_filters(conditions: dict[str, Any], own_filter: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Join conditions and the retriever's filter by "$and"."""
+    filters = [dict(own_filter)] if own_filter else []
+    filters += [{name: value} for name, value in conditions.items()]
+    return filters[0] if len(filters) == 1 else {"$and": filters}
 
 
 class ToolLimit(NamedTuple):
@@ -201,20 +231,6 @@ def limit_of(tool: BaseTool) -> ToolLimit:
     return tool.limit
 
 
-def answer_limit(
-    retriever: RSERetriever,
-    max_context_length: float | None,
-    length_function: Callable[[str], float] | None,
-) -> ToolLimit:
-    """Return the limit of an answer: the given one, or the retriever's, or the default."""
-    measure = length_function or retriever.length_function
-    if max_context_length is not None:
-        return ToolLimit(max_context_length, measure)
-    if retriever.max_context_length is None:
-        return ToolLimit(MAX_ANSWER_LENGTH, len)
-    return ToolLimit(retriever.max_context_length, measure)
-
-
 def _runtime_type() -> Any:  # noqa: ANN401 - an annotation
     """Return the type of the argument that receives LangGraph's state, if it is installed."""
     marker: object = None
@@ -242,10 +258,6 @@ def _explain_arguments(
     return explain
 
 
-_Answer = tuple[str | list[dict[str, Any]], list[Document]]
-"""The content for the model, and the passages."""
-
-
 @dataclass(frozen=True)
 class _Search:
     """The function of the tool, without LangChain's interface."""
@@ -257,10 +269,10 @@ class _Search:
     make_filter: MakeFilter
 
     # LangChain hands over callbacks to functions that name them.
-    def invoke(self, query: str, callbacks: Callbacks = None, **arguments: Any) -> _Answer:  # noqa: ANN401
+    def invoke(self, query: str, callbacks: Callbacks = None, **arguments: Any) -> Answer:  # noqa: ANN401
         return run(self._search(query, callbacks, **arguments))
 
-    async def ainvoke(self, query: str, callbacks: Callbacks = None, **arguments: Any) -> _Answer:  # noqa: ANN401
+    async def ainvoke(self, query: str, callbacks: Callbacks = None, **arguments: Any) -> Answer:  # noqa: ANN401
         return await arun(self._search(query, callbacks, **arguments))
 
     def _search(
@@ -270,7 +282,7 @@ class _Search:
         k: int | None = None,  # some versions of LangChain do not pass defaults
         filter: BaseModel | None = None,  # noqa: A002 - the model's word
         runtime: Any = None,  # noqa: ANN401 - of LangGraph
-    ) -> Steps[_Answer]:
+    ) -> Steps[Answer]:
         if not query.strip():
             return "The query is empty. Pass a question or a few keywords.", []
         if k is None:
@@ -329,11 +341,9 @@ class _Search:
     def _length_shown(self, text: str) -> float:
         """Estimate the length of a passage as the model reads it."""
         measure = self.limit.length_function
-        if self.has_blocks:
-            return measure(_HEADING + _SOURCE) + measure(text)
         return measure(_HEADING) + measure(quote_lines(text))
 
-    def _show(self, found: list[Document], k: int, first_number: int, note: str) -> _Answer:
+    def _show(self, found: list[Document], k: int, first_number: int, note: str) -> Answer:
         """Show the most valuable passages that fit with their headings."""
         passages = [passage for passage in found if passage.page_content.strip()]
         while passages:

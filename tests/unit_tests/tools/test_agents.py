@@ -11,6 +11,7 @@ import pytest
 from langchain.agents import create_agent
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
@@ -41,18 +42,27 @@ class Chat(TypedDict):
     chat: Annotated[list[AnyMessage], add_messages]
 
 
-def graph_of_another_key(model: ScriptedModel, tool: Any) -> Any:
+def graph_of_another_key(model: ScriptedModel, tool: Any, node: Any = None) -> Any:
     builder = StateGraph(Chat)
     bound = model.bind_tools([tool])
     builder.add_node("model", lambda state: {"chat": [bound.invoke(state["chat"])]})
-    builder.add_node("tools", ToolNode([tool], messages_key="chat"))
+    builder.add_node("tools", node or ToolNode([tool], messages_key="chat"))
     builder.add_edge(START, "model")
     builder.add_conditional_edges("model", lambda state: tools_condition(state, "chat"))
     builder.add_edge("tools", "model")
     return builder.compile(checkpointer=InMemorySaver())
 
 
-KINDS = {"agent": agent, "another key": graph_of_another_key}
+def graph_that_hands_over_messages(model: ScriptedModel, tool: Any) -> Any:
+    called = RunnableLambda(lambda state: state["chat"]) | ToolNode([tool])
+    return graph_of_another_key(model, tool, called | (lambda answers: {"chat": answers}))
+
+
+KINDS = {
+    "agent": agent,
+    "another key": graph_of_another_key,
+    "key, but a list for the node": graph_that_hands_over_messages,
+}
 ANGLES = (40, 5, 90, 5, 41)
 
 

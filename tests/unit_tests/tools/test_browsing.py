@@ -194,7 +194,8 @@ def test_no_answer_is_longer_than_its_limit(tool: str, data: st.DataObject) -> N
     text = "".join(f"# Word {row}\n\nword {'x' * (row % 37)} 0\n" for row in range(rows))
     texts = {name: text, **{f"{name}{row}": "word 0\n" for row in range(rows)}}
     retriever = LIBRARIES.setdefault((name, rows), retriever_of(texts))
-    tools = tools_of(retriever, max_context_length=limit, length_function=measure)
+    measuring = retriever.model_copy(update={"length_function": measure})
+    tools = tools_of(measuring, max_context_length=limit)
     arguments = {"find": {"pattern": "word"}, "outline": {}, "read": {"document": name}}[tool]
     if tool == "outline" and data.draw(st.booleans()):
         arguments = {"document": name}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -103,5 +104,5 @@ def test_an_address_cannot_either() -> None:
     retriever.add_documents([Document("A text.", metadata={"source": source})])
     server = create_mcp_server(retriever, tools="connector")
     found: Any = asyncio.run(server.call_tool("search", {"query": "text"}))
-    [result] = found.structured_content["results"]
+    [result] = json.loads(found.content[0].text)["results"]
     assert len(result["url"].splitlines()) == len(result["title"].splitlines()) == 1

@@ -8,17 +8,18 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from langchain_core.documents import Document
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import CallToolResult, TextContent
+from mcp_types import TextContent
 
 from langchain_rse import RSERetriever
 from langchain_rse.tools import create_mcp_server
+from langchain_rse.tools.catalog import ToolSet
 from tests.unit_tests import fakes
 
 SECRET = "the finance plan"  # noqa: S105
@@ -30,7 +31,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "read": {"document": "finance", "start": 0, "end": 999},
     "fetch": {"id": "finance#0-16"},
 }
-TOOLS: dict[Literal["passages", "connector"], list[str]] = {
+TOOLS: dict[ToolSet, list[str]] = {
     "passages": ["search", "find", "outline", "read"],
     "connector": ["search", "fetch"],
 }
@@ -99,7 +100,7 @@ def in_a_namespace() -> RSERetriever:
     "make", [with_filter, with_inner_filter, with_unknown_filter, in_a_namespace]
 )
 async def test_no_tool_shows_what_the_application_excludes(
-    make: Callable[[], RSERetriever], tools: Literal["passages", "connector"]
+    make: Callable[[], RSERetriever], tools: ToolSet
 ) -> None:
     server = create_mcp_server(make(), tools=tools)
     names = [tool.name for tool in await server.list_tools()]
@@ -118,7 +119,7 @@ async def test_no_tool_shows_what_the_application_excludes(
 
 @pytest.mark.parametrize("tools", TOOLS)
 async def test_a_store_that_fails_tells_clients_nothing_of_itself(
-    tools: Literal["passages", "connector"], monkeypatch: pytest.MonkeyPatch
+    tools: ToolSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(*_: Any, **__: Any) -> None:
         raise ConnectionError("db.internal:5432 refused user rse")
@@ -147,7 +148,7 @@ def library(ids: list[str]) -> RSERetriever:
     ],
 )
 async def test_long_arguments_are_refused_at_once(
-    tools: Literal["passages", "connector"], tool: str, arguments: dict[str, Any]
+    tools: ToolSet, tool: str, arguments: dict[str, Any]
 ) -> None:
     server = create_mcp_server(library(["a"]), tools=tools)
     with pytest.raises(ToolError, match=r"at most 4096|at most 1000"):
@@ -176,8 +177,15 @@ async def test_a_slow_docstore_stops_neither_the_loop_nor_the_time_limit(
     assert not running
 
 
-async def text_of(retriever: RSERetriever, tool: str, **arguments: Any) -> str:
-    answer: Any = await create_mcp_server(retriever).call_tool(tool, arguments)
+async def text_of(
+    retriever: RSERetriever,
+    tool: str,
+    tools: ToolSet = "passages",
+    settings: Any = {},  # noqa: B006
+    **arguments: Any,
+) -> str:
+    server = create_mcp_server(retriever, tools=tools, **settings)
+    answer = await server.call_tool(tool, arguments)
     [content] = answer.content
     assert isinstance(content, TextContent)
     return content.text
@@ -263,14 +271,9 @@ async def test_a_client_that_leaves_in_its_request_is_one_line_of_log(
 async def call_connector(
     retriever: RSERetriever, tool: str, arguments: dict[str, Any], **settings: Any
 ) -> dict[str, Any]:
-    """The structured answer of a tool; its text is the same as JSON, in one piece."""
-    server = create_mcp_server(retriever, tools="connector", **settings)
-    answer = await server.call_tool(tool, arguments)
-    assert isinstance(answer, CallToolResult)
-    (content,) = answer.content
-    assert isinstance(content, TextContent)
-    assert json.loads(content.text) == answer.structured_content
-    return dict(answer.structured_content)
+    """The answer of a tool, JSON in one piece."""
+    answer = await text_of(retriever, tool, tools="connector", settings=settings, **arguments)
+    return dict(json.loads(answer))
 
 
 async def search(retriever: RSERetriever, **settings: Any) -> list[dict[str, str]]:
@@ -283,16 +286,11 @@ async def search(retriever: RSERetriever, **settings: Any) -> list[dict[str, str
 async def test_a_connector_has_the_schemas_that_its_clients_ask_for() -> None:
     server = create_mcp_server(with_filter(), tools="connector")
     by_name = {tool.name: tool for tool in await server.list_tools()}
-    for name, argument, required in (
-        ("search", "query", ["results"]),
-        ("fetch", "id", ["id", "title", "text", "url", "metadata"]),
-    ):
+    for name, argument in (("search", "query"), ("fetch", "id")):
         tool = by_name[name]
         assert tool.input_schema["required"] == [argument]
         assert tool.input_schema["properties"].keys() == {argument}
         assert tool.input_schema["properties"][argument]["type"] == "string"
-        assert tool.output_schema is not None
-        assert tool.output_schema["required"] == required
         assert tool.annotations is not None
         assert tool.annotations.read_only_hint
 

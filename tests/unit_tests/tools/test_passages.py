@@ -13,7 +13,7 @@ from langchain_rse._sync import in_thread
 from langchain_rse.access import DocumentAccess
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.text.quoting import format_range
-from langchain_rse.tools import add_utf16_places, citation_of
+from langchain_rse.tools import citation_of
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way, lines, make_retriever
 
@@ -78,17 +78,3 @@ def test_pages_are_cited_as_a_reader_counts_them(
     assert citation_of(passage.metadata) == f"p, {cited}, characters 0–{len(passage.page_content)}"
     if "page" in metadata[0]:
         assert passage.metadata["page_start"] == metadata[0]["page"]
-
-
-def test_places_as_javascript_counts_them() -> None:
-    retriever = make_retriever({"a": "\U0001f600 one 5\ntwo \U0001f600\U0001f600 90\nthree 91\n"})
-    passages = retriever.invoke("q 90")
-    add_utf16_places(passages, retriever)
-    in_utf16 = retriever.text("a").encode("utf-16-le")
-    for passage in passages:
-        start, end = passage.metadata["rse"]["utf16"]
-        assert start > passage.metadata["start_index"]
-        assert in_utf16[2 * start : 2 * end].decode("utf-16-le") == passage.page_content
-    retriever.add_documents([Document("new 0\n", id="a")])
-    with pytest.raises(MissingRecordError, match="was replaced"):
-        add_utf16_places(passages, retriever)

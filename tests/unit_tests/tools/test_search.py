@@ -221,9 +221,8 @@ def test_what_a_model_reads_fits_the_budget(content: Any, data: st.DataObject) -
     measure = LENGTHS[data.draw(st.sampled_from(["characters", "words", "bytes"]))]
     limit = data.draw(st.integers(90, 900))
     tool = create_rse_tool(
-        make_retriever(texts, config=EVERYTHING),
+        make_retriever(texts, config=EVERYTHING, length_function=measure),
         max_context_length=limit,
-        length_function=measure,
         k=data.draw(st.integers(1, 10)),
         content=content,
     )
