@@ -10,7 +10,6 @@ from langchain_core.documents import Document
 from langchain_core.tools import BaseTool
 from pydantic import BaseModel
 
-from langchain_rse._sync import in_thread
 from langchain_rse.access import DocumentAccess
 from langchain_rse.errors import MissingRecordError, RSEError
 from langchain_rse.finding import Match, document_named, find, read_section
@@ -90,14 +89,12 @@ def create_rse_tools(
     most = k or retriever.k or DEFAULT_K
     tools: list[BaseTool] = [search]
     for name, arguments in BROWSING_TOOLS.items():
-        function = partial(_browse, name, retriever, limit_of(search), most)
         tool = make_tool(
             name,
             " ".join((arguments.__doc__ or "").split()),
             arguments,
             limit_of(search),
-            function=function,
-            coroutine=partial(in_thread, function),
+            partial(_browse, name, retriever, limit_of(search), most),
             filter_fields=filter_fields if name == "find" else (),
         )
         tools.append(tool)

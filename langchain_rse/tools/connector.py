@@ -11,7 +11,6 @@ from typing import Any
 from langchain_core.documents import Document
 from langchain_core.tools import BaseTool, StructuredTool
 
-from langchain_rse._sync import in_thread
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
@@ -45,20 +44,19 @@ def create_connector_tools(
 ) -> list[BaseTool]:
     """Make the tools ``search``, which uses the agents' tool, and ``fetch``."""
 
-    async def search(query: str, **_: Any) -> Answer:  # noqa: ANN401
-        _, passages = await search_tool.coroutine(query)  # type: ignore[misc]
+    def search(query: str, **_: Any) -> Answer:  # noqa: ANN401
+        _, passages = search_tool.func(query)  # type: ignore[misc]
         results = [_described(passage, make_url) for passage in passages]
         return json.dumps({"results": results}, ensure_ascii=False), passages
 
-    async def fetch(id: str, **_: Any) -> Answer:  # noqa: A002, ANN401
+    def fetch(id: str, **_: Any) -> Answer:  # noqa: A002, ANN401
         with errors_as_answers():
-            answer = await in_thread(_fetch, retriever, id, make_url)
-        return json.dumps(answer, ensure_ascii=False), []
+            return json.dumps(_fetch(retriever, id, make_url), ensure_ascii=False), []
 
     limit = limit_of(search_tool)
     return [
-        make_tool("search", SEARCH_OF_CONNECTORS, Search, limit, coroutine=search),
-        make_tool("fetch", FETCH, Fetch, limit, coroutine=fetch),
+        make_tool("search", SEARCH_OF_CONNECTORS, Search, limit, search),
+        make_tool("fetch", FETCH, Fetch, limit, fetch),
     ]
 
 

@@ -84,7 +84,7 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
         self.tools = tools
         self._max_context_length = max_context_length
         self._length_function = limit_of(tools[0]).length_function
-        self._limit_of = {tool.name: limit_of(tool).max_context_length for tool in tools}
+        self._limit_of = {}
         for tool in tools:
             limit, length_function = limit_of(tool)
             if not limit <= max_context_length or length_function != self._length_function:
@@ -93,6 +93,7 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
                     f"RSEMiddleware, {max_context_length!r}, in the same length_function as that "
                     f"of {tools[0].name!r}; got {limit!r} in {length_function!r}"
                 )
+            self._limit_of[tool.name] = limit
 
     def wrap_model_call(
         self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]

@@ -1,13 +1,12 @@
 """A tool for agents that searches and returns passages to cite."""
 
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
-from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
-from langchain_core.runnables.config import merge_configs
 from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, ToolException
 from pydantic import (
     BaseModel,
@@ -19,9 +18,9 @@ from pydantic import (
 )
 
 from langchain_rse._messages import problems_of, type_name
-from langchain_rse._sync import Steps, arun, call, compute, run
+from langchain_rse._sync import in_thread
 from langchain_rse.errors import RSEError
-from langchain_rse.explaining import RSETrace, TraceCollector
+from langchain_rse.explaining import RSETrace
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import RELEVANCE_SCORE
 from langchain_rse.text.quoting import counted, visible
@@ -46,7 +45,6 @@ from langchain_rse.tools.passages import (
     text_of_blocks,
 )
 
-_OTHER_WORDS = "Other words may find more."
 # Least passage numbers reserved for each of several parallel calls, which do not see each other.
 MIN_DISTANCE = 20
 # A typical heading, and the source that a search result repeats. The retriever's budget reserves
@@ -131,8 +129,7 @@ def create_rse_tool(
         SEARCH_DESCRIPTIONS[content] if description is None else description,
         search_arguments(k),
         limit,
-        function=search.invoke,
-        coroutine=search.ainvoke,
+        search.search,
         filter_fields=filter_fields,
     )
 
@@ -187,9 +184,8 @@ def make_tool(
     description: str,
     arguments: type[Arguments],
     limit: ToolLimit,
+    function: Callable[..., Answer],
     *,
-    function: Callable[..., Any] | None = None,
-    coroutine: Callable[..., Awaitable[Any]],
     filter_fields: FilterFields = (),
 ) -> StructuredTool:
     """Make a tool of a function, with LangGraph's runtime and a filter as further arguments."""
@@ -201,7 +197,7 @@ def make_tool(
         description=description,
         args_schema=create_model(arguments.__name__, __base__=arguments, **fields),
         func=function,
-        coroutine=coroutine,
+        coroutine=partial(in_thread, function),
         response_format="content_and_artifact",
         handle_tool_error=True,
         handle_validation_error=_explain_arguments(name, arguments, filter_fields),
@@ -268,55 +264,43 @@ class _Search:
     limit: ToolLimit
     make_filter: MakeFilter
 
-    # LangChain hands over callbacks to functions that name them.
-    def invoke(self, query: str, callbacks: Callbacks = None, **arguments: Any) -> Answer:  # noqa: ANN401
-        return run(self._search(query, callbacks, **arguments))
-
-    async def ainvoke(self, query: str, callbacks: Callbacks = None, **arguments: Any) -> Answer:  # noqa: ANN401
-        return await arun(self._search(query, callbacks, **arguments))
-
-    def _search(
+    def search(
         self,
         query: str,
-        callbacks: Callbacks,
         k: int | None = None,  # some versions of LangChain do not pass defaults
         filter: BaseModel | None = None,  # noqa: A002 - the model's word
         runtime: Any = None,  # noqa: ANN401 - of LangGraph
-    ) -> Steps[Answer]:
+    ) -> Answer:
         if not query.strip():
             return "The query is empty. Pass a question or a few keywords.", []
         if k is None:
             k = self.k
-        collector = TraceCollector()
-        config = merge_configs({"callbacks": callbacks}, {"callbacks": [collector]})
-        arguments: dict[str, Any] = {"config": config}
+        arguments = {}
         conditions = conditions_of(filter)
         if conditions:
             own_filter = self.retriever.search_kwargs.get("filter")
             arguments["filter"] = self.make_filter(conditions, own_filter)
         read = list(passages_in(messages_in(runtime)))
-        passages, found_again = yield from self._find_new(query, k, read, arguments)
+        passages, found_again, trace = self._find_new(query, k, read, arguments)
         note = ""
         if found_again:
             numbers = ", ".join(f"[{number}]" for number in sorted(found_again))
             note = f"Found again, and shown above: {numbers}."
-        trace = collector.traces[-1]
         if not passages:
-            return _explain_nothing(query, conditions, note, trace), []
+            is_filtered = bool(conditions)
+            return _explain_nothing(query, is_filtered=is_filtered, note=note, trace=trace), []
         return self._show(passages, k, first_number(runtime, self.k), note)
 
     def _find_new(
         self, query: str, k: int, read: Sequence[ReadPassage], arguments: Mapping[str, Any]
-    ) -> Steps[tuple[list[Document], set[int]]]:
+    ) -> tuple[list[Document], set[int], RSETrace]:
         """Find passages without repeated text, and the numbers of passages found again.
 
         If passages are found again, a second search with a larger budget finds new ones.
         """
         room = self.limit.max_context_length
         for _ in range(2):
-            found = yield from call(
-                self.retriever.invoke,
-                self.retriever.ainvoke,
+            trace = self.retriever.explain(
                 query,
                 k=k,
                 max_context_length=room,
@@ -325,10 +309,8 @@ class _Search:
             )
             passages: list[Document] = []
             found_again: set[int] = set()
-            for passage in found:
-                parts, numbers = yield from compute(
-                    split_shown, self.retriever.docstore, passage, read
-                )
+            for passage in trace.documents_returned:
+                parts, numbers = split_shown(self.retriever.docstore, passage, read)
                 passages.extend(parts)
                 found_again.update(numbers)
                 if numbers:
@@ -336,7 +318,7 @@ class _Search:
                     room += self._length_shown(passage.page_content)
             if not found_again:
                 break
-        return passages, found_again
+        return passages, found_again, trace
 
     def _length_shown(self, text: str) -> float:
         """Estimate the length of a passage as the model reads it."""
@@ -361,14 +343,16 @@ class _Search:
         return f"{counted(len(found), 'passage')} found, but too long to show.", []
 
 
-def _explain_nothing(query: str, conditions: Mapping[str, Any], note: str, trace: RSETrace) -> str:
+def _explain_nothing(query: str, *, is_filtered: bool, note: str, trace: RSETrace) -> str:
     """Report that no passage, or no new passage, was found, with the reason if it is known."""
-    values = ", ".join(f"{name}={value!r}" for name, value in conditions.items())
-    searched = f"{query!r:.200}" + (f" with {values}" if values else "")
-    advice = "Other words, or no filter, may find more." if values else _OTHER_WORDS
+    searched = f"{query!r:.200}"
+    advice = "Other words may find more."
+    if is_filtered:
+        searched += " with this filter"
+        advice = "Other words, or no filter, may find more."
     if note:
         return f"Nothing else was found for {searched}. {note} {advice}"
-    if values and not trace.candidates:
+    if is_filtered and not trace.candidates:
         return f"Nothing was found for {searched}. {advice}"
     if any(check.is_rejected for check in trace.floor_checks):
         advice = "Say that the documents have no answer, or search with other words."

@@ -159,7 +159,7 @@ def test_filters() -> None:
     assert {passage.metadata["doc_id"] for passage in message.artifact} == {"b"}
     nothing = ask(SYNC, tool, query="q 0", filter={"source": "z"})
     assert nothing.content == (
-        "Nothing was found for 'q 0' with source='z'. Other words, or no filter, may find more."
+        "Nothing was found for 'q 0' with this filter. Other words, or no filter, may find more."
     )
     assert nothing.artifact == []
 
