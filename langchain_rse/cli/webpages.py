@@ -5,7 +5,6 @@ rows of tables.
 """
 
 import warnings
-from itertools import takewhile
 from typing import Any, NamedTuple
 
 from bs4 import BeautifulSoup, Tag
@@ -38,11 +37,10 @@ _MAIN_PARTS = (
     "article:not(:is(main, [role=main], article) *)",
 )
 _LEAST_MAIN_SHARE = 0.2
-# A table that contains one of these tags, or a longer cell, is used for page layout.
-_NOT_IN_TABLES = f"table, pre, {_HEADINGS}"
+# A table that contains one of these, or a longer cell, is used for page layout.
+_NOT_IN_TABLES = f"table, pre, :is(td, th) :is(td, th), {_HEADINGS}"
 _TABLE_PARTS = "thead, tbody, tfoot, tr, td, th"
 _CELLS = "td, th"
-_CELL_NAMES = ("td", "th")
 _LONGEST_CELL = 1_000
 _MOST_COLUMNS = 50  # of one cell
 _LAST_HEADER = "last-header"
@@ -169,20 +167,10 @@ def _as_markdown(element: Tag) -> str:
 
 def _prepare_tables(element: Tag) -> None:
     """Mark the last header rows of tables; turn tables for page layout into blocks."""
-    layout_tables = set()
-    for content in element.select(_NOT_IN_TABLES):
-        layout_tables |= {id(parent) for parent in content.parents if parent.name == "table"}
-    parts: dict[int, list[Tag]] = {}
-    for part in element.select(_TABLE_PARTS):
-        parents_in_table = list(takewhile(lambda parent: parent.name != "table", part.parents))
-        table = (parents_in_table[-1] if parents_in_table else part).parent
-        parts.setdefault(id(table), []).append(part)
-        if any(parent.name in _CELL_NAMES for parent in parents_in_table):
-            layout_tables.add(id(table))
     for table in element.find_all("table"):
-        parts_of_table = parts.get(id(table), [])
-        if id(table) in layout_tables or not _mark_header(parts_of_table):
-            for part in (table, *parts_of_table):
+        parts = [part for part in table.select(_TABLE_PARTS) if part.find_parent("table") is table]
+        if table.select_one(_NOT_IN_TABLES) or not _mark_header(parts):
+            for part in (table, *parts):
                 part.name = "div"
 
 
