@@ -24,11 +24,11 @@ _UNSPACED_CLOSING = rf"{_CLOSING}」』\uff09"
 _ABBREVIATIONS = """
     Fig Figs No Nos Nr vol Vol Abs Art Bd Dr Mr Mrs Ms Prof St Sec Ch Eq Tab Ziff Rn pp cf vs"""
 # Nor does a full stop after a capital letter ("J. Smith") or an ordinal ("18. März"), nor any mark
-# before a small letter ("e.g. this") or a digit ("Fig. 3").
+# before a small letter ("e.g. this") or a digit ("Fig. 3"), unless it numbers a section ("1.8.").
 _NO_ABBREVIATION = "".join(
     rf"(?<!\b{word})" for word in [r"[A-ZÀ-ÞΑ-ΩА-ЯЁ]", r"\d", r"\d\d", *_ABBREVIATIONS.split()]
 )
-_NO_CONTINUATION = r"(?![a-zß-ÿα-ωа-яё\d])"
+_NO_CONTINUATION = r"(?![a-zß-ÿα-ωа-яё]|(?!\d{1,3}(?:\.\d{1,3})+\.\s)\d)"
 _SENTENCE_END = (
     rf"(?:(?:{_NO_ABBREVIATION}\.|[{SPACED_ENDS[1:]}])(?:[{_CLOSING}]|[ \xa0\u202f]»)*"
     rf"\s+(?!\s){_NO_CONTINUATION}"

@@ -32,6 +32,7 @@ def sentences_of(text: str) -> list[str]:
         ["See Fig. 3 and No. 7 of vol. II.", "Next."],
         ["Nach Abs. 2 und Art. IV gilt am 18. März nichts.", "Oder am 3. Mai."],
         ["Dr. Smith met Mrs. Jones.", "It cost approx. 3 € per St. James."],
+        ["It ends.", "1.88. “Event” means that.", "1.89. “Law” means this.", "2.1.3. End."],
         ["« Oui ! »", "Il part."],
         ["«\xa0Non.\xa0»", "Elle reste."],
         ["»Ja.«", "Er ging.", "„Nein.“", "Sie blieb."],
