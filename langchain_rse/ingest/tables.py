@@ -22,7 +22,8 @@ _RULE = re.compile(r"^(?=[ \t|:+-]+\r?$)(?=[^\n]*[|+])(?=[^\n]*-)[^\n]*(?:\n|\Z)
 _QUOTED = r'"[^"]*+(?:""[^"]*+)*+"'
 # The rows of an HTML table, and its end.
 _HTML_ROW = re.compile(r"<(?:tr\b|/table\s*>)", re.IGNORECASE)
-_MARK_OF_TABLE = re.compile(r"[\t|;,]|<table\b", re.IGNORECASE)
+# A comma before a space is one of prose.
+_MARK_OF_TABLE = re.compile(r"[\t|]|[;,](?! )|<table\b", re.IGNORECASE)
 _HTML_TABLE = re.compile(r"[ \t]*<table\b", re.IGNORECASE)
 _HTML_CELL = re.compile(r"<t(?P<kind>[hd])\b", re.IGNORECASE)
 _HTML_HEAD_END = re.compile(r"</thead\b", re.IGNORECASE)
