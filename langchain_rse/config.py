@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -183,8 +184,11 @@ class RSEConfig(_Frozen):
             return config
         if isinstance(config, str) and config in PRESETS:
             return PRESETS[config]
+        near = difflib.get_close_matches(str(config), PRESETS, n=1)
+        question = f". Did you mean {near[0]}?" if near else ""
         raise ValueError(
             f"config must be an RSEConfig or one of {', '.join(PRESETS)}; got {config!r:.200}"
+            f"{question}"
         )
 
     def to_file(self, path: str | os.PathLike[str], *, hybrid: Hybrid = "auto") -> None:

@@ -83,10 +83,11 @@ class KnowledgeBase:
 
     @cached_property
     def retriever(self) -> RSERetriever:
-        """The retriever over both stores."""
+        """The retriever over both stores; passages within tables begin with the header row."""
         from langchain_rse.retriever import RSERetriever
 
-        return RSERetriever(vectorstore=self.vectorstore, docstore=self.docstore, **self.fields)
+        fields = {"include_header": True, **self.fields}
+        return RSERetriever(vectorstore=self.vectorstore, docstore=self.docstore, **fields)
 
     @cached_property
     def manifests(self) -> dict[str, Manifest]:

@@ -12,20 +12,44 @@ from typing import Annotated, Any
 
 import typer
 
+
+def parse(text: Any) -> Any:  # noqa: ANN401 - any value of JSON
+    """Parse JSON; return any other text, and typer's defaults, unchanged."""
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError):
+        return text
+
+
 Folder = Annotated[
     Path, typer.Option("--kb", help="Folder of the knowledge base.", file_okay=False)
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Question = Annotated[str, typer.Argument(help="The question, in quotation marks.")]
-K = Annotated[int, typer.Option(help="Maximum number of passages. The most valuable are kept.")]
+# The retriever checks these numbers, with the messages of `--set`.
+K = Annotated[
+    int,
+    typer.Option(
+        parser=parse,
+        metavar="INTEGER",
+        help="Maximum number of passages. The most valuable are kept.",
+    ),
+]
 Budget = Annotated[
-    int, typer.Option(help="Maximum length of all passages together, in characters.")
+    int,
+    typer.Option(
+        parser=parse,
+        metavar="INTEGER",
+        help="Maximum length of all passages together, in characters.",
+    ),
 ]
 Penalty = Annotated[
     float | None,
     typer.Option(
         "--irrelevant-chunk-penalty",
         "--penalty",
+        parser=parse,
+        metavar="FLOAT",
         help="Minimum relevance, 0 to 1. Lower values return more text. Default: the preset's.",
     ),
 ]
@@ -72,7 +96,7 @@ def settings(
         if option is not None:
             fields[name] = option
     for name, text in _split(assignments or (), "--set"):
-        fields[name] = None if text.lower() == "none" else _parse(text)
+        fields[name] = None if text.lower() == "none" else parse(text)
     return fields
 
 
@@ -85,7 +109,7 @@ def filter_of(
     """
     filters = []
     for name, text in _split(conditions, "--filter"):
-        value = find_document(text) if name == "source" else _parse(text)
+        value = find_document(text) if name == "source" else parse(text)
         filters.append({name: value})
     if len(filters) > 1:
         return {"$and": filters}
@@ -99,11 +123,3 @@ def _split(assignments: Iterable[str], option: str) -> Iterator[tuple[str, str]]
         if not name or not separator:
             raise typer.BadParameter(f"expected NAME=VALUE, got {assignment!r}", param_hint=option)
         yield name, text
-
-
-def _parse(text: str) -> Any:  # noqa: ANN401 - any value of JSON
-    """Parse JSON; return any other text unchanged."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

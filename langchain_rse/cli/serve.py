@@ -46,12 +46,16 @@ def serve_mcp(
     # stdout is reserved for the protocol; a model may print while it loads.
     with contextlib.redirect_stdout(sys.stderr):
         mcp = load("langchain_rse.tools.mcp", "cli,mcp", "serve-mcp")
-        fields = settings(config, assignments, irrelevant_chunk_penalty=irrelevant_chunk_penalty)
+        fields = settings(
+            config,
+            assignments,
+            k=k,
+            max_context_length=max_context_length,
+            irrelevant_chunk_penalty=irrelevant_chunk_penalty,
+        )
         retriever = KnowledgeBase.existing(kb, **fields).retriever
     server = mcp.create_mcp_server(
         retriever,
-        k=k,
-        max_context_length=max_context_length,
         tools=tools,
         log_level="WARNING",
         lifespan=_quiet if port is None else None,

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.tools.browsing import create_rse_tools
-from langchain_rse.tools.catalog import DEFAULT_K, INSTRUCTIONS, SEARCH_OF_CLIENTS, ToolSet
+from langchain_rse.tools.catalog import INSTRUCTIONS, SEARCH_OF_CLIENTS, ToolSet
 from langchain_rse.tools.connector import MakeUrl, create_connector_tools, url_of_source
 from langchain_rse.tools.search import create_rse_tool
 
@@ -34,8 +34,6 @@ def create_mcp_server(
     retriever: RSERetriever,
     *,
     name: str = "langchain-rse",
-    k: int = DEFAULT_K,
-    max_context_length: float | None = None,
     timeout: float = 60.0,
     tools: ToolSet = "passages",
     make_url: MakeUrl = url_of_source,
@@ -53,11 +51,9 @@ def create_mcp_server(
     ``run("streamable-http", port=8000)`` serves many clients, without authentication by default.
 
     Args:
-        retriever: The retriever that searches.
+        retriever: The retriever that searches. Its ``k``, 10 if it is None, and its
+            ``max_context_length`` limit each answer, headings included.
         name: The server's name.
-        k: Maximum number of passages in an answer.
-        max_context_length: Maximum length of an answer, headings included, in the units of the
-            retriever's ``length_function``. None for the retriever's budget.
         timeout: A call that takes more seconds is an error.
         tools: ``"passages"`` for models that read and cite text, ``"connector"`` for clients that
             require ``search`` and ``fetch``.
@@ -66,15 +62,15 @@ def create_mcp_server(
         **settings: Arguments of the SDK's ``MCPServer``, such as ``auth`` and ``log_level``.
 
     Raises:
-        ValueError: If ``k`` or ``max_context_length`` is out of its range, or ``tools`` is unknown.
+        ValueError: If ``tools`` is unknown.
     """
     if tools not in INSTRUCTIONS:
         raise ValueError(f"tools must be 'passages' or 'connector'; got {tools!r}")
     if tools == "connector":
-        search = create_rse_tool(retriever, k=k, max_context_length=max_context_length)
+        search = create_rse_tool(retriever)
         made = create_connector_tools(retriever, search, make_url)
     else:
-        made = create_rse_tools(retriever, k=k, max_context_length=max_context_length)
+        made = create_rse_tools(retriever)
         made[0].description = SEARCH_OF_CLIENTS  # which does not cite by number
     return _Server(
         made,

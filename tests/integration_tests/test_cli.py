@@ -306,6 +306,15 @@ def test_a_query_prints_passages_and_where_they_stand(ask: Run) -> None:
     assert "Best passage: cats.md" in ask("query", "do cats sleep", "--json", "-v").stderr
 
 
+def test_rows_of_a_table_come_with_the_names_of_its_columns(empty: Run) -> None:
+    rows = "".join(f"cat{number},{number % 9},likes fish and naps\n" for number in range(200))
+    Path("cats.csv").write_text(f"name,age,note\n{rows}", "utf-8")
+    empty("index", "cats.csv", "--kb", "kb")
+    shown = empty("query", "cat150", "--kb", "kb", "--max-context-length", 1_000).stdout
+    assert "\n\nname,age,note\ncat1" in shown
+    assert "\ncat150,6," in shown
+
+
 def test_options_of_a_query(ask: Run) -> None:
     everything = passages(ask, "do fish swim", "--penalty", 0, "--set", "order=relevance")
     assert len(everything) > len(passages(ask, "do fish swim", "--penalty", 0.95))
@@ -346,7 +355,8 @@ def test_an_empty_answer_says_why(ask: Run, options: list[object], reason: str) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["query", "cats", "--config", "exact"], "balanced, precision"),
+        (["query", "cats", "--config", "balance"], "got 'balance'. Did you mean balanced?"),
+        (["query", "cats", "--k", "three"], "k must be a whole number or None; got 'three'"),
         (
             ["query", "cats", "--set", "order=best"],
             "order must be 'document' or 'relevance'; got 'best'",

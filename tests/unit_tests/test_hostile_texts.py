@@ -100,7 +100,7 @@ def harmless() -> RSETrace:
 
 async def test_the_tools_of_an_mcp_server() -> None:
     for retriever, query in retrievers():
-        server = create_mcp_server(retriever, k=TEXTS)
+        server = create_mcp_server(retriever.model_copy(update={"k": TEXTS}))
 
         async def call(tool: str, server: MCPServer[Any] = server, **arguments: Any) -> str:
             answer: Any = await server.call_tool(tool, arguments)
