@@ -7,6 +7,7 @@ import importlib
 import sys
 import warnings
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from inspect import Parameter, Signature
 from types import NoneType, SimpleNamespace
 from typing import Any, ClassVar, get_args, get_type_hints
@@ -28,6 +29,20 @@ def problems_of(error: ValidationError) -> str:
     return first_few(problems)
 
 
+@contextmanager
+def in_a_sentence(subject: str) -> Iterator[None]:
+    """Say in one sentence what pydantic says in a block."""
+    try:
+        yield
+    except ValidationError as error:
+        problem = error.errors()[0]
+        message = problem["msg"].removeprefix("Value error, ")
+        if problem["loc"]:
+            path = ".".join(map(str, problem["loc"]))
+            message = f"{path}: {message}; got {problem['input']!r:.80}"
+        raise ValueError(f"{subject}: {message}") from None
+
+
 class _Bare(str):
     """A text that is printed without quotation marks."""
 
@@ -43,7 +58,9 @@ class Checked(BaseModel):
     # What to write instead of an unknown name, or for a missing field.
     _advice: ClassVar[Mapping[str, str]] = {}
 
-    def __init__(self, **fields: Any) -> None:  # noqa: ANN401 - of any type
+    def __init__(self, *values: object, **fields: Any) -> None:  # noqa: ANN401 - of any type
+        if values:
+            raise TypeError(f"{type(self).__name__} takes keyword arguments only")
         try:
             super().__init__(**fields)
         except ValidationError as error:
@@ -89,7 +106,7 @@ class Checked(BaseModel):
             raised: ValueError = problem["ctx"]["error"]
             return raised
         name = str(problem["loc"][0])
-        if problem["type"] == "extra_forbidden":
+        if name not in cls.model_fields:
             return ValueError(explain_unknown(name, cls.model_fields, cls._advice))
         if problem["type"] == "missing":
             return ValueError(f"{name} is missing. {cls._advice.get(name, '')}".rstrip())

@@ -4,6 +4,7 @@ A search filters chunks. All code that lists documents or reads their text goes 
 so that the same filters apply.
 """
 
+import difflib
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -108,7 +109,14 @@ class DocumentAccess:
         ]
 
     def text(self, doc_id: str) -> str:
-        """Read the whole text of a document."""
+        """Read the whole text of a document; if there is none, the error has the nearest ids."""
+        if not self.manifests_of([doc_id]):
+            ids = [manifest.doc_id for manifest in self.manifests()]
+            near = difflib.get_close_matches(doc_id, ids) or ids
+            raise MissingRecordError(
+                f"there is no document {doc_id!r}, or the filter excludes it; documents() lists "
+                f"{first_few(near) or 'none'}"
+            )
         _, text = self.whole_text(doc_id)
         return text
 
@@ -143,7 +151,7 @@ class DocumentAccess:
 
     def around(self, passage: Document, length: int) -> Document:
         """Read a passage with at most ``length`` more characters on each side."""
-        metadata = passage.metadata
+        metadata = getattr(passage, "metadata", {})
         if not isinstance(metadata.get(PASSAGE), Mapping):
             raise ValueError(  # noqa: TRY004 - it is a Document, but not a passage
                 f"passage must be a Document returned by this retriever; got {passage!r:.200}"

@@ -185,10 +185,10 @@ class RSEConfig(_Frozen):
         if isinstance(config, str) and config in PRESETS:
             return PRESETS[config]
         near = difflib.get_close_matches(str(config), PRESETS, n=1)
-        question = f". Did you mean {near[0]}?" if near else ""
+        advice = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(
-            f"config must be an RSEConfig or one of {', '.join(PRESETS)}; got {config!r:.200}"
-            f"{question}"
+            f"config must be an RSEConfig or one of {', '.join(PRESETS)}; "
+            f"got {config!r:.200}{advice}"
         )
 
     def to_file(self, path: str | os.PathLike[str], *, hybrid: Hybrid = "auto") -> None:

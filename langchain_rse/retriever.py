@@ -167,6 +167,18 @@ class RSERetriever(QuerySettings, BaseRetriever):
     # Reading
 
     @override
+    def invoke(
+        self, input: str, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> list[Document]:
+        return super().invoke(input, _checked(config), **kwargs)
+
+    @override
+    async def ainvoke(
+        self, input: str, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> list[Document]:
+        return await super().ainvoke(input, _checked(config), **kwargs)
+
+    @override
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
@@ -192,7 +204,9 @@ class RSERetriever(QuerySettings, BaseRetriever):
         """
         collector = TraceCollector()
         # Never None: that would drop the callbacks of a chain around this call.
-        self.invoke(query, merge_configs(config or {}, {"callbacks": [collector]}), **kwargs)
+        self.invoke(
+            query, merge_configs(_checked(config) or {}, {"callbacks": [collector]}), **kwargs
+        )
         return collector.traces[-1]
 
     aexplain = as_async(explain)
@@ -584,6 +598,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
         if isinstance(texts, str):
             raise TypeError("texts must be a list of texts; got one text: give [text]")
         listed = list(texts)
+        if not all(isinstance(text, str) for text in listed):
+            raise TypeError("texts must be strings; for Documents, use from_documents")
         metadata_of_texts = list(metadatas or [{} for _ in listed])
         if len(metadata_of_texts) != len(listed):
             raise ValueError(
@@ -651,3 +667,12 @@ class RSERetriever(QuerySettings, BaseRetriever):
         return retriever
 
     afrom_existing_index = AsyncConstructor(from_existing_index)
+
+
+def _checked(config: RunnableConfig | None) -> RunnableConfig | None:
+    """Return the config of a call, if it is LangChain's."""
+    if config is None or isinstance(config, Mapping):
+        return config
+    raise TypeError(
+        f"config is LangChain's RunnableConfig in a call: pass rse_config={config!r:.200} instead"
+    )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from pydantic import TypeAdapter
 
+from langchain_rse._messages import in_a_sentence
 from langchain_rse.access import DocumentAccess
 from langchain_rse.evaluation.questions import Evidence, Question, locate_evidence
 from langchain_rse.retriever import RSERetriever
@@ -23,7 +24,8 @@ def find_evidence(
         ValueError: If one is no `Question`, evidence is not in its document, or a quotation does
             not occur there exactly once.
     """
-    checked = _QUESTIONS.validate_python(questions)
+    with in_a_sentence("questions must be a list of Question, as load_questions returns"):
+        checked = _QUESTIONS.validate_python(questions)
     all_evidence: list[Evidence] = []
     for question in checked:
         all_evidence.extend(question.evidence)

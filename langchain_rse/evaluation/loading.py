@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from langchain_rse._messages import in_a_sentence
 from langchain_rse._sync import during
 from langchain_rse.evaluation.questions import Question
 
@@ -25,7 +26,7 @@ def load_questions(source: str | os.PathLike[str]) -> list[Question]:
     are ignored.
 
     Raises:
-        ValueError: If a question is invalid. A note names the line of JSON or the question.
+        ValueError: If a question is invalid. The message names the line of JSON or the question.
         csv.Error: If a file is not CSV.
         OSError: If the file cannot be read.
     """
@@ -35,13 +36,14 @@ def load_questions(source: str | os.PathLike[str]) -> list[Question]:
         with during(f"reading {path}"):
             evidence_of = _read_csv(path)
         for text, evidence in evidence_of.items():
-            with during(f"reading question {text!r} of {path}"):
-                questions.append(Question(question=text, evidence=evidence))
+            with in_a_sentence(f"{path}, question {text!r}"):
+                fields = {"question": text, "evidence": evidence}
+                questions.append(_QUESTION.validate_python(fields))
         return questions
     content = path.read_text(encoding="utf-8-sig")
     for number, line in enumerate(content.split("\n"), 1):
         if line.strip():
-            with during(f"reading line {number} of {path}"):
+            with in_a_sentence(f"{path}, line {number}"):
                 questions.append(_QUESTION.validate_json(line))
     return questions
 

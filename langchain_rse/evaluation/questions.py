@@ -9,6 +9,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, NonNegativeInt, StringConstraints, model_validator
 from pydantic.dataclasses import dataclass
 
+from langchain_rse._messages import in_a_sentence
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.text.quoting import first_few
 
@@ -72,6 +73,10 @@ class Question:
     def is_unanswerable(self) -> bool:
         """True if the documents do not answer the question."""
         return not self.evidence
+
+
+for _kind in (Evidence, Question):
+    _kind.__init__ = in_a_sentence(_kind.__name__)(_kind.__init__)  # type: ignore[method-assign]
 
 
 def locate_evidence(

@@ -190,6 +190,8 @@ def with_name(document: DocumentVersion, namespace: str) -> DocumentVersion:
 def check_rules(rules: Mapping[str, Rule] | None) -> dict[str, Rule]:
     """Check rules; raise a ``ValueError`` if one is unknown."""
     allowed = get_args(Rule)
+    if rules is not None and not isinstance(rules, Mapping):
+        raise ValueError(f"metadata_rules must be a dict of fields and rules; got {rules!r:.200}")
     for name, rule in (rules or {}).items():
         if rule not in allowed:
             raise ValueError(

@@ -105,10 +105,12 @@ class Passage(NamedTuple):
         }
 
 
-def read_passages(passages: Iterable[PassageLike]) -> list[Passage]:
+def read_passages(passages: Iterable[object]) -> list[Passage]:
     """Read what is shown of passages, in their order."""
     read = []
     for position, passage in enumerate(passages, 1):
+        if isinstance(passage, str):
+            raise TypeError(f"passages must be a list of Documents; got the text {passage!r:.80}")
         fields = passage if isinstance(passage, Mapping) else vars(passage)
         text: str = fields["page_content"]
         metadata: Mapping[str, Any] = fields["metadata"]

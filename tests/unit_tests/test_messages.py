@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+from langchain_core.documents import Document
 
+from langchain_rse import RSERetriever, verify_quotes
 from langchain_rse._messages import warn
+from langchain_rse.evaluation import Evidence, Question, evaluate
+from langchain_rse.ingest.source_documents import check_rules
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import lines, make_retriever
 
 HOSTILE = (
     "[red]markup[/red] \x1b[31mred \x1b]52;c;aGk=\x07 \x9b2J \rover\b \x7f \u202eesrever {0} %s"
@@ -22,3 +30,30 @@ def test_a_warning_shows_control_characters_as_escapes() -> None:
     assert not UNSAFE.search(text)
     assert r"\x1b]52" in text
     assert warning.filename == __file__
+
+
+RETRIEVER = make_retriever({"heron.txt": lines(1), "owls.txt": lines(2)})
+MISTAKES: dict[str, Callable[[Any], Any]] = {
+    "documents() lists heron.txt": lambda it: it.text("heron"),
+    "the id of a document must be a string; got None": lambda it: it.text(None),
+    "must be a string; got 3": lambda it: it.delete([3]),
+    "a Document returned by this retriever; got 'heron'": lambda it: it.around("heron", 9),
+    "in a call: pass rse_config='precision'": lambda it: it.invoke("a", config="precision"),
+    "pass rse_config='balanced'": lambda it: it.explain("a", "balanced"),
+    "unknown argument 'kk': did you mean k?": lambda it: setattr(it, "kk", 3),
+    "RSERetriever takes keyword arguments only": lambda it: RSERetriever(it.vectorstore),
+    "for Documents, use from_documents": lambda it: it.from_texts([Document("a")], fakes.Angles()),
+    "a dict of fields and rules; got ['page']": lambda _: check_rules(["page"]),
+    "a list of Documents; got the text 'a'": lambda _: verify_quotes("a", "a"),
+    "a list of Question, as load_questions returns: 0: ": lambda it: evaluate(it, ["a"]),
+    "Evidence: end must be above start=5; got end=3": lambda _: Evidence("a", 5, 3),
+    "Question: question: Field required; got ": lambda _: Question(evidence=[]),
+}
+
+
+@pytest.mark.parametrize("message", MISTAKES)
+def test_a_mistake_is_told_in_a_sentence(message: str) -> None:
+    with pytest.raises((TypeError, ValueError, LookupError)) as caught:
+        MISTAKES[message](RETRIEVER)
+    assert message in str(caught.value)
+    assert "pydantic" not in str(caught.value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,7 @@ def test_questions_are_read_from_json_lines(tmp_path: Path) -> None:
     [
         (b"{", "Invalid JSON"),
         (b'{"question": "Why?", "evidence": null}', "evidence"),
-        (b'{"question": "Why?", "evidence": [{"doc_id": "a"}]}', r"evidence\.0\s.* quotation"),
+        (b'{"question": "Why?", "evidence": [{"doc_id": "a"}]}', r"evidence\.0: .* quotation"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, line: bytes, message: str) -> None:
@@ -88,9 +89,8 @@ def test_a_bad_line_is_named(tmp_path: Path, line: bytes, message: str) -> None:
     path.write_bytes(
         b'{"question": "Why?", "evidence": [{"doc_id": "a", "start": 0, "end": 9}]}\n\n' + line
     )
-    with pytest.raises(ValueError, match=rf"(?s){message}") as caught:
+    with pytest.raises(ValueError, match=rf"{re.escape(str(path))}, line 3: .*{message}"):
         load_questions(path)
-    assert f"reading line 3 of {path}" in caught.value.__notes__[0]
 
 
 # CSV
@@ -130,8 +130,8 @@ Who?,,,,,nobody
         ("question;doc_id\nWhy?;a\n", r"CSV needs .* commas between cells"),
         ("question,doc_id,text\nWhy?,a,one, two\n", r".*cells with commas.*\[' two'\]"),
         ('question,doc_id\nWhy?,"It\nrained\n', r"unexpected end of data"),
-        ("question,doc_id,end\nWhy?,a,1\n ,a,1\n", r"question\s"),
-        ("question,doc_id,start,end\nWhy?,a,1,x\n", r"evidence\.0\.end\s.*'x'"),
+        ("question,doc_id,end\nWhy?,a,1\n ,a,1\n", r"question: "),
+        ("question,doc_id,start,end\nWhy?,a,1,x\n", r"question 'Why\?': evidence\.0\.end: .*'x'"),
         ("question,doc_id\nWhy?,\udcff\n", r"'utf-8' codec can't decode"),
     ],
 )
@@ -140,7 +140,7 @@ def test_a_bad_row_is_named(tmp_path: Path, text: str, message: str) -> None:
     path.write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises((ValueError, csv.Error), match=rf"(?s){message}") as caught:
         load_questions(path)
-    assert str(path) in caught.value.__notes__[0]
+    assert str(path) in str([caught.value, *getattr(caught.value, "__notes__", [])])
 
 
 cells = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"])).map(str.strip)
