@@ -26,6 +26,8 @@ OUTSIDE = (
     "benchmarks/**/*.png",
 )
 
+# Searches lead to guides and answers first.
+BOOSTS = {"faq.md": 3, "reference/": 0.5, "benchmarks/": 0.3, "notebooks/": 0.7}
 NOT_SEARCHED = ("benchmarks/results/", "CHANGELOG.md", "DESIGN.md")
 
 CODE = re.compile(r"(?ms)(^[ ]*```.*?^[ ]*```$)")
@@ -51,8 +53,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     own = page.file.src_uri
     if own.startswith(NOT_SEARCHED):
         page.meta["search"] = {"exclude": True}
-    elif own.startswith("reference/"):
-        page.meta["search"] = {"boost": 0.5}
+    elif weight := next((BOOSTS[start] for start in BOOSTS if own.startswith(start)), None):
+        page.meta["search"] = {"boost": weight}
     inside = page.file.generated_by is None
     folder = posixpath.dirname(f"docs/{own}" if inside else own)
 

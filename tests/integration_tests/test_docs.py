@@ -365,6 +365,7 @@ def test_commands_run(block: Block, folder: Path) -> None:
     runner = CliRunner()
     result = runner.invoke(app, ["index", "reports", "--kb", "library"])
     assert result.exit_code == 0, result.output
+    printed = ""
     for words in commands_of(block):
         program, name, *arguments = words
         assert program == "langchain-rse"
@@ -375,6 +376,8 @@ def test_commands_run(block: Block, folder: Path) -> None:
         if name != "serve-mcp" and not any("://" in argument for argument in arguments):
             result = runner.invoke(app, [name, *arguments])
             assert result.exit_code == 0, f"{words}: {result.output}"
+            printed += result.output
+    assert output_below(block).rstrip() in printed
 
 
 def test_what_is_shown_to_install_and_make_is_there() -> None:
