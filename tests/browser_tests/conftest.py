@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from langchain_rse import RSERetriever
+from langchain_rse import RSERetriever, RSETrace
 
 ARGUMENTS = [
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
@@ -19,7 +19,7 @@ ARGUMENTS = [
 playwright = pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import Browser, Page, Request, sync_playwright  # noqa: E402
 
-from tests.browser_tests.reports import retriever_of, texts_of  # noqa: E402
+from tests.browser_tests.reports import QUESTION, retriever_of, texts_of  # noqa: E402
 
 Open = Callable[..., Page]
 
@@ -81,3 +81,8 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
 @pytest.fixture(scope="module")
 def retriever() -> RSERetriever:
     return retriever_of(texts_of(6, 40), fetch_k=50, max_context_length=4_000)
+
+
+@pytest.fixture(scope="module")
+def trace(retriever: RSERetriever) -> RSETrace:
+    return retriever.explain(QUESTION)

@@ -17,7 +17,7 @@ from tests.unit_tests.fakes import BagOfWords, make_retriever
 
 QUESTION = "late rent fee"
 HOSTILE = "</script><script>hacked=1</script><img src=x onerror=hacked=1>{{7*7}}"
-SLIDERS = ("Penalty", "Budget")
+SLIDERS = ("Threshold", "Budget")
 
 
 def texts_of(documents: int, chunks: int) -> dict[str, str]:

@@ -98,7 +98,7 @@ def test_hostile_text_stays_text(open_page: Open) -> None:
 
 def test_a_report_works_with_the_keyboard(open_page: Open, trace: RSETrace) -> None:
     page = open_page(trace.to_html())
-    page.get_by_role("slider", name="Penalty").focus()
+    page.get_by_role("slider", name="Threshold").focus()
     page.keyboard.press("ArrowRight")
     assert page.locator("output").first.inner_text() == "relevance 0.36"
     for _ in range(40):

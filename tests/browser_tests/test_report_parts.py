@@ -32,7 +32,7 @@ def test_a_passage_has_one_number(open_page: Open, retriever: RSERetriever, orde
     sections = page.locator("#documents h3").all_text_contents()
     assert sections == list(dict.fromkeys(map(name_of_passage, trace.returned)))
     for penalty in (0.3, 0.2, 0.5):
-        slide(page, "Penalty", penalty)
+        slide(page, "Threshold", penalty)
         numbers = page.locator("[data-passage]").evaluate_all(
             "(all) => all.map((one) => one.dataset.passage)"
         )

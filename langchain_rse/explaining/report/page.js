@@ -71,7 +71,7 @@ function addSlider(name, label, hint, values, shown) {
 
 if (data.alternatives) {
   const { penalties, budgets } = data.alternatives;
-  addSlider("penalty", "Penalty", "How relevant text must be. Weaker chunks are returned only next to stronger ones.", penalties, (value) => `relevance ${value}`);
+  addSlider("penalty", "Threshold", "How relevant text must be. Weaker chunks are returned only next to stronger ones.", penalties, (value) => `relevance ${value}`);
   addSlider("budget", "Budget", "The maximum length of all passages together.", budgets, budgetOf);
   byId("reset").addEventListener("click", () => {
     Object.assign(state, { penalty: data.penalty, budget: data.budget });
