@@ -39,6 +39,9 @@ class DocumentTrace(NamedTuple):
     chunks: Sequence[Chunk]
     returned: Sequence[tuple[int, Passage]]
 
+    def __repr__(self) -> str:
+        return f"<DocumentTrace of {self.name!r}: {len(self.chunks)} chunks>"
+
     @property
     def name(self) -> str:
         """The name for people: source, else title, else id."""

@@ -49,6 +49,11 @@ class Passage(NamedTuple):
     dropped: int = 0  # characters omitted at the end of the last chunk
     outcome: Reason = Reason.BEYOND_K  # why it is not returned, if it is not
 
+    def __repr__(self) -> str:
+        return (
+            f"<Passage of {self.layout.manifest.doc_id!r}: chunks {self.start} to {self.end - 1}>"
+        )
+
     @property
     def start(self) -> int:
         """Number of the first chunk."""

@@ -70,6 +70,9 @@ class Chunk:
     outcome: Reason = Reason.NO_CANDIDATE
     duplicate_of: str | None = None
 
+    def __repr__(self) -> str:
+        return f"<Chunk {self.index} of {self.key[0]!r}: {self.outcome.label}>"
+
     @property
     def key(self) -> ChunkKey:
         """The key of the chunk; without id and version if the query did not read its document."""

@@ -88,6 +88,11 @@ def test_what_the_reranker_dropped() -> None:
     candidate = trace.documents[0].chunks[0].candidate
     assert candidate is not None
     assert {name: hit.rank for name, hit in candidate.hits.items()} == {"vectors": 0, "reranker": 0}
+    assert repr(trace.documents[0]) == "<DocumentTrace of 'a': 2 chunks>"
+    assert (
+        repr(trace.documents[0].chunks) == "[<Chunk 0 of 'a': returned>, <Chunk 1 of 'a': dropped>]"
+    )
+    assert repr(trace.returned[0]) == "<Passage of 'a': chunks 0 to 0>"
 
 
 def test_copies() -> None:
