@@ -137,7 +137,8 @@ class KnowledgeBase:
         except ScoreFloorError as error:
             print_text(f"No score floor, so off-topic questions return passages too: {error}")
         else:
-            print_text(f"Score floor fitted. {fitted}")
+            rule, _, _ = str(fitted).partition(" (")
+            print_text(f"Score floor fitted. {rule}")
 
 
 def _is_made(folder: Path) -> bool:
