@@ -58,9 +58,7 @@ class Checked(BaseModel):
     # What to write instead of an unknown name, or for a missing field.
     _advice: ClassVar[Mapping[str, str]] = {}
 
-    def __init__(self, *values: object, **fields: Any) -> None:  # noqa: ANN401 - of any type
-        if values:
-            raise TypeError(f"{type(self).__name__} takes keyword arguments only")
+    def __init__(self, **fields: Any) -> None:  # noqa: ANN401 - of any type
         try:
             super().__init__(**fields)
         except ValidationError as error:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import secrets
 import socket
 import subprocess
 import sys
@@ -19,14 +18,13 @@ import urllib.request
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 # All tests of these files and servers are left to `make nightly`: they kill programs, install
 # packages.
 NIGHTLY_FILES = {"test_base_install.py", "test_kills.py", "test_stress.py", "test_voyage.py"}
-NIGHTLY_FIXTURES = {"chroma_url", "ray_data"}
+NIGHTLY_FIXTURES = {"chroma_url"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -94,31 +92,6 @@ def chroma_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield f"127.0.0.1:{port}"
         finally:
             server.terminate()
-
-
-@pytest.fixture(scope="session")
-def ray_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Ray reads its token once in a process, and tells nobody that it is used."""
-    token = tmp_path_factory.mktemp("ray") / "token"
-    token.write_text(secrets.token_hex(16))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_AUTH_TOKEN_PATH", str(token))
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        yield
-
-
-@pytest.fixture(scope="session")
-def ray_data(ray_settings: None) -> Iterator[Any]:  # noqa: ARG001
-    """Ray Data on a cluster of two CPUs, which leaves nothing at home."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of Ray, about its own settings
-        import ray
-        import ray.data
-
-        ray.init(num_cpus=2, include_dashboard=False, object_store_memory=100 * 2**20)
-        ray.data.DataContext.get_current().enable_progress_bars = False
-        yield ray.data
-        ray.shutdown()
 
 
 def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:

@@ -210,20 +210,12 @@ def services(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-# What examples read from the environment, and the fixture that starts the server.
-SERVERS = {"DATABASE_URL": "postgres_url", "CHROMA_SERVER": "chroma_url", "ray.data": "ray_data"}
-
-
 @pytest.fixture
 def servers(block: Block, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Servers that an example names, with a new database, and their addresses."""
-    for name, fixture in SERVERS.items():
-        if name in block.text:
-            address = request.getfixturevalue(fixture)
-            if name == "DATABASE_URL":
-                address = new_database(address)
-            if name.isupper():
-                monkeypatch.setenv(name, address)
+    """The address of a new database, for the examples that read it from the environment."""
+    if "DATABASE_URL" in block.text:
+        url = request.getfixturevalue("postgres_url")
+        monkeypatch.setenv("DATABASE_URL", new_database(url))
 
 
 def new_database(url: str) -> str:
@@ -313,7 +305,6 @@ def output_below(block: Block) -> str:
 
 
 @pytest.mark.usefixtures("folder", "services", "servers", "others")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")
 @pytest.mark.filterwarnings("ignore:`langchain.mcp` is in beta")
 @pytest.mark.filterwarnings(r"ignore:'upload_\w+' parameter is in beta")
 @pytest.mark.filterwarnings("ignore:The model '.*' is deprecated:DeprecationWarning")

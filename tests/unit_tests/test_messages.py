@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from langchain_core.documents import Document
 
-from langchain_rse import RSERetriever, verify_quotes
+from langchain_rse import verify_quotes
 from langchain_rse._messages import warn
 from langchain_rse.evaluation import Evidence, Question, evaluate
 from langchain_rse.ingest.source_documents import check_rules
@@ -41,7 +41,6 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "in a call: pass rse_config='precision'": lambda it: it.invoke("a", config="precision"),
     "pass rse_config='balanced'": lambda it: it.explain("a", "balanced"),
     "unknown argument 'kk': did you mean k?": lambda it: setattr(it, "kk", 3),
-    "RSERetriever takes keyword arguments only": lambda it: RSERetriever(it.vectorstore),
     "for Documents, use from_documents": lambda it: it.from_texts([Document("a")], fakes.Angles()),
     "a dict of fields and rules; got ['page']": lambda _: check_rules(["page"]),
     "a list of Documents; got the text 'a'": lambda _: verify_quotes("a", "a"),
