@@ -15,7 +15,7 @@ from langchain_rse.text.quoting import counted
 _FORMATS = {"passages": ".1f", "characters": ",.0f"}  # by metric; .3f for all others
 _WITHOUT_INTERVAL = ("precision", "passages", "characters")
 _RESAMPLES = 2_000
-_FEWEST_QUESTIONS = 5  # for printed intervals: fewer vary too little
+FEWEST_QUESTIONS = 5  # for printed intervals: fewer vary too little
 
 
 def as_text(title: str, rows: Mapping[str, Iterable[str]]) -> str:
@@ -107,7 +107,7 @@ class Report:
 
     def __repr__(self) -> str:
         count = len(self.questions) - len(self.refusals)
-        has_intervals = count >= _FEWEST_QUESTIONS
+        has_intervals = count >= FEWEST_QUESTIONS
         title = f"{self.name}: means over {_counted(count)}"
         rows = {"budget": _format(",", self.budgets)}
         for metric in self.figures:
@@ -152,7 +152,7 @@ class Comparison:
     same: NDArray[np.int64]
 
     def __repr__(self) -> str:
-        intervals = self.interval if self.questions >= _FEWEST_QUESTIONS else ()
+        intervals = self.interval if self.questions >= FEWEST_QUESTIONS else ()
         form = f"+{_FORMATS.get(self.metric, '.3f')}"
         rows = {
             "budget": _format(",", self.budgets),
@@ -183,7 +183,7 @@ def bootstrap(values: Floats) -> Floats:
 
 def _counted(questions: int) -> str:
     """Return the number of questions, and a note if intervals are printed."""
-    note = " [95% interval]" if questions >= _FEWEST_QUESTIONS else ""
+    note = " [95% interval]" if questions >= FEWEST_QUESTIONS else ""
     return counted(questions, "question") + note
 
 

@@ -14,7 +14,7 @@ from langchain_rse.engine import Floats
 from langchain_rse.evaluation.evidence import access_of, find_evidence
 from langchain_rse.evaluation.measuring import Locator, Meter, Metrics, check_budgets
 from langchain_rse.evaluation.questions import Question
-from langchain_rse.evaluation.reports import bootstrap
+from langchain_rse.evaluation.reports import FEWEST_QUESTIONS, bootstrap
 from langchain_rse.query.trying import try_settings
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.text.quoting import counted
@@ -92,7 +92,11 @@ class Tuning:
 
     def __repr__(self) -> str:
         low, high = self.interval
-        if self.gain <= 0:
+        gain = f"{self.gain:+.3f} [{low:+.3f}, {high:+.3f}]"
+        if self.questions < FEWEST_QUESTIONS:
+            gain = f"{self.gain:+.3f}"
+            advice = "Too few questions for an interval: add some before you decide."
+        elif self.gain <= 0:
             advice = "Keep the current parameters."
         elif low < 0:
             advice = "The interval includes 0: add questions before you decide."
@@ -101,7 +105,7 @@ class Tuning:
         questions = counted(self.questions, "question")
         title = (
             f"{self.metric} on {questions}: {self.start:.3f} now, {self.held_out:.3f} tuned "
-            f"(held-out questions), gain {self.gain:+.3f} [{low:+.3f}, {high:+.3f}]"
+            f"(held-out questions), gain {gain}"
         )
         lines = [title, advice, "score  changes"]
         for changes, score in self.trials[:_MAX_PRINTED_TRIALS]:

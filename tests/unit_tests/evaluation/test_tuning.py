@@ -234,6 +234,12 @@ def result(gain: float, trials: int = 2) -> Tuning:
     )
 
 
+def test_an_interval_takes_five_questions() -> None:
+    assert "gain +0.200 [+0.075, +0.450]\nUse the first trial." in repr(result(0.2))
+    few = repr(dataclasses.replace(result(0.2), questions=4))
+    assert "gain +0.200\nToo few questions for an interval" in few
+
+
 def test_the_best_settings_are_saved_with_all_that_trials_had(tmp_path: Path) -> None:
     path = tmp_path / "tuned.json"
     corpus = Corpus(config=NOTHING, name_weight=0.1)
