@@ -260,7 +260,7 @@ class TextWords:
         joined = b" ".join([b"", *words_of_texts, b""])
         self._codes = np.frombuffer(joined, np.uint8)
         # Words begin and end at changes between spaces and other bytes.
-        edges = np.flatnonzero(np.diff(self._codes == ord(" "))) + 1
+        edges = (np.flatnonzero(np.diff(self._codes == ord(" "))) + 1).astype(np.int32)
         self._starts = edges[::2]
         lengths = edges[1::2] - self._starts
         self._keys = lengths * 256 + self._codes[self._starts]  # length and first byte
