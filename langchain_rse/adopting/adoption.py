@@ -151,7 +151,12 @@ class _Adopter:
         """Group chunks by document id."""
         by_document: dict[str, _Chunks] = {}
         for chunk in chunks:
-            vector = _checked_vector_id(chunk)
+            vector = vector_id_of(chunk)
+            if vector is None:
+                raise AdoptionError(
+                    f"the chunk that begins {chunk.page_content[:EXCERPT]!r} has no id, so search "
+                    "results could not be matched to it. Rebuild this index with ids"
+                )
             try:
                 doc_id = doc_id_of(chunk, self.index)
             except AdoptionError as error:
@@ -237,16 +242,6 @@ class _Adopter:
                 "pass an ExistingIndex"
             )
         return AdoptionError(problem)
-
-
-def _checked_vector_id(chunk: Document) -> str:
-    vector = vector_id_of(chunk)
-    if vector is None:
-        raise AdoptionError(
-            f"the chunk that begins {chunk.page_content[:EXCERPT]!r} has no id, so search results "
-            "could not be matched to it. Rebuild this index with ids"
-        )
-    return vector
 
 
 def _check_document(doc_id: str, manifest: Manifest | None, recorded: Iterable[object]) -> None:

@@ -97,7 +97,8 @@ def _append(
         before = joined[-1]
         missing = start - before.end
         if missing > 0:
-            _extend(joined, _white_space(missing))
+            # A guess: a space, or a blank line and indentation.
+            _extend(joined, " " if missing == 1 else "\n\n" + " " * (missing - 2))
         elif missing < 0:
             shared = before.text[missing:]
             is_inside = shared.startswith(chunk.text)
@@ -111,16 +112,6 @@ def _append(
             joined[-1] = before._replace(text=before.text[:missing], end=start)
     joined.append(chunk._replace(start=start, end=start + len(chunk.text)))
     return True
-
-
-def _white_space(length: int) -> str:
-    """Guess the stripped white space of a given length (at least 1).
-
-    A single character is a space; more are a blank line and indentation.
-    """
-    if length == 1:
-        return " "
-    return "\n\n" + " " * (length - 2)
 
 
 def _gap_before(

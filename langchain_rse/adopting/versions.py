@@ -76,18 +76,14 @@ def make_version(
         chunks.sort(key=lambda chunk: (chunk.page, chunk.start))
         joined, gaps = join_chunks(doc_id, chunks, index)
     version = _version(doc_id, chunks, joined, rules)
-    manifest = replace(version.manifest, counts_in_source=_counts(version.manifest, index))
+    # Without start positions, the white space between chunks is a guess.
+    counts_in_source = index.start_index_key is not None
+    if index.texts is not None:
+        source = version.manifest.metadata.get("source")
+        counts_in_source = source is None or str(source) == doc_id
+    manifest = replace(version.manifest, counts_in_source=counts_in_source)
     version = with_name(replace(version, manifest=manifest), namespace)
     return MadeVersion(version, gaps, is_copied)
-
-
-def _counts(manifest: Manifest, index: ExistingIndex) -> bool:
-    """True if a document's positions are positions in its source, as far as known."""
-    if index.texts is None:
-        # Without start positions, the white space between chunks is a guess.
-        return index.start_index_key is not None
-    source = manifest.metadata.get("source")
-    return source is None or str(source) == manifest.doc_id
 
 
 def _checked_text(whole: object) -> Document:
@@ -111,7 +107,10 @@ def _version(
     joined: Sequence[AdoptedChunk],
     rules: Mapping[str, Rule],
 ) -> DocumentVersion:
-    metadata = [_without_passage_fields(chunk.metadata) for chunk in joined]
+    metadata: list[dict[str, Any]] = []
+    for joined_chunk in joined:
+        fields = joined_chunk.metadata.items()
+        metadata.append({name: value for name, value in fields if name not in _PASSAGE_FIELDS})
     shared, changing, stored_rules = sort_metadata(metadata, rules, doc_id)
     adopted = _number_vectors(stored, joined)
 
@@ -132,10 +131,6 @@ def _version(
         rules=stored_rules,
     )
     return DocumentVersion(manifest=manifest, chunks=chunks, adopted=adopted)
-
-
-def _without_passage_fields(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: metadata[name] for name in metadata if name not in _PASSAGE_FIELDS}
 
 
 def _number_vectors(

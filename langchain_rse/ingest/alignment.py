@@ -5,6 +5,7 @@ The search tries the text itself, then its letters and digits without case, acce
 
 import functools
 import itertools
+import operator
 import re
 import unicodedata
 from array import array
@@ -133,21 +134,17 @@ def _source_span(form: Form, start: int, end: int, chunk: str) -> tuple[int, int
     """Convert a chunk's start and end in a form to positions in the source."""
     if form.is_exact:
         return start, end
-    first = _with_opening_punctuation(form.source, form.places[start], chunk)
-    return first, form.places[end - 1] + 1
-
-
-def _with_opening_punctuation(source: str, first: int, chunk: str) -> int:
-    """Move a chunk's start back over the punctuation that the chunk begins with."""
+    first = form.places[start]
+    # The punctuation that the chunk begins with belongs to it.
     opening = re.split(r"[^\W_]", chunk, maxsplit=1)[0]
     for character in reversed("".join(opening.split())):
         before = first - 1
-        while before >= 0 and source[before].isspace():
+        while before >= 0 and form.source[before].isspace():
             before -= 1
-        if before < 0 or source[before] != character:
+        if before < 0 or form.source[before] != character:
             break
         first = before
-    return first
+    return first, form.places[end - 1] + 1
 
 
 def _gap(form: Form, start: int, end: int) -> Gap | None:
@@ -170,7 +167,8 @@ def _align(form: Form, chunks: Sequence[str]) -> Placement | int:
     occurrence that continues the text, or else the one that overlaps it least.
     """
     parts_of_chunks = [_parts(form, chunk) for chunk in chunks]
-    known_parts = [_without_unknown_start(parts) for parts in parts_of_chunks]
+    # Without unknown text at the start.
+    known_parts = [list(itertools.dropwhile(operator.not_, parts)) for parts in parts_of_chunks]
     finder = Finder(form.text)
     latest = _latest(finder, known_parts)
     if isinstance(latest, int):
@@ -202,11 +200,6 @@ def _align(form: Form, chunks: Sequence[str]) -> Placement | int:
         if gap is not None:
             placement.gaps[len(chunks)] = gap
     return placement
-
-
-def _without_unknown_start(parts: Sequence[str]) -> list[str]:
-    """Drop leading parts of a chunk that are empty."""
-    return list(itertools.dropwhile(lambda part: not part, parts))
 
 
 def _next_content(text: str, start: int, end: int) -> int:

@@ -399,17 +399,14 @@ def start_of_lead(text: str, position: int) -> int:
     columns = len(below["indent"].expandtabs()) - len(indent.expandtabs())
     is_indented = columns >= _LEAST_INDENT
     has_empty_line = text.count("\n", window + len(above), below.start("content")) > 1
-    is_lead = is_indented and _may_be_term(content) and _has_letter(below["content"])
+    # A short line that does not end as prose does.
+    is_term = len(content) < _LONGEST_TERM and not content.endswith(_ENDS_OF_NO_TERM)
+    has_letters = _has_letter(content) and _has_letter(below["content"])
+    is_lead = is_indented and is_term and has_letters
     if content.endswith(":"):
         is_listed = _LISTED.match(below["content"]) is not None
         is_lead = is_listed or (is_indented and has_empty_line)
     return window + len(above) - len(line) if is_lead else position
-
-
-def _may_be_term(content: str) -> bool:
-    """True for a short line that does not end as prose does."""
-    is_short = len(content) < _LONGEST_TERM and not content.endswith(_ENDS_OF_NO_TERM)
-    return is_short and _has_letter(content)
 
 
 def _has_letter(text: str) -> bool:

@@ -50,14 +50,6 @@ class StoredManifest(NamedTuple):
     record: Record  # an error if it is corrupt
 
 
-class _Update(NamedTuple):
-    """An update of a manifest."""
-
-    old: StoredManifest
-    new: StoredManifest
-    change: Change
-
-
 ChangeManifest = Callable[[Manifest], Manifest | None]
 """Makes a new manifest from the latest one; returns None to leave it unchanged."""
 
@@ -129,12 +121,12 @@ class DocStoreWriter:
                 updates = _updates(batch, make_new)
                 if not updates:
                     continue
-                made = change(self.docstore, [each.change for each in updates])
-                for update, is_made in zip(updates, made, strict=True):
+                made = change(self.docstore, [each for _, _, each in updates])
+                for (old, new, _), is_made in zip(updates, made, strict=True):
                     if is_made:
-                        changed[update.new.manifest.key] = update.new
+                        changed[new.manifest.key] = new
                     else:
-                        failed.append(update.old)
+                        failed.append(old)
             if not failed:
                 return changed
             time.sleep(random.uniform(0, _LONGEST_PAUSE))  # noqa: S311 - no secret
@@ -218,9 +210,11 @@ class DocStoreWriter:
         return records
 
 
-def _updates(stored: Iterable[StoredManifest], make_new: ChangeManifest) -> list[_Update]:
-    """Make the changes of manifests that change."""
-    updates: list[_Update] = []
+def _updates(
+    stored: Iterable[StoredManifest], make_new: ChangeManifest
+) -> list[tuple[StoredManifest, StoredManifest, Change]]:
+    """Make the changes of manifests that change: each before and after it, and the change."""
+    updates: list[tuple[StoredManifest, StoredManifest, Change]] = []
     for old in stored:
         new = make_new(old.manifest)
         if new is not None:
@@ -229,5 +223,5 @@ def _updates(stored: Iterable[StoredManifest], make_new: ChangeManifest) -> list
             # For a change, a corrupt record counts as missing.
             expected = old.record if isinstance(old.record, Document) else None
             key = manifest_key(new.key)
-            updates.append(_Update(old, StoredManifest(new, record), (key, expected, record)))
+            updates.append((old, StoredManifest(new, record), (key, expected, record)))
     return updates

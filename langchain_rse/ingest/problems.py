@@ -145,30 +145,21 @@ class Scan:
             self.advance(len(keys))
         return owned
 
-    def _read_manifests(
-        self, keys: Iterable[str]
-    ) -> dict[str, Manifest | CorruptRecordError | None]:
-        """Read manifests by document key; None if missing, an error if corrupt."""
-        layouts, _ = read_layouts(self.writer.docstore, keys)
-        manifests: dict[str, Manifest | CorruptRecordError | None] = {}
-        for key, layout in layouts.items():
-            manifests[key] = layout.manifest if isinstance(layout, Layout) else layout
-        return manifests
-
     def _check_documents(self, keys: Sequence[str]) -> None:
         """Check documents; ignore problems of documents that change during the check."""
-        manifests = self._read_manifests(keys)
+        layouts, _ = read_layouts(self.writer.docstore, keys)
         found: dict[str, _Findings] = {}
-        for key, manifest in manifests.items():
-            if isinstance(manifest, Manifest):
-                found[key] = self._check_document(manifest)
+        for key, layout in layouts.items():
+            if isinstance(layout, Layout):
+                found[key] = self._check_document(layout.manifest)
             else:
-                self._check_without_manifest(key, manifest)
+                self._check_without_manifest(key, layout)
         self._find_missing_vectors(found.values())
         with_problems = [key for key, each in found.items() if each.problems]
-        for key, manifest in self._read_manifests(with_problems).items():
+        latest, _ = read_layouts(self.writer.docstore, with_problems)
+        for key, layout in latest.items():
             before = found[key].manifest
-            if isinstance(manifest, Manifest) and manifest.revision == before.revision:
+            if isinstance(layout, Layout) and layout.manifest.revision == before.revision:
                 self._keep(found[key])
 
     def _check_document(self, manifest: Manifest) -> "_Findings":
@@ -274,16 +265,16 @@ class Scan:
 
     def _without_owner(self, owners: Mapping[str, _Owner]) -> list[str]:
         """Return keys or ids whose document or version certainly no longer exists."""
-        manifests = self._read_manifests(key for key, _ in owners.values())
+        layouts, _ = read_layouts(self.writer.docstore, [key for key, _ in owners.values()])
         gone: list[str] = []
         for item, (key, version) in owners.items():
-            manifest = manifests[key]
-            if key in self._unknown or isinstance(manifest, CorruptRecordError):
+            layout = layouts[key]
+            if key in self._unknown or isinstance(layout, CorruptRecordError):
                 continue
-            if manifest is None:
+            if layout is None:
                 gone.append(item)
             elif version is not None:
-                names = [listed.name for listed in manifest.versions]
+                names = [listed.name for listed in layout.manifest.versions]
                 if version not in names:
                     gone.append(item)
         return gone

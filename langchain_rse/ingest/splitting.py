@@ -150,16 +150,6 @@ def _check_omitted(text: str, placement: Placement, name: str) -> None:
     )
 
 
-def _headings(chunk: _Chunk) -> list[str]:
-    """Return the folded strings in a chunk's metadata."""
-    headings: list[str] = []
-    for value in chunk.metadata.values():
-        heading = fold(value) if isinstance(value, str) else ""
-        if heading:
-            headings.append(heading)
-    return headings
-
-
 def _tile(text: str, chunks: Sequence[_Chunk], placement: Placement) -> list[Span]:
     """Cut the text at the starts of chunks; drop chunks inside other chunks."""
     kept: list[tuple[int, _Chunk]] = []  # chunks with their starts
@@ -198,7 +188,8 @@ def _start_with_heading(text: str, chunk: _Chunk, gap: Gap, reached: int, start:
         reached: The end of earlier chunks.
         start: The chunk's start without the heading.
     """
-    if not any(heading in gap.content for heading in _headings(chunk)):
+    headings = [fold(value) for value in chunk.metadata.values() if isinstance(value, str)]
+    if not any(heading and heading in gap.content for heading in headings):
         return start
     line_break = text.rfind("\n", reached, gap.start)
     return reached if line_break < 0 else line_break + 1

@@ -171,7 +171,9 @@ class Writer:
         existing = [each for each in stored if each.record is not None or each.manifest.versions]
         # Without a current version, queries no longer see the document, and adding it again after a
         # crash does not mistake it for complete.
-        changed = self.records.change_manifests(existing, _all_garbage)
+        changed = self.records.change_manifests(
+            existing, lambda manifest: manifest.with_garbage(manifest.versions)
+        )
         self.remove_garbage(changed.values())
         self.records.delete(map(answers_key, changed))
         return [each.manifest.doc_id for each in existing]
@@ -427,10 +429,6 @@ class Writer:
         self.records.delete_adopted(adopted, names)
         # A version's description is removed last: it tells which adopted vectors remain.
         self.records.delete(itertools.chain.from_iterable(records))
-
-
-def _all_garbage(manifest: Manifest) -> Manifest:
-    return manifest.with_garbage(manifest.versions)
 
 
 def is_expected(document: DocumentVersion, manifest: Manifest, expected: ExpectedVersions) -> bool:

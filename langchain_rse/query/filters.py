@@ -16,7 +16,7 @@ from langchain_core.retrievers import BaseRetriever
 
 from langchain_rse._messages import warn
 from langchain_rse.config import QuerySettings
-from langchain_rse.stores.conditions import contradicts, fields_of
+from langchain_rse.stores.conditions import fields_of, matches
 from langchain_rse.stores.layouts import Layout
 from langchain_rse.stores.records import DOC_ID, VERSION, WRITTEN
 from langchain_rse.text.quoting import first_few
@@ -48,7 +48,7 @@ class Filters(NamedTuple):
                     f"the filter uses {', '.join(ours)}, but this package overwrites that field in "
                     "the metadata of each chunk. Index your values under another name"
                 )
-            if contradicts(condition, document.metadata):
+            if not matches(condition, document.metadata, is_lenient=True):
                 found = {name: document.metadata.get(name) for name in fields}
                 raise ValueError(
                     f"{searcher} returned a document that the filter {condition!r:.200} excludes: "

@@ -94,32 +94,21 @@ def _is_value(value: object) -> bool:
     return isinstance(value, _VALUES)
 
 
-def matches(condition: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
-    """True if metadata passes a filter. A missing field fails every comparison.
-
-    A list in the metadata equals or contains a value if one of its items equals the value.
-    """
-    return _passes(condition, metadata, without_value=False)
-
-
-def contradicts(condition: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
-    """True if a vector store that applied the filter cannot have returned this metadata.
-
-    A missing field fails an equality in all stores; other comparisons it passes in some.
-    """
-    return not _passes(condition, metadata, without_value=True)
-
-
-def _passes(
-    condition: Mapping[str, Any], metadata: Mapping[str, Any], *, without_value: bool
+def matches(
+    condition: Mapping[str, Any], metadata: Mapping[str, Any], *, is_lenient: bool = False
 ) -> bool:
-    """True if metadata passes a filter; ``without_value`` lets missing fields pass inequalities."""
+    """True if metadata passes a filter.
+
+    A list in the metadata equals or contains a value if one of its items equals the value. A
+    missing field fails every comparison. With ``is_lenient``, it only fails an equality, as in all
+    vector stores; other comparisons it passes in some.
+    """
     for name, value in condition.items():
         if name in _JOINS:
-            parts = [_passes(part, metadata, without_value=without_value) for part in value]
+            parts = [matches(part, metadata, is_lenient=is_lenient) for part in value]
             passes = _JOINS[name](parts)
         elif metadata.get(name) is None:
-            passes = without_value and not _is_equality(value)
+            passes = is_lenient and not _is_equality(value)
         else:
             passes = _compares(metadata[name], value)
         if not passes:
@@ -154,10 +143,6 @@ def _is_in(value: object, allowed_values: Any) -> bool:  # noqa: ANN401 - a list
     return any(_equals(value, allowed) for allowed in allowed_values)
 
 
-def _contains(value: object, item: object) -> bool:
-    return isinstance(value, _LISTS) and _equals(value, item)
-
-
 def _by_order(compare: Callable[[Any, Any], bool]) -> Callable[[object, object], bool]:
     """Make a comparison by order; values of different kinds, such as 1 and "a", have no order."""
 
@@ -175,7 +160,7 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "$ne": lambda value, other: not _equals(value, other),
     "$in": _is_in,
     "$nin": lambda value, others: not _is_in(value, others),
-    "$contains": _contains,
+    "$contains": lambda value, item: isinstance(value, _LISTS) and _equals(value, item),
     "$not_contains": lambda value, item: not _equals(value, item),
     "$gt": _by_order(operator.gt),
     "$gte": _by_order(operator.ge),

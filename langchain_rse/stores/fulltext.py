@@ -136,7 +136,9 @@ class LexicalIndex:
         if k < 1:
             raise ValueError(f"k must be at least 1; got {k!r}")
         reader = _MatchReader(partial(read_values, connection), check_filter(condition))
-        pages = self._rank(connection, query, k, _within(prefix))
+        # In byte order, U+FFFF sorts after all characters of keys.
+        within = {"prefix": prefix, "end": f"{prefix}\uffff"}
+        pages = self._rank(connection, query, k, within)
         chunks = itertools.chain.from_iterable(map(reader.read, pages))
         try:
             return list(itertools.islice(chunks, k))
@@ -216,12 +218,6 @@ class LexicalIndex:
         return {}
 
 
-def _within(prefix: str) -> dict[str, str]:
-    """Return the parameters for keys that begin with a prefix."""
-    # In byte order, U+FFFF sorts after all characters of keys.
-    return {"prefix": prefix, "end": f"{prefix}\uffff"}
-
-
 class _Document(NamedTuple):
     """A document whose chunks may pass the filter."""
 
@@ -257,7 +253,8 @@ class _MatchReader:
                 if key not in records:
                     continue
                 try:
-                    chunk = _chunk_of(key, records[key], current[key])
+                    record = decode_document(records[key], key)
+                    chunk = chunk_document(record, key, *current[key])
                 except CorruptRecordError as error:
                     _warn_of_corrupt(error)
                     continue
@@ -286,10 +283,6 @@ class _MatchReader:
             return False
         shared = {**manifest.metadata, DOC_ID: manifest.doc_id}
         return not self._fields <= shared.keys() or matches(self._condition, shared)
-
-
-def _chunk_of(key: str, record: str, document: _Document) -> Document:
-    return chunk_document(decode_document(record, key), key, *document)
 
 
 def _document_of(key: str) -> str:

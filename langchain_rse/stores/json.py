@@ -159,23 +159,15 @@ def _to_json(value: Any, place: str) -> Any:  # noqa: ANN401 - a return for each
                 "string"
             )
         return int(value)
-    if isinstance(value, float) and math.isfinite(value):
-        return float(value)
+    if isinstance(value, float):
+        plain = float(value)
+        return plain if math.isfinite(plain) else {_TAG: ["float", str(plain)]}
     if isinstance(value, dict):
         return _dict_to_json(value, place)
     if isinstance(value, list):
         return [_to_json(item, f"{place}[{index}]") for index, item in enumerate(value)]
-    return {_TAG: _to_tagged(value, place)}
-
-
-def _to_tagged(value: Any, place: str) -> list[str]:  # noqa: ANN401
-    """Convert a value of a type outside JSON to its kind and a string."""
-    if isinstance(value, float):  # infinite or NaN
-        return ["float", str(float(value))]
-    if type(value) is dt.datetime:
-        return ["datetime", value.isoformat()]
-    if type(value) is dt.date:
-        return ["date", value.isoformat()]
+    if type(value) in (dt.datetime, dt.date):
+        return {_TAG: [type(value).__name__, value.isoformat()]}
     raise _unsupported(value, place)
 
 
