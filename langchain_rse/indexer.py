@@ -15,13 +15,12 @@ from langchain_core.vectorstores import VectorStore
 from langchain_rse._messages import type_name
 from langchain_rse._sync import as_async
 from langchain_rse.adopting import Adoption, ExistingIndex, adopt
-from langchain_rse.ingest.adding import AddOperation
+from langchain_rse.ingest.adding import AddOperation, SyncResult, sync_documents
 from langchain_rse.ingest.checking import CheckReport, check_stores
 from langchain_rse.ingest.default_splitter import default_text_splitter
 from langchain_rse.ingest.docstore import DocStoreWriter
 from langchain_rse.ingest.source_documents import HeaderMaker, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
-from langchain_rse.ingest.syncing import SyncResult, sync_documents
 from langchain_rse.ingest.vectors import Vectors
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.compare_and_set import DocStore
@@ -89,7 +88,6 @@ class RSEIndexer:
             raise ValueError(f"batch_size must be at least 1; got {batch_size!r}")
         if headers is not None and (isinstance(headers, type) or not hasattr(headers, "make")):
             raise TypeError(f"headers must be an object like DocumentHeaders(); got {headers!r}")
-        self.vectorstore = vectorstore
         self._adapter = adapter_for(vectorstore)
         self.docstore = in_namespace(as_docstore(docstore), namespace, vectorstore)
         self.namespace = namespace
@@ -101,6 +99,12 @@ class RSEIndexer:
 
     def __repr__(self) -> str:
         return f"RSEIndexer({type(self.vectorstore).__name__}, {self.docstore!r})"
+
+    @property
+    def vectorstore(self) -> VectorStore:
+        """The vector store."""
+        store: VectorStore = self._adapter.store
+        return store
 
     def add_documents(
         self,

@@ -35,9 +35,9 @@ from langchain_rse.explaining import (
 )
 from langchain_rse.fitting import fit_floor
 from langchain_rse.indexer import RSEIndexer, default_text_splitter
+from langchain_rse.ingest.adding import SyncResult, sync_documents
 from langchain_rse.ingest.source_documents import HeaderMaker, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
-from langchain_rse.ingest.syncing import SyncResult, sync_documents
 from langchain_rse.query.candidates import Sources
 from langchain_rse.query.floor import FittedFloor
 from langchain_rse.query.pipeline import answer, check_model

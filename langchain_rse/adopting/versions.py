@@ -17,7 +17,7 @@ from langchain_rse.adopting.chunks import (
 from langchain_rse.adopting.existing_index import ExistingIndex, Gap
 from langchain_rse.adopting.joining import join_chunks
 from langchain_rse.errors import AdoptionError
-from langchain_rse.ingest.source_documents import sort_metadata, with_name
+from langchain_rse.ingest.source_documents import dropped, sort_metadata, with_name
 from langchain_rse.stores.records import (
     CHUNK_INDEX,
     END_INDEX,
@@ -107,10 +107,11 @@ def _version(
     joined: Sequence[AdoptedChunk],
     rules: Mapping[str, Rule],
 ) -> DocumentVersion:
+    excluded = _PASSAGE_FIELDS | dropped(rules)
     metadata: list[dict[str, Any]] = []
     for joined_chunk in joined:
         fields = joined_chunk.metadata.items()
-        metadata.append({name: value for name, value in fields if name not in _PASSAGE_FIELDS})
+        metadata.append({name: value for name, value in fields if name not in excluded})
     shared, changing, stored_rules = sort_metadata(metadata, rules, doc_id)
     adopted = _number_vectors(stored, joined)
 

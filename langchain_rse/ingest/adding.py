@@ -1,4 +1,7 @@
-"""Adds documents in batches: assigns ids, splits, adds headers, and hands them to the `Writer`."""
+"""Adds documents in batches, for `add_documents` and `sync`.
+
+Assigns ids, splits the texts, adds headers, and hands the documents to the `Writer`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from langchain_core.documents import Document
 
@@ -26,16 +29,18 @@ from langchain_rse.ingest.source_documents import (
 from langchain_rse.ingest.splitting import Span, Splitter, find_spans
 from langchain_rse.ingest.writing import ExpectedVersions, Writer
 from langchain_rse.stores.compare_and_set import namespace_of
+from langchain_rse.stores.layouts import read_manifests
 from langchain_rse.stores.records import (
     DOC_ID,
     PASSAGE,
     START_INDEX,
     VERSION,
     DocumentVersion,
+    Manifest,
     Rule,
     digest,
 )
-from langchain_rse.text.quoting import UNENCODABLE, first_few
+from langchain_rse.text.quoting import UNENCODABLE, counted, first_few
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -167,6 +172,46 @@ class AddOperation:
             except MetadataError as error:
                 self._refused.append(str(error))
         return converted
+
+
+# Syncing
+
+
+class SyncResult(NamedTuple):
+    """The result of ``sync``."""
+
+    ids: list[str]
+    """Ids of the given documents, without duplicates, in order of appearance."""
+    deleted: list[str]
+    """Ids of the documents that were deleted."""
+
+
+def sync_documents(
+    adding: AddOperation,
+    documents: Iterable[Document],
+    ids: Iterable[str] | None,
+    *,
+    may_delete: Callable[[Manifest], bool] = lambda _: True,
+    show_progress: bool,
+) -> SyncResult:
+    """Add documents, then delete all other stored documents that ``may_delete`` allows.
+
+    If adding fails, no document is deleted.
+    """
+    # Read first, so that documents added by concurrent calls are kept.
+    manifests = read_manifests(adding.writer.docstore)
+    stored_ids = [manifest.doc_id for manifest in manifests if may_delete(manifest)]
+
+    given_ids = adding.add(documents, ids, show_progress=show_progress)
+    if stored_ids and not given_ids:
+        raise ValueError(
+            "documents is empty, so sync would delete all "
+            f"{counted(len(stored_ids), 'document')}. Check the path that you load from. To delete "
+            "all documents on purpose, call delete with their ids"
+        )
+    gone = set(stored_ids).difference(given_ids)
+    deleted = adding.writer.delete(sorted(gone))
+    return SyncResult(given_ids, deleted)
 
 
 # Documents as given

@@ -3,6 +3,8 @@
 The search tries the text itself, then its letters and digits without case, accents and ligatures.
 """
 
+from __future__ import annotations
+
 import functools
 import itertools
 import operator
@@ -11,8 +13,6 @@ import unicodedata
 from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
-
-from langchain_rse.ingest.finding import Finder
 
 UNKNOWN = "\ufffd"
 """A wildcard in a chunk: any text, or none, may be here in the source."""
@@ -25,6 +25,14 @@ _REACHES = (40, 10_000)
 # A chunk is expected within this many separator characters of the last one; otherwise overlapping
 # positions are tried first.
 _LONGEST_SEPARATOR = 1000
+
+
+# Budget of searches for parts of chunks: a base plus a number per character of text. Adversarial
+# text that matches chunks in many wrong ways would otherwise take much longer.
+_SEARCHES_PER_CHARACTER = 4
+_FEWEST_SEARCHES = 100_000
+# This many unknown characters count as one more search.
+_CHARACTERS_PER_SEARCH = 1000
 
 
 @functools.cache
@@ -169,7 +177,7 @@ def _align(form: Form, chunks: Sequence[str]) -> Placement | int:
     parts_of_chunks = [_parts(form, chunk) for chunk in chunks]
     # Without unknown text at the start.
     known_parts = [list(itertools.dropwhile(operator.not_, parts)) for parts in parts_of_chunks]
-    finder = Finder(form.text)
+    finder = _Finder(form.text)
     latest = _latest(finder, known_parts)
     if isinstance(latest, int):
         return latest
@@ -210,7 +218,7 @@ def _next_content(text: str, start: int, end: int) -> int:
     return position
 
 
-def _latest(finder: Finder, chunks: Sequence[Sequence[str]]) -> list[int] | int:
+def _latest(finder: _Finder, chunks: Sequence[Sequence[str]]) -> list[int] | int:
     """Find the last start of each chunk, given later chunks, or return a chunk not found."""
     latest = [len(finder.text)] * len(chunks)
     bound = len(finder.text)
@@ -230,7 +238,7 @@ def _latest(finder: Finder, chunks: Sequence[Sequence[str]]) -> list[int] | int:
 
 
 def _next(
-    finder: Finder, parts: Sequence[str], before: int, reached: int, last: int
+    finder: _Finder, parts: Sequence[str], before: int, reached: int, last: int
 ) -> tuple[int, int] | None:
     """Find the next span of a chunk that starts between ``before`` and ``last``.
 
@@ -251,3 +259,64 @@ def _next(
         if overlapping is not None:  # contained in earlier chunks
             return overlapping
     return None
+
+
+class _Finder:
+    """Finds chunks in one text, in linear time.
+
+    A chunk is a list of parts with unknown text between them; the first part is not empty.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        # str.find is linear in the text; str.rfind takes time proportional to text times chunk.
+        self._reversed = text[::-1]
+        self._searches_left = _FEWEST_SEARCHES + _SEARCHES_PER_CHARACTER * len(text)
+
+    def find(
+        self, parts: Sequence[str], earliest: int, latest: int, reach: int, *, last: bool = False
+    ) -> tuple[int, int] | None:
+        """Find the first or last span of a chunk that starts between ``earliest`` and ``latest``.
+
+        Unknown text spans at most ``reach`` characters.
+        """
+        first_part = parts[0]
+        bound = latest + len(first_part)
+        while True:
+            if last:
+                start = self._find_last(first_part, earliest, bound)
+            else:
+                start = self.text.find(first_part, earliest, bound)
+            if start < 0:
+                return None
+            end = self._end(parts, start, reach)
+            if end is not None:
+                return start, end
+            if last:
+                bound = start + len(first_part) - 1
+            else:
+                earliest = start + 1
+
+    def _find_last(self, part: str, earliest: int, bound: int) -> int:
+        """Like ``str.rfind``."""
+        length = len(self.text)
+        start = self._reversed.find(part[::-1], length - min(bound, length), length - earliest)
+        return start if start < 0 else length - start - len(part)
+
+    def _end(self, parts: Sequence[str], start: int, reach: int) -> int | None:
+        """Return the first end of a chunk that starts here; None if a part is out of reach."""
+        end = start + len(parts[0])
+        room = 0
+        for part in parts[1:]:
+            room += reach
+            if not part:
+                continue
+            self._searches_left -= 1 + room // _CHARACTERS_PER_SEARCH
+            if self._searches_left < 0:
+                return None
+            place = self.text.find(part, end, end + room + len(part))
+            if place < 0:
+                return None
+            end = place + len(part)
+            room = 0
+        return end

@@ -7,8 +7,8 @@ from langchain_core.documents import Document
 
 from langchain_rse.ingest.source_documents import SourceDocument, described, dropped
 from langchain_rse.ingest.writing import Writer
+from langchain_rse.stores.layouts import read_parts
 from langchain_rse.stores.records import Manifest, Rule, Version, document_key
-from langchain_rse.stores.whole_documents import read_parts
 
 _EXCERPT = 40
 

@@ -13,7 +13,13 @@ from langchain_rse.errors import CorruptRecordError, StoreMismatchError
 from langchain_rse.ingest.docstore import StoredManifest
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.compare_and_set import namespace_of, read_records
-from langchain_rse.stores.layouts import Layout, read_description, read_layouts, stored_versions
+from langchain_rse.stores.layouts import (
+    Layout,
+    read_description,
+    read_document,
+    read_layouts,
+    stored_versions,
+)
 from langchain_rse.stores.namespaces import whole_store
 from langchain_rse.stores.pairing import PAIR_KEY, check_pair
 from langchain_rse.stores.records import (
@@ -30,7 +36,6 @@ from langchain_rse.stores.records import (
     namespace_in,
 )
 from langchain_rse.stores.vectorstores import LISTED
-from langchain_rse.stores.whole_documents import read_document
 
 PROBLEMS = {
     "unreadable": "records that are missing, corrupt or inconsistent with their document",

@@ -216,22 +216,20 @@ def sort_metadata(
         The document's metadata; the metadata of each part, or an empty list if no part has any;
         and the rules to store, without default rules.
     """
-    dropped_names = dropped(rules)
-    kept_parts = [_without(dropped_names, part) for part in parts]
     shared: dict[str, Any] = {}
-    for name in dict.fromkeys(itertools.chain.from_iterable(kept_parts)):
-        values = [part[name] for part in kept_parts if name in part]
+    for name in dict.fromkeys(itertools.chain.from_iterable(parts)):
+        values = [part[name] for part in parts if name in part]
         if rules.get(name) == "same":
             value = _same_value(name, values, doc_id)
             is_shared = True
         else:
             different = _different(name, values, doc_id)
             value = different[0]
-            is_shared = len(different) == 1 and len(values) == len(kept_parts)
+            is_shared = len(different) == 1 and len(values) == len(parts)
         if is_shared and name not in changing:
             shared[name] = value
 
-    part_metadata = [_without(shared, part) for part in kept_parts]
+    part_metadata = [_without(shared, part) for part in parts]
     names = {*shared, *changing, *itertools.chain.from_iterable(part_metadata)}
     custom_rules = sorted(rules.items() - DEFAULT_RULES.items())
     stored_rules = {name: rule for name, rule in custom_rules if name in names}

@@ -13,7 +13,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.errors import MetadataError
-from langchain_rse.ingest.syncing import SyncResult
+from langchain_rse.ingest.adding import SyncResult
 from tests.unit_tests import fakes
 
 way = fakes.way
