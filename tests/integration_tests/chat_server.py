@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from typing_extensions import override
+from tests.integration_tests.loopback import LoopbackServer
 
 
 class Answer(NamedTuple):
@@ -34,49 +32,31 @@ class Request(NamedTuple):
         return re.findall(r'(?s)<chunk number="\d+">\n(.*?)\n</chunk>', asked)
 
 
-class ChatServer(ThreadingHTTPServer):
-    """Answers what `respond` returns.
+class ChatServer(LoopbackServer):
+    """Answers what `answer` returns.
 
     Attributes:
         requests: What it was asked, in order.
-        respond: Returns the answer to a request.
+        answer: Returns the answer to a request.
     """
 
-    daemon_threads = True
-
-    def __init__(self, respond: Callable[[Request], Answer]) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, answer: Callable[[Request], Answer]) -> None:
+        super().__init__()
         self.requests: list[Request] = []
-        self.respond = respond
+        self.answer = answer
 
     @property
     def url(self) -> str:
-        """Its address."""
-        return f"http://127.0.0.1:{self.server_port}/v1"
+        return f"{super().url}/v1"
 
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: ChatServer
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        request = Request(body, self.headers["Authorization"])
-        assert self.path == "/v1/chat/completions"
-        self.server.requests.append(request)
-        answer = self.server.respond(request)
-        payload = (answer.body or _completion(body, answer)).encode()
-        self.send_response(answer.status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(payload)))
-        self.send_header("Retry-After-Ms", "1")
-        with contextlib.suppress(ConnectionError):  # a client that timed out has hung up
-            self.end_headers()
-            self.wfile.write(payload)
-
-    @override
-    def log_message(self, format: str, *args: Any) -> None:
-        """Print nothing."""
+    def respond(
+        self, path: str, headers: Mapping[str, str], body: dict[str, Any]
+    ) -> tuple[int, Any]:
+        request = Request(body, headers["Authorization"])
+        assert path == "/v1/chat/completions"
+        self.requests.append(request)
+        answer = self.answer(request)
+        return answer.status, answer.body or _completion(body, answer)
 
 
 def _completion(body: dict[str, Any], answer: Answer) -> str:
@@ -96,13 +76,7 @@ def _completion(body: dict[str, Any], answer: Answer) -> str:
 
 
 @contextlib.contextmanager
-def chat_server(respond: Callable[[Request], Answer]) -> Iterator[ChatServer]:
+def chat_server(answer: Callable[[Request], Answer]) -> Iterator[ChatServer]:
     """A server for the time of a block."""
-    with ChatServer(respond) as server:
-        thread = threading.Thread(target=server.serve_forever, args=[0.01], daemon=True)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    with ChatServer(answer).running() as server:
+        yield server

@@ -1,4 +1,4 @@
-"""A server on loopback that speaks Anthropic's messages protocol, and Cohere's chat; it cites.
+"""A server on loopback that speaks Anthropic's messages protocol; it cites.
 
 It refuses search results as Anthropic does.
 """
@@ -6,18 +6,16 @@ It refuses search results as Anthropic does.
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from typing_extensions import override
+from tests.integration_tests.loopback import LoopbackServer
 
 QUERIES = ["What drove gross margin?"]
 
 
-class CitingServer(ThreadingHTTPServer):
+class CitingServer(LoopbackServer):
     """Searches with its tool for each of its queries, then cites all that it has read.
 
     Attributes:
@@ -25,54 +23,23 @@ class CitingServer(ThreadingHTTPServer):
         requests: The bodies that came.
     """
 
-    daemon_threads = True
-
     def __init__(self, queries: list[str]) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__()
         self.queries = queries
         self.requests: list[dict[str, Any]] = []
 
-    @property
-    def url(self) -> str:
-        """Its address."""
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: CitingServer
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        self.server.requests.append(body)
-        if self.path == "/v2/chat":
-            self.answer(200, _as_cohere(body))
-            return
-        assert self.path == "/v1/messages"
+    def respond(
+        self, path: str, headers: Mapping[str, str], body: dict[str, Any]
+    ) -> tuple[int, Any]:
+        del headers
+        self.requests.append(body)
+        assert path == "/v1/messages"
         problem = refusal(body)
         if problem:
             error = {"type": "invalid_request_error", "message": problem}
-            self.answer(400, {"type": "error", "error": error})
-            return
-        blocks = _as_claude(body, self.server.queries)
-        if body.get("stream"):
-            self.send("text/event-stream", _events(blocks))
-        else:
-            self.answer(200, _message(blocks))
-
-    def answer(self, status: int, body: dict[str, Any]) -> None:
-        self.send("application/json", json.dumps(body), status)
-
-    def send(self, kind: str, text: str, status: int = 200) -> None:
-        payload = text.encode()
-        self.send_response(status)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(payload)))
-        self.end_headers()
-        self.wfile.write(payload)
-
-    @override
-    def log_message(self, format: str, *args: Any) -> None:
-        """Print nothing."""
+            return 400, {"type": "error", "error": error}
+        blocks = _as_claude(body, self.queries)
+        return 200, _events(blocks) if body.get("stream") else _message(blocks)
 
 
 def contents_of(body: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
@@ -179,35 +146,8 @@ def _events(blocks: list[dict[str, Any]]) -> str:
     return "".join(f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in events)
 
 
-def _as_cohere(body: dict[str, Any]) -> dict[str, Any]:
-    """An answer with a claim for each document, which cites it."""
-    text = "The documents say: "
-    citations = []
-    for document in body["documents"]:
-        claim = f"what is in {document['id']}"
-        source = {"type": "document", "id": document["id"], "document": document["data"]}
-        start = len(text)
-        end = start + len(claim)
-        citations.append({"start": start, "end": end, "text": claim, "sources": [source]})
-        text += f"{claim}, "
-    message = {
-        "role": "assistant",
-        "content": [{"type": "text", "text": text}],
-        "citations": citations,
-    }
-    tokens = {"input_tokens": 1, "output_tokens": 1}
-    usage = {"billed_units": tokens, "tokens": tokens}
-    return {"id": "an-id", "finish_reason": "COMPLETE", "message": message, "usage": usage}
-
-
 @contextmanager
 def citing_server(queries: list[str] | None = None) -> Iterator[CitingServer]:
     """A running server."""
-    with CitingServer(QUERIES if queries is None else queries) as server:
-        thread = threading.Thread(target=server.serve_forever, args=[0.01], daemon=True)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    with CitingServer(QUERIES if queries is None else queries).running() as server:
+        yield server

@@ -235,6 +235,19 @@ def test_unreadable_files_are_named_and_the_others_are_indexed(empty: Run) -> No
     assert (unknown.exit_code, "unknown encoding: no-such" in unknown.stderr) == (1, True)
 
 
+def test_an_interrupted_command_says_how_it_goes_on(
+    empty: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(KnowledgeBase, "create", interrupt)
+    Path("a.txt").write_text("Cats sleep.", "utf-8")
+    result = empty("index", "a.txt", "--kb", "kb")
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert result.stderr == "\nInterrupted. Run the same command to continue\n"
+
+
 def test_nothing_to_index_creates_nothing(empty: Run) -> None:
     Path("docs").mkdir()
     Path("docs/cat.png").write_bytes(b"png")

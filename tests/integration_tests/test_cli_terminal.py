@@ -6,13 +6,10 @@ import fcntl
 import os
 import pty
 import re
-import signal
 import struct
 import subprocess
 import sys
 import termios
-import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -22,19 +19,6 @@ from langchain_rse.cli.app import app
 
 PROGRAM = [sys.executable, "-m", "langchain_rse"]
 LONG_LINE = "Cats sleep – " + "and purr " * 20 + "most of the day."
-SLOW = """
-import pathlib, time
-from langchain_core.embeddings import DeterministicFakeEmbedding
-
-class Slow(DeterministicFakeEmbedding):
-    size: int = 8
-
-    def embed_documents(self, texts):
-        if pathlib.Path("slow").exists() and pathlib.Path("started").exists():
-            time.sleep(60)
-        pathlib.Path("started").touch()
-        return super().embed_documents(texts)
-"""
 
 
 @pytest.fixture
@@ -45,13 +29,6 @@ def folder(tmp_path: Path) -> Path:
     arguments = ["index", str(tmp_path / "docs"), "--kb", str(tmp_path / "kb")]
     assert CliRunner().invoke(app, arguments).exit_code == 0
     return tmp_path
-
-
-def call(
-    folder: Path, *arguments: str, program: Sequence[str] = PROGRAM
-) -> subprocess.CompletedProcess[str]:
-    command = [*program, *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
 def in_terminal(folder: Path, *arguments: str) -> str:
@@ -107,39 +84,3 @@ def test_a_reader_that_goes_away_and_what_a_list_loads(folder: Path) -> None:
     assert "langchain_rse.cli.app" in loaded
     slow = {"chromadb", "langchain_chroma", "wordllama", "langchain_rse.retriever", "pypdfium2"}
     assert loaded.isdisjoint(slow)
-
-
-@pytest.mark.nightly
-def test_an_interrupted_index_goes_on_where_it_stopped(folder: Path) -> None:
-    (folder / "slow_model.py").write_text(SLOW, encoding="utf-8")
-    (folder / "slow").touch()
-    # Each is as much as is read ahead, so that the first is written before the second.
-    for name in ("a", "b"):
-        (folder / "docs" / f"{name}.txt").write_text(f"{name} word\n" * 180_000, encoding="utf-8")
-    arguments = ["index", "docs", "--kb", "new", "--embeddings", "slow_model:Slow"]
-    with subprocess.Popen(
-        [*PROGRAM, *arguments],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # Shells start what runs in the background with interrupts ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
-    ) as indexing:
-        deadline = time.monotonic() + 60
-        while not (folder / "started").exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        time.sleep(1)  # it is in the second call by now
-        indexing.send_signal(signal.SIGINT)
-        output, messages = indexing.communicate(timeout=60)
-    assert indexing.returncode == 130
-    assert output == ""
-    assert messages == "\nInterrupted. Run the same command to continue\n"
-
-    (folder / "slow").unlink()
-    again = call(folder, *arguments)
-    assert again.returncode == 0, again.stderr
-    assert "Indexed 3 documents" in again.stdout
-    whole = call(folder, "list", "--kb", "new")
-    assert "incomplete" not in whole.stdout
-    assert "1,260,000" in whole.stdout

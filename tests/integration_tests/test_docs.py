@@ -201,12 +201,7 @@ def services(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.delenv("ANTHROPIC_API_URL", raising=False)
         monkeypatch.setenv("COHERE_API_KEY", "a-key")
         client = cohere.ClientV2
-
-        def connect(*key: str, **_: Any) -> cohere.ClientV2:
-            # The reranker gives a key, and the example of a chat gives none.
-            return client("a-key", base_url=(rerank if key else citing).url)
-
-        monkeypatch.setattr(cohere, "ClientV2", connect)
+        monkeypatch.setattr(cohere, "ClientV2", lambda key, **_: client(key, base_url=rerank.url))
         yield
 
 

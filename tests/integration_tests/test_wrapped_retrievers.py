@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 from langchain_classic.retrievers import (
-    ContextualCompressionRetriever,
     EnsembleRetriever,
 )
-from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
@@ -80,25 +79,6 @@ def check(way: Way, retriever: RSERetriever, query: str = "what hunts at night")
         assert passage.page_content == TEXTS[passage.metadata["source"]][place]
     assert "it hunts at night" in passages[0].page_content
     return passages
-
-
-@fakes.both_ways
-def test_contextual_compression(way: Way, source: RSERetriever) -> None:
-    class Cut(BaseDocumentCompressor):
-        """Keeps those with a word of the query, and half of each text."""
-
-        def compress_documents(
-            self, documents: Any, query: str, callbacks: Any = None
-        ) -> list[Document]:
-            del callbacks
-            return [
-                Document(document.page_content[:4], metadata=document.metadata)
-                for document in documents
-                if set(query.split()) & set(document.page_content.split())
-            ]
-
-    base = ContextualCompressionRetriever(base_compressor=Cut(), base_retriever=by_vectors(source))
-    check(way, wrapped(source, base, candidates_only=False))
 
 
 def test_an_ensemble(way: Way, source: RSERetriever) -> None:

@@ -143,9 +143,6 @@ def test_a_bad_row_is_named(tmp_path: Path, text: str, message: str) -> None:
     assert str(path) in str([caught.value, *getattr(caught.value, "__notes__", [])])
 
 
-cells = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"])).map(str.strip)
-
-
 # Quotations
 
 

@@ -65,19 +65,6 @@ def test_a_report_says_how_many_questions_without_an_answer_were_refused() -> No
     assert report.refused == pytest.approx([2 / 3])
 
 
-def test_a_comparison_is_printed_as_a_table() -> None:
-    expected = """
-recall: one minus two, 5 questions [95% interval]
-budget                            5                       10
-difference  +0.000 [+0.000, +0.000]  +0.500 [+0.500, +0.500]
-better                            0                        5
-worse                             0                        0
-same                              5                        0
-"""
-    comparison = many(*[10] * 5, name="one").compare(many(*[5] * 5, name="two"))
-    assert str(comparison) == expected.strip()
-
-
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_few_questions_are_printed_without_intervals(count: int) -> None:
     report = many(*[10] * count)

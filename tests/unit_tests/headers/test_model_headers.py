@@ -8,15 +8,12 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableLambda
-from langchain_core.stores import InMemoryByteStore
 
-from langchain_rse import RSEIndexer
 from langchain_rse.headers import LMBasedHeaders
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way
 from tests.unit_tests.headers.author import (
     HERONS,
-    SPLITTER,
     SUMMARY,
     TITLE,
     Author,
@@ -82,46 +79,6 @@ def test_changed_instructions_and_texts_are_asked_again() -> None:
     other = Author(name="other")
     index.add(LMBasedHeaders(llm=other), Document(f"{HERONS} More.", id="herons"))
     assert len(other.requests) == 1
-
-
-def stored_answers(docstore: fakes.WatchedDocStore) -> int:
-    """How many answers a docstore keeps."""
-    return len(list(docstore.yield_keys(prefix="answers/")))
-
-
-@pytest.mark.parametrize("how", ["before", "halfway", "after"])
-def test_a_call_that_was_cut_off_anywhere_is_completed(how: fakes.How) -> None:
-    documents = [Document(HERONS, id=name) for name in "abc"]
-    for crash in range(100):
-        model = Author()
-        writes = fakes.Writes()
-        vectorstore = fakes.WatchedVectorStore(fakes.BagOfWords(), writes)
-        docstore = fakes.WatchedDocStore(InMemoryByteStore(), writes)
-        indexer = RSEIndexer(
-            vectorstore,
-            docstore,
-            text_splitter=SPLITTER,
-            headers=LMBasedHeaders(llm=model, max_concurrency=1),
-            batch_size=3,
-        )
-        writes.fail_at(crash, how)
-        try:
-            indexer.add_documents(documents)
-        except fakes.CrashError:
-            pass
-        else:
-            assert crash > 5
-            return
-        # Answers that were written are not asked for again.
-        unanswered = 3 - stored_answers(docstore)
-        model.requests.clear()
-        writes.fail_at(None)
-        indexer.add_documents(documents)
-        assert len(model.requests) == unanswered
-        texts = [str(vector["text"]) for vector in vectorstore.store.values()]
-        expected = [f"{TITLE}\n{SUMMARY}\n\n{text}" for text in HERONS.split("\n\n")]
-        assert sorted(texts) == sorted(3 * expected)
-    pytest.fail("it never came to an end")
 
 
 # A model that fails

@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.messages import ToolMessage
-from langchain_core.stores import InMemoryByteStore
 from langchain_core.tools import BaseTool
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import ExistingIndex, RSERetriever
+from langchain_rse import RSERetriever
 from langchain_rse.access import DocumentAccess
 from langchain_rse.tools import create_rse_tools
 from tests.unit_tests import fakes
@@ -322,17 +321,6 @@ def test_a_corrupt_record_costs_one_document(
         shown = str(message.content)
         assert "public" in shown
         assert "public 2" in shown
-
-
-def adopted() -> RSERetriever:
-    vectorstore = InMemoryVectorStore(fakes.BagOfWords())
-    chunks = [(0, "# One\n\na word\n"), (400, "# Two\n\nanother word\n")]
-    vectorstore.add_documents(
-        [Document(text, metadata={"source": "a", "start_index": at}) for at, text in chunks]
-    )
-    retriever = RSERetriever(vectorstore=vectorstore, docstore=InMemoryByteStore())
-    retriever.indexer.adopt(ExistingIndex(doc_id_key="source", start_index_key="start_index"))
-    return retriever
 
 
 @pytest.mark.parametrize("change", ["delete", "replace"])
