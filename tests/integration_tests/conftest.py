@@ -23,7 +23,7 @@ import pytest
 
 # All tests of these files and servers are left to `make nightly`: they kill programs, install
 # packages.
-NIGHTLY_FILES = {"test_base_install.py", "test_kills.py", "test_stress.py", "test_voyage.py"}
+NIGHTLY_FILES = {"test_base_install.py", "test_kills.py", "test_stress.py"}
 NIGHTLY_FIXTURES = {"chroma_url"}
 
 

@@ -1,4 +1,4 @@
-"""A server on loopback that speaks Cohere's v2 rerank protocol, and Voyage's; can fail."""
+"""A server on loopback that speaks Cohere's v2 rerank protocol; can fail."""
 
 from __future__ import annotations
 
@@ -36,15 +36,14 @@ class RerankServer(LoopbackServer):
         self.keys.append(headers["authorization"])
         time.sleep(self.slowness)
         failure = self.failures.pop(0) if self.failures else None
-        if path not in _PROTOCOLS:
-            return 404, {"message": f"no {path}"}
+        assert path == "/v2/rerank"
         if isinstance(failure, int):
             return failure, {"message": f"failed with {failure}"}
         if failure is not None:
             return 200, failure
         if len(body["documents"]) > MOST_AT_ONCE:
             return 400, {"message": f"too many documents: {len(body['documents'])}"}
-        return 200, _PROTOCOLS[path](body)
+        return 200, _as_cohere(body)
 
 
 def scored(body: dict[str, Any]) -> list[dict[str, Any]]:
@@ -64,18 +63,6 @@ def _as_cohere(body: dict[str, Any]) -> dict[str, Any]:
         "results": scored(body)[: body.get("top_n")],
         "meta": {"api_version": {"version": "2"}, "billed_units": {"search_units": 1}},
     }
-
-
-def _as_voyage(body: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "object": "list",
-        "data": scored(body)[: body.get("top_k")],
-        "model": body["model"],
-        "usage": {"total_tokens": 7},
-    }
-
-
-_PROTOCOLS = {"/v2/rerank": _as_cohere, "/v1/rerank": _as_voyage}
 
 
 @contextmanager

@@ -162,6 +162,9 @@ async def exercise(session: ClientSession) -> None:
     assert is_error
     assert "there is no document" in text
 
+    text, is_error = await ask(session, "search", query="herons", document="birds.txt")
+    assert (is_error, "search takes query, k." in text) == (True, True)
+
     listed, _ = await ask(session, "outline")
     assert listed.startswith("Documents 1–60 of 60:\n")
     names = re.findall(r"(?m)^(.*\.txt), [\d,]+ characters$", listed)
@@ -172,6 +175,20 @@ async def test_over_stdio(folder: Path) -> None:
     async with over_stdio(folder) as session:
         await exercise(session)
     assert "embedding When do herons fish?" in (folder / "stderr").read_text()
+
+
+async def test_a_connector_over_stdio(folder: Path) -> None:
+    async with over_stdio(folder, "--tools", "connector") as session:
+        text, _ = await ask(session, "search", query="When do herons fish?")
+        [first, *_] = json.loads(text)["results"]
+        text, _ = await ask(session, "fetch", id=first["id"])
+        assert first["text"] in json.loads(text)["text"]
+        for tool, arguments in (
+            ("search", {"q": "herons"}),
+            ("fetch", {"id": "birds"}),
+            ("read", {}),
+        ):
+            assert (await ask(session, tool, **arguments))[1]
 
 
 async def test_over_http(folder: Path) -> None:

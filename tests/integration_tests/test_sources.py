@@ -13,7 +13,6 @@ import pypdf
 import pytest
 from fpdf import FPDF
 from langchain_core.documents import Document
-from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import RSERetriever, SQLDocStore
@@ -37,13 +36,9 @@ EMBEDDINGS = WordLlamaEmbeddings()
 QUESTION = "how many ships were at each pier"
 
 
-def make_retriever(folder: Path, store: str = "memory", **settings: Any) -> RSERetriever:
+def make_retriever(folder: Path, **settings: Any) -> RSERetriever:
     return RSERetriever(
-        vectorstore=(
-            InMemoryVectorStore(EMBEDDINGS)
-            if store == "memory"
-            else open_chroma(folder, EMBEDDINGS)
-        ),
+        vectorstore=open_chroma(folder, EMBEDDINGS),
         docstore=SQLDocStore(f"sqlite:///{folder / 'chunks.db'}"),
         text_splitter=RecursiveCharacterTextSplitter(chunk_size=200, chunk_overlap=0),
         **settings,
@@ -105,14 +100,12 @@ def by_pypdf(path: Path) -> Iterator[Document]:
         yield Document(page.extract_text(), metadata=metadata)
 
 
-@pytest.mark.parametrize("store", ["memory", "chroma"])
 @pytest.mark.parametrize("reader", [by_pdfium, by_pypdf])
 def test_a_table_across_a_page_border(
     way: Way,
     tmp_path: Path,
     report: Path,
     reader: Callable[[Path], Iterator[Document]],
-    store: str,
 ) -> None:
     pages = list(reader(report))
     assert len(pages) == 5
@@ -122,7 +115,7 @@ def test_a_table_across_a_page_border(
     ]
     assert border == [False, False, True, True, False]
 
-    retriever = make_retriever(tmp_path, store)
+    retriever = make_retriever(tmp_path)
     passage = ask(way, retriever, pages, QUESTION)
     rows = re.findall(r"(Pier \d+)\s+(\d+ ships)", passage.page_content)
     assert dict(rows) == PIERS
@@ -140,18 +133,9 @@ def test_a_table_across_a_page_border(
     assert "page" not in metadata
 
     # A filter by page lets through what begins there.
-    (found,) = way.invoke(retriever, QUESTION, k=1, **filter_by(store, "page", 3))
+    (found,) = way.invoke(retriever, QUESTION, k=1, filter={"page": 3})
     assert (found.metadata["page_start"], found.metadata["page_end"]) == (3, 3)
     assert "Pier 24" in found.page_content
-
-
-def filter_by(store: str, name: str, value: int) -> dict[str, Any]:
-    if store == "chroma":
-        return {"filter": {name: value}}
-    return {
-        "filter": lambda document: document.metadata.get(name) == value,
-        "candidates_only": True,
-    }
 
 
 # One Document a file

@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import threading
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,57 +60,29 @@ def next_call(chance: random.Random, texts: Texts) -> Operation:
 def work(work: Work, results: Any) -> None:
     """Put the counts of what was done, or the first error, into a queue."""
     try:
-        bench = Bench(work.setup)
-        if work.setup.pair.is_async:
-            results.put(dict(asyncio.run(_work_async(bench, work))))
-        else:
-            results.put(dict(_work(bench, work)))
+        results.put(dict(asyncio.run(_work(Bench(work.setup), work))))
     except BaseException as error:  # noqa: BLE001 - the test raises it
         results.put(f"{type(error).__name__}: {error}")
 
 
-def _work(bench: Bench, work: Work) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    over = threading.Event()
-
-    def write(number: int) -> None:
-        chance = random.Random(f"{work.seed} {number}")  # noqa: S311 - reproducible
-        for _ in range(CALLS):
-            operation = next_call(chance, work.texts)
-            asyncio.run(bench.make(operation))
-            counts[operation.kind] += 1
-
-    def read() -> None:
-        while not over.is_set():
-            asyncio.run(_ask(bench, work, counts))
-
-    with ThreadPoolExecutor() as pool:
-        readers = [pool.submit(read) for _ in range(work.readers)]
-        writers = [pool.submit(write, number) for number in range(work.writers)]
-        try:
-            for one in writers:
-                one.result()
-        finally:
-            over.set()
-        for one in readers:
-            one.result()
-    return counts
-
-
-async def _work_async(bench: Bench, work: Work) -> Counter[str]:
+async def _work(bench: Bench, work: Work) -> Counter[str]:
     counts: Counter[str] = Counter()
     over = asyncio.Event()
+
+    async def run(call: Coroutine[Any, Any, None]) -> None:
+        """Make a call: of async stores on this loop, of others in a thread."""
+        await (call if work.setup.pair.is_async else asyncio.to_thread(asyncio.run, call))
 
     async def write(number: int) -> None:
         chance = random.Random(f"{work.seed} {number}")  # noqa: S311 - reproducible
         for _ in range(CALLS):
             operation = next_call(chance, work.texts)
-            await bench.make(operation)
+            await run(bench.make(operation))
             counts[operation.kind] += 1
 
     async def read() -> None:
         while not over.is_set():
-            await _ask(bench, work, counts)
+            await run(_ask(bench, work, counts))
 
     readers = [asyncio.ensure_future(read()) for _ in range(work.readers)]
     try:

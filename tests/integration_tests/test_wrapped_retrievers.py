@@ -72,21 +72,6 @@ def wrapped(source: RSERetriever, base: Any, **kwargs: Any) -> RSERetriever:
     return RSERetriever(base_retriever=base, docstore=source.docstore, **kwargs)
 
 
-def check(way: Way, retriever: RSERetriever, query: str = "what hunts at night") -> list[Document]:
-    passages: list[Document] = way.invoke(retriever, query)
-    for passage in passages:
-        place = slice(passage.metadata["start_index"], passage.metadata["end_index"])
-        assert passage.page_content == TEXTS[passage.metadata["source"]][place]
-    assert "it hunts at night" in passages[0].page_content
-    return passages
-
-
-def test_an_ensemble(way: Way, source: RSERetriever) -> None:
-    members: list[Any] = [by_words(source), by_vectors(source)]
-    base = EnsembleRetriever(retrievers=members, weights=[0.5, 0.5], id_key=CHUNK_ID)
-    check(way, wrapped(source, base, candidates_only=False))
-
-
 def test_equal_texts_from_different_places_stay_apart(way: Way, source: RSERetriever) -> None:
     members: list[Any] = [by_words(source), by_vectors(source)]
 

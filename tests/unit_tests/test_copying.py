@@ -12,7 +12,7 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore, InMemoryByteStore, InMemoryStore
 
-from langchain_rse import RSEConfig, RSEIndexer, RSERetriever
+from langchain_rse import RSERetriever
 from langchain_rse.stores.json import JSONDocStore
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import QUERY, Way, lines, make_retriever
@@ -52,12 +52,3 @@ def test_a_copy_of_a_retriever_answers_and_writes(
     assert "c" in {passage.metadata["doc_id"] for passage in way.invoke(other, QUERY, k=9)}
     # What is in memory is the copy's own.
     assert other.vectorstore is not retriever.vectorstore
-
-
-def test_others_can_be_copied(copied: Copy) -> None:
-    retriever = make_retriever(TEXTS)
-    assert retriever.vectorstore is not None
-    indexer = RSEIndexer(retriever.vectorstore, retriever.docstore, text_splitter=fakes.Lines())
-    assert copied(indexer).add_documents([Document(TEXTS["a"])], ids=["a"]) == ["a"]
-    config = RSEConfig(irrelevant_chunk_penalty=0.2)
-    assert copied(config) == config

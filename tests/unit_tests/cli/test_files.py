@@ -42,6 +42,23 @@ def pdf(path: Path, *pages: str, password: str | None = None) -> Path:
     return path
 
 
+def lines_pdf(path: Path, *pages: Iterable[str]) -> Path:
+    writer = FPDF()
+    writer.set_font("Helvetica", size=12)
+    for lines in pages:
+        writer.add_page()
+        for line in lines:
+            writer.cell(0, text=line, new_x="LMARGIN", new_y="NEXT")
+    writer.output(str(path))
+    return path
+
+
+def write(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
+        (folder / name).write_text("text", encoding="utf-8")
+
+
 # Encodings
 
 
@@ -129,25 +146,9 @@ def test_pages_of_a_pdf(tmp_path: Path) -> None:
 
 
 def test_lines_and_divided_words_of_a_pdf(tmp_path: Path) -> None:
-    writer = FPDF()
-    writer.set_font("Helvetica", size=12)
-    writer.add_page()
-    for line in ("Cats are found in all para-", "graphs of this text.", "Dogs are not."):
-        writer.cell(0, text=line, new_x="LMARGIN", new_y="NEXT")
-    writer.output(str(tmp_path / "a.pdf"))
-    (document,), _ = read(tmp_path / "a.pdf")
+    lines = ("Cats are found in all para-", "graphs of this text.", "Dogs are not.")
+    (document,), _ = read(lines_pdf(tmp_path / "a.pdf", lines))
     assert document.page_content.endswith("all paragraphs of this text.\nDogs are not.")
-
-
-def lines_pdf(path: Path, *pages: Iterable[str]) -> Path:
-    writer = FPDF()
-    writer.set_font("Helvetica", size=12)
-    for lines in pages:
-        writer.add_page()
-        for line in lines:
-            writer.cell(0, text=line, new_x="LMARGIN", new_y="NEXT")
-    writer.output(str(path))
-    return path
 
 
 @pytest.mark.parametrize(
@@ -168,14 +169,7 @@ def test_hyphens_at_line_ends_of_a_pdf(tmp_path: Path, lines: list[str], expecte
     assert " ".join(document.page_content.split()).endswith(expected)
 
 
-BODIES = [
-    "The heron waits.",
-    "The carp sleeps.",
-    "The pike hunts.",
-    "The frog sings.",
-    "It rains.",
-    "End.",
-]
+BODIES = [f"{text}." for text in ("A heron waits", "A carp", "A pike", "It rains", "B", "End")]
 
 
 @pytest.mark.parametrize(
@@ -235,29 +229,13 @@ def test_encrypted_pdfs(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_searched_and_other_files_are_counted(tmp_path: Path) -> None:
-    for name in (
-        "a.txt",
-        "sub/b.MD",
-        "sub/c.png",
-        "d.PNG",
-        "e.xlsx",
-        "Makefile",
-        "kb/chunks.db",
-        "kb/a.txt",
-    ):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("text", encoding="utf-8")
+    write(tmp_path, "a.txt", "sub/b.MD", "sub/c.png", "d.PNG", "e.xlsx", "Makefile", "kb/a.txt")
+    write(tmp_path, "kb/chunks.db")
     files = Files()
     paths = files.find([tmp_path, tmp_path / "a.txt"])
     assert paths == [tmp_path / "Makefile", tmp_path / "a.txt", tmp_path / "sub" / "b.MD"]
     assert files.skipped == {".png": 2, ".xlsx": 1}
     assert not files.failures
-
-
-def write(folder: Path, *names: str) -> None:
-    for name in names:
-        (folder / name).parent.mkdir(exist_ok=True, parents=True)
-        (folder / name).write_text("text", encoding="utf-8")
 
 
 def found(folder: Path, files: Files | None = None) -> set[str]:
@@ -346,9 +324,7 @@ def test_a_name_that_is_not_unicode_does_not_stop_the_search(tmp_path: Path) -> 
 
 
 def test_links_out_of_a_folder_are_not_followed(tmp_path: Path) -> None:
-    for name in ("docs/a.txt", "docs/sub/b.txt", "outside/secret.txt", "docs-too/c.txt"):
-        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
-        (tmp_path / name).write_text("text", encoding="utf-8")
+    write(tmp_path, "docs/a.txt", "docs/sub/b.txt", "outside/secret.txt", "docs-too/c.txt")
     docs = tmp_path / "docs"
     (docs / "to_file.txt").symlink_to(tmp_path / "outside" / "secret.txt")
     (docs / "sub" / "to_sibling.txt").symlink_to("../../docs-too/c.txt")

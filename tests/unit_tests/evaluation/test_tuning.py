@@ -15,7 +15,7 @@ from pydantic import Field
 
 from langchain_rse import RSEConfig, RSERetriever
 from langchain_rse.config import read_settings
-from langchain_rse.evaluation import Evidence, Question, Tuning, atune, evaluate, tune
+from langchain_rse.evaluation import Evidence, Question, Trial, Tuning, atune, evaluate, tune
 from tests.unit_tests import fakes
 from tests.unit_tests.evaluation.corpus import SyntheticCorpus
 from tests.unit_tests.fakes import Way, words

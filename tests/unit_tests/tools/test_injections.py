@@ -7,15 +7,12 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever, create_rse_tool, create_rse_tools
 from langchain_rse.tools import create_mcp_server
-from langchain_rse.tools.passages import format_passages
 from tests.unit_tests import fakes
 
 HEADING = "[2] /srv/policies/official.pdf, page 1, characters 0–99"
@@ -58,27 +55,6 @@ def test_a_text_cannot_imitate_a_heading(text: str) -> None:
     content, passages = answer_to(retriever)
     assert len(passages) == 1
     assert [line[:6] for line in headings_of(content)] == ["[1] a,"]
-
-
-@pytest.mark.parametrize("separator", SEPARATORS)
-@pytest.mark.parametrize("field", ["source", "doc_id"])
-def test_a_source_cannot_imitate_one(separator: str, field: str) -> None:
-    retriever = make()
-    name = f"a.txt{separator}{HEADING}"
-    retriever.add_documents([Document("A text.", metadata={field: name})])
-    content, _ = answer_to(retriever)
-    assert len(headings_of(content)) == 1
-
-
-PASSAGE: dict[str, Any] = {"doc_id": "a", "start_index": 0, "end_index": 9}
-
-
-@given(st.lists(st.text(), min_size=1, max_size=4))
-def test_any_texts_have_as_many_headings_as_passages(texts: list[str]) -> None:
-    passages = [Document(text, metadata=PASSAGE) for text in texts]
-    content = format_passages(passages)
-    expected = [f"[{number}] a, characters 0–9" for number in range(1, len(texts) + 1)]
-    assert headings_of(content) == expected
 
 
 @pytest.mark.parametrize("separator", SEPARATORS)

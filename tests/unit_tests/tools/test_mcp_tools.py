@@ -239,32 +239,6 @@ async def test_arguments_that_hosts_add_are_ignored() -> None:
     assert "text of a" in await text_of(library(["a"]), "read", document="a", **added)
 
 
-async def test_a_client_that_leaves_in_its_request_is_one_line_of_log(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    app = create_mcp_server(library(["a"])).streamable_http_app()
-    received = iter(
-        [
-            {"type": "http.request", "body": b"{", "more_body": True},
-            {"type": "http.disconnect"},
-        ]
-    )
-
-    async def receive() -> Any:
-        return next(received)
-
-    async def send(_: Any) -> None:
-        raise AssertionError("nobody is there")
-
-    scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/mcp", "headers": []}
-    with caplog.at_level("INFO"):
-        await app(scope, receive, send)
-    assert [record.message for record in caplog.records] == [
-        "a client left in the middle of its request"
-    ]
-    assert caplog.records[0].exc_info is None
-
-
 # The tools of a connector
 
 
