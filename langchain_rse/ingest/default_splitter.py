@@ -58,7 +58,7 @@ _NOT_OUTLYING = 0.9
 _LEAST_WIDTH = 30  # lines of lists may be shorter
 _SENTENCE_ENDS = tuple(SPACED_ENDS + UNSPACED_ENDS)
 _ENDS_OF_BROKEN = (",", "-", "\u2010", "\u00ad")
-_LINE_END = re.compile(r"\n(?:[ \t\r]*+\n)*+")
+_LINE_END = re.compile(r"\n(?:[ \t\r\f]*+\n)*+")
 
 # Leads, in characters and columns.
 _LONGEST_TERM = 90
@@ -77,12 +77,12 @@ _LISTED = re.compile(
 def default_text_splitter(chunk_size: int = _CHUNK_SIZE) -> DefaultTextSplitter:
     """Create the splitter that the retriever uses by default.
 
-    It cuts before headings, or else at empty lines, line ends, sentence ends (in most scripts) or
-    white space. Where lines are broken at a width, sentence ends come before line ends. Short
-    sections share a chunk. A heading stays with the text below it, as does the term of a definition
-    or a line that introduces a list, code or a table. A fenced code block that fits a chunk is not
-    cut. A table longer than a chunk is cut between rows, and each of its chunks is embedded with
-    the table's header rows in front.
+    It cuts before headings, or else at empty lines (first where there are two), line ends,
+    sentence ends (in most scripts) or white space. Where lines are broken at a width, sentence ends
+    come before line ends. Short sections share a chunk. A heading stays with the text below it, as
+    does the term of a definition or a line that introduces a list, code or a table. A fenced code
+    block that fits a chunk is not cut. A table longer than a chunk is cut between rows, and each of
+    its chunks is embedded with the table's header rows in front.
 
     Args:
         chunk_size: Maximum number of characters in a chunk; 800 by default. A table row may be
@@ -272,10 +272,12 @@ def _chunk_starts(text: str, start: int, end: int, size: int, outline: _Outline)
 
 
 def _without_space(text: str, start: int, end: int) -> Iterator[int]:
-    """Yield the start of a chunk's text; nothing for white space."""
+    """Yield the start of a chunk's text, before its indentation; nothing for white space."""
     chunk = text[start:end]
     if not chunk.isspace() and chunk:
-        yield start + len(chunk) - len(chunk.lstrip())
+        first = start + len(chunk) - len(chunk.lstrip())
+        line_start = text.rfind("\n", max(start - 1, 0), first) + 1
+        yield line_start or first
 
 
 def _best_cut(start: int, cuts: Sequence[Heading], size: int) -> int:
@@ -345,6 +347,19 @@ def _ends_of(separator: re.Pattern[str], text: str, start: int, end: int) -> Ite
         yield match.end()
 
 
+def _ends_at_empty_lines(
+    empty_lines: re.Pattern[str], text: str, start: int, end: int
+) -> Iterator[int]:
+    """Yield the end of each run of empty lines; not in mid-sentence, as where a page ends."""
+    for match in empty_lines.finditer(text, start, end):
+        above = text[max(match.start() - _LONGEST_LEAD, start) : match.start()]
+        line = above.rpartition("\n")[2].strip()
+        below = text[match.end() : match.end() + _LEAST_WIDTH].lstrip()
+        continues = below[:1].islower() and CODE_LINE.match(below) is None
+        if not (continues and len(line) >= _LEAST_WIDTH and _may_be_broken(line)):
+            yield match.end()
+
+
 def _line_ends(text: str, start: int, end: int) -> Iterator[int]:
     """Yield the ends of lines; not of lines that were broken because of their length."""
     ends = [*_ends_of(_LINE_END, text, start, end)]
@@ -371,9 +386,10 @@ def _may_be_broken(line: str) -> bool:
     return ends_openly and CODE_LINE.match(line) is None
 
 
-# Finders of paragraph, line, sentence, word, phrase and character ends, best first.
+# Finders of part, paragraph, line, sentence, word, phrase and character ends, best first.
 _END_FINDERS: Sequence[Callable[[str, int, int], Iterator[int]]] = (
-    partial(_ends_of, re.compile(r"\n(?:[ \t\r]*+\n)++")),
+    partial(_ends_at_empty_lines, re.compile(r"\n(?:[ \t\r\f]*+\n){2,}+")),
+    partial(_ends_at_empty_lines, re.compile(r"\n(?:[ \t\r\f]*+\n)++")),
     _line_ends,
     sentence_ends,
     partial(_ends_of, re.compile(r"\s+|\u200b")),

@@ -80,6 +80,12 @@ def chunks_of(text: str, size: int) -> list[str]:
         ("यह एक घर है। वह एक पेड़ है।", 16, ["यह एक घर है।", "वह एक पेड़ है।"]),
         ("ភាសាខ្មែរ។ខ្ញុំ។", 12, ["ភាសាខ្មែរ។", "ខ្ញុំ។"]),
         ("One.\n\nTwo.\nThree.", 12, ["One.", "Two.\nThree."]),
+        ("One.\n\n\nTwo.\n\nThree.", 12, ["One.", "Two.\n\nThree."]),
+        (
+            "a = 1\n\n\ndef f():\n    b = 2\n\n    c = 3",
+            32,
+            ["a = 1", "def f():\n    b = 2\n\n    c = 3"],
+        ),
         ("word " * 5, 10, ["word word", "word word", "word"]),
         ("abcdefghij", 4, ["abcd", "efgh", "ij"]),
         ("word\tword\tword", 10, ["word\tword", "word"]),
@@ -117,6 +123,25 @@ def test_in_text_with_hard_line_breaks_chunks_end_with_sentences(
     starts = [" ".join(chunk.split())[:20] for chunk in chunks]
     sentences = re.split(r"(?<=\w{2}\.) ", PROSE[language])
     assert all(any(each.startswith(start) for each in sentences) for start in starts)
+
+
+@pytest.mark.parametrize("page_end", ["\n\n", "\n\n\n\n", "\n\n   ", "\n\n\f\n"], ids=repr)
+def test_a_page_that_ends_in_mid_sentence_ends_no_paragraph(page_end: str) -> None:
+    lines = textwrap.wrap(PROSE["English"] * 20, 72)
+    pages = ["\n".join(lines[start : start + 8]) for start in range(0, len(lines), 8)]
+    assert sum(page[0].islower() for page in pages) > 3
+    starts = [chunk[:3] for chunk in chunks_of(page_end.join(pages), 400)]
+    assert set(starts) <= {"The", "Nob"}
+
+
+def test_chunks_of_code_are_indented() -> None:
+    lines = ["class Heron:", "    def wait(self):", "        fish()", "", "    def strike(self):"]
+    text = "\n".join([*lines, "        neck()", "\t", "\tdone = True"])
+    spans = find_spans(text, default_text_splitter(50))
+    assert [text[span.start : span.end] for span in spans][1:] == [
+        "    def strike(self):\n        neck()\n\t\n",
+        "\tdone = True",
+    ]
 
 
 def test_a_paragraph_ends_with_a_short_line() -> None:
