@@ -66,7 +66,7 @@ class Files:
     encoding: str | None = None  # of text files and HTML; None to detect it for each
     failures: dict[Path, str] = field(default_factory=dict)  # unreadable files, with the reason
     guessed: dict[Path, str] = field(default_factory=dict)  # guessed encodings
-    keep_running: bool = False  # whether to keep running heads and feet of PDFs
+    keep_running: bool = False  # whether to keep running heads and feet of pages
     running: dict[Path, list[str]] = field(default_factory=dict)  # those left out, as first read
     skipped: Counter[str] = field(default_factory=Counter)  # counts of other files by suffix
 
@@ -136,7 +136,12 @@ class Files:
             return self._load_pdf(content, path)
         metadata = {"source": source}
         if suffix not in _HTML and suffix != ".docx":
-            return [Document(self._decode(content, path), metadata=metadata)]
+            text = self._decode(content, path)
+            pages = text.split("\f") if suffix == ".txt" else [text]
+            shorter = self._without_running(pages, path)
+            if shorter is not pages:
+                text = "\n\n".join(page.strip("\n") for page in shorter)
+            return [Document(text, metadata=metadata)]
         from langchain_rse.cli.webpages import read_html
 
         if suffix == ".docx":
@@ -153,16 +158,20 @@ class Files:
 
         with contextlib.closing(pypdfium2.PdfDocument(content)) as pdf:
             pages = [page.get_textpage().get_text_range().replace("\r\n", "\n") for page in pdf]
-        pages = _join_divided(pages)
-        if not self.keep_running:
-            pages, running = _without_running(pages)
-            if running:
-                self.running[path] = running
+        pages = self._without_running(_join_divided(pages), path)
         documents = []
         for number, text in enumerate(pages):
             metadata = {"source": str(path), "page": number, "total_pages": len(pages)}
             documents.append(Document(text, metadata=metadata))
         return documents
+
+    def _without_running(self, pages: list[str], path: Path) -> list[str]:
+        """Leave out running heads and feet, unless they are to be kept."""
+        shorter, running = _without_running(pages)
+        if self.keep_running or not running:
+            return pages
+        self.running[path] = running
+        return shorter
 
     def _decode(self, content: bytes, path: Path, *, is_html: bool = False) -> str:
         """Decode the content of a text file; record the encoding if it is guessed."""
@@ -290,7 +299,8 @@ def _join_divided(pages: Sequence[str]) -> list[str]:
 def _without_running(pages: Sequence[str]) -> tuple[list[str], list[str]]:
     """Leave out running heads and feet; return the pages, and the lines that were left out.
 
-    These are the outermost lines that most pages have at the same place, apart from digits.
+    These are the outermost lines that most pages have at the same place, apart from digits and
+    white space.
     """
     lines_of_pages = [page.split("\n") for page in pages]
     running: list[str] = []
@@ -308,14 +318,18 @@ def _without_running(pages: Sequence[str]) -> tuple[list[str], list[str]]:
 def _remove_first_lines(pages: Sequence[list[str]]) -> list[str]:
     """Remove the first lines that most pages have, and return one of each."""
     with_more = [lines for lines in pages if len(lines) > 1]
-    counts = Counter(_DIGITS.sub("0", lines[0].strip()) for lines in with_more)
+    counts = Counter(_without_digits(lines[0]) for lines in with_more)
     fewest = max(_RUNNING_SHARE * len(pages), _FEWEST_RUNNING)
     removed: dict[str, str] = {}
     for lines in with_more:
-        form = _DIGITS.sub("0", lines[0].strip())
+        form = _without_digits(lines[0])
         if counts[form] >= fewest:
             removed.setdefault(form, lines.pop(0).strip())
     return [line for line in removed.values() if line]
+
+
+def _without_digits(line: str) -> str:
+    return _DIGITS.sub("0", " ".join(line.split()))
 
 
 def _reason(error: Exception) -> str:

@@ -53,7 +53,7 @@ def index(
     *,
     running_heads: Annotated[
         bool,
-        typer.Option(help="Keep what repeats at the top or bottom of most pages of a PDF."),
+        typer.Option(help="Keep what repeats at the top or bottom of most pages."),
     ] = False,
     prune: Annotated[
         bool,

@@ -28,6 +28,7 @@ _BOILERPLATE = """
         #nav, #navbar, #navigation, #breadcrumb, #breadcrumbs, #toc,
         #table_of_contents
     ),
+    :is(p, div):has(> :is([rel=next], [rel=prev], [rel=index])),
     :is(footer, .footer):not(:is(main, [role=main], article, section) *),
     header:not(:is(main, [role=main], article, section) *, :has(h1))
 """

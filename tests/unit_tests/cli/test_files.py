@@ -200,6 +200,22 @@ def test_running_heads_and_feet_of_a_pdf_are_left_out(
     assert not kept.running
 
 
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"], ids=repr)
+def test_running_heads_of_a_text_with_form_feeds_are_left_out(
+    tmp_path: Path, line_end: str
+) -> None:
+    pages = []
+    for number, body in enumerate(BODIES, 8):  # the white space depends on the number
+        foot = f"Heron{'Standard':>20}{f'[Page {number}]':>20}"
+        pages.append(line_end.join(["", "RFC 9000    May", "", body, "Birds.", body, "", foot, ""]))
+    content = "\f".join(pages).encode()
+    text, files = text_of(tmp_path / "a.txt", content)
+    assert text.split() == " ".join(f"{body} Birds. {body}" for body in BODIES).split()
+    assert [line.split()[0] for line in files.running[tmp_path / "a.txt"]] == ["RFC", "Heron"]
+    # Form feeds in code separate sections.
+    assert text_of(tmp_path / "a.c", content)[0].encode() == content
+
+
 def test_pages_without_other_text_and_different_lines_are_kept(tmp_path: Path) -> None:
     path = lines_pdf(tmp_path / "a.pdf", *[["Form A"]] * 4, *[[body] for body in BODIES])
     documents, files = read(path)

@@ -122,11 +122,16 @@ WITHOUT_MAIN = f"""<title>Cats</title><div role="menu"><ul><li><a href="x.html">
 <h1>Cats</h1><p>{MAIN_TEXT}</p>
 <div role="dialog">We use cookies</div><footer>Copyright 2026</footer>"""
 
+TEXINFO = f"""<title>Cats (Pets)</title><div class="header"><p>Next: <a href="dogs.html"
+rel="next">Dogs</a>, Up: <a href="pets.html" rel="up">Pets</a></p></div><h1>Cats</h1>
+<p>{MAIN_TEXT}</p><div class="header"><p>Next: <a href="dogs.html">Dogs</a> &nbsp; [<a
+href="Index.html" rel="index">Index</a>]</p></div>"""
+
 
 @pytest.mark.parametrize(
     ("page", "heading"),
-    [(MDBOOK, "Ownership"), (SPHINX, "Cats"), (WITHOUT_MAIN, "Cats")],
-    ids=["mdbook", "sphinx", "without main"],
+    [(MDBOOK, "Ownership"), (SPHINX, "Cats"), (WITHOUT_MAIN, "Cats"), (TEXINFO, "Cats")],
+    ids=["mdbook", "sphinx", "without main", "texinfo"],
 )
 def test_boilerplate_is_left_out(page: str, heading: str) -> None:
     assert text_of(page) == f"# {heading}\n\n{MAIN_TEXT}"
