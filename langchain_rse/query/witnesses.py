@@ -46,8 +46,10 @@ _CALIBRATIONS: Mapping[str, Calibration] = {
 # searched: both count the same words, with different statistics.
 _SHARE_BESIDE_INDEX = 0.5
 
-# BM25's k1 for the hits of the full-text index: a word that is repeated counts little more.
+# BM25's k1 for the hits of the full-text index: a word that is repeated counts little more. It has
+# this share; the index's score, with the statistics of all chunks, has the rest.
 _EARLY_SATURATION = 0.3
+_SATURATED_SHARE = 0.4
 
 
 class _Query(NamedTuple):
@@ -156,7 +158,8 @@ def _by_full_text(query: _Query) -> Floats:
     if (query.name_factors < 1).any() or not scores.any():
         return weight * _by_hits(query, FULL_TEXT, "minmax")
     by_index = [query.candidates[number].hits[FULL_TEXT].score for number in numbers]
-    mixed = (calibrate(by_index, "minmax") + minmax(scores)) / 2
+    rest = 1 - _SATURATED_SHARE
+    mixed = rest * calibrate(by_index, "minmax") + _SATURATED_SHARE * minmax(scores)
     return weight * _fuse(query, numbers, mixed)
 
 
