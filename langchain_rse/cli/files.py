@@ -49,7 +49,7 @@ _DECLARATION_WITHIN = 8_192
 _BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 # PDFium puts U+FFFE in place of the hyphen and line break in a divided word.
-_DIVISION = re.compile("(?<![\\w-])(?P<left>[\\w-]*+)\ufffe(?=(?P<right>[\\w-]*))")
+_DIVISION = re.compile(" ?(?<![\\w-])(?P<left>[\\w-]*+)\ufffe(?=(?P<right>[\\w-]*))")
 _WORD = re.compile(r"[\w-]+")
 # Lines of a page that are compared with those of other pages, at its top and at its bottom.
 _EDGE_LINES = 3
@@ -280,8 +280,9 @@ def _html_of_word(content: bytes) -> str:
 def _join_divided(pages: Sequence[str]) -> list[str]:
     """Join the words that line ends divide, without the hyphen if it is not part of the word.
 
-    It is part of the word between other characters than small letters (X-100, non-European), after
-    a single letter (e-mail), and where the document writes the word with a hyphen elsewhere.
+    The line ends before the word, so that lines keep their width. The hyphen is part of the word
+    between other characters than small letters (X-100, non-European), after a single letter
+    (e-mail), and where the document writes the word with a hyphen elsewhere.
     """
     words = {word.lower() for page in pages for word in _WORD.findall(page)}
 
@@ -289,9 +290,9 @@ def _join_divided(pages: Sequence[str]) -> list[str]:
         left, right = division["left"], division["right"]
         is_between_small = left[-1:].islower() and right[:1].islower()
         is_written_elsewhere = f"{left}-{right}".lower() in words
-        if len(left) > 1 and is_between_small and not is_written_elsewhere:
-            return left
-        return f"{left}-"
+        is_divided = len(left) > 1 and is_between_small and not is_written_elsewhere
+        line_end = "\n" if division[0].startswith(" ") else ""
+        return f"{line_end}{left}" if is_divided else f"{line_end}{left}-"
 
     return [_DIVISION.sub(join, page) for page in pages]
 

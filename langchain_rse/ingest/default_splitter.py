@@ -366,17 +366,18 @@ def _line_ends(text: str, start: int, end: int) -> Iterator[int]:
     lines = [text[first:last].strip() for first, last in pairwise([start, *ends, end])]
     lengths = sorted(map(len, lines))
     width = lengths[int(_NOT_OUTLYING * len(lines))]
-    open_lines = broken_lines = 0  # lines that end within a sentence, or may do so
+    open_lines = 0  # lines that end within a sentence, or may do so
+    is_broken: list[bool] = []
     is_last: list[bool] = []  # true for a line that ends a paragraph
     for line, following in pairwise(lines):
         is_full = len(line) >= _FULL_LINE * width
         continues = following[:1].islower() or has_unspaced(following[:1])
         open_lines += not line.endswith(_SENTENCE_ENDS)
-        broken_lines += is_full and continues and _may_be_broken(line)
+        is_broken.append(is_full and continues and _may_be_broken(line))
         is_last.append(not is_full and not continues)
-    has_hard_breaks = broken_lines > _BROKEN_LINES * open_lines and width >= _LEAST_WIDTH
-    for position, is_paragraph in zip(ends, is_last, strict=True):
-        if is_paragraph or not has_hard_breaks:
+    has_hard_breaks = sum(is_broken) > _BROKEN_LINES * open_lines and width >= _LEAST_WIDTH
+    for number, position in enumerate(ends):
+        if not (has_hard_breaks or is_broken[number]) or is_last[number]:
             yield position
 
 

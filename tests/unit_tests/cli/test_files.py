@@ -148,7 +148,7 @@ def test_pages_of_a_pdf(tmp_path: Path) -> None:
 def test_lines_and_divided_words_of_a_pdf(tmp_path: Path) -> None:
     lines = ("Cats are found in all para-", "graphs of this text.", "Dogs are not.")
     (document,), _ = read(lines_pdf(tmp_path / "a.pdf", lines))
-    assert document.page_content.endswith("all paragraphs of this text.\nDogs are not.")
+    assert document.page_content.endswith("in all\nparagraphs of this text.\nDogs are not.")
 
 
 @pytest.mark.parametrize(

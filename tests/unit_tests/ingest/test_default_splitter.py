@@ -134,6 +134,12 @@ def test_a_page_that_ends_in_mid_sentence_ends_no_paragraph(page_end: str) -> No
     assert set(starts) <= {"The", "Nob"}
 
 
+def test_broken_lines_beside_a_figure_are_not_cut() -> None:
+    figure = ["| @@: ::: #"] * 50
+    text = "\n".join([*figure, *textwrap.wrap(PROSE["English"] * 4, 60), *figure])
+    assert {chunk[:3] for chunk in chunks_of(text, 300)} <= {"| @", "The", "Nob"}
+
+
 def test_chunks_of_code_are_indented() -> None:
     lines = ["class Heron:", "    def wait(self):", "        fish()", "", "    def strike(self):"]
     text = "\n".join([*lines, "        neck()", "\t", "\tdone = True"])
