@@ -18,7 +18,7 @@ from langchain_rse.adopting.recognizing import recognize, recognize_documents
 from langchain_rse.adopting.versions import make_version
 from langchain_rse.errors import AdoptionError
 from langchain_rse.ingest.writing import WAS_ADDED, Writer
-from langchain_rse.stores.compare_and_set import namespace_of
+from langchain_rse.stores.compare_and_set import namespace_of, readable
 from langchain_rse.stores.pairing import PROBE, check_pair
 from langchain_rse.stores.records import (
     DOC_ID,
@@ -222,7 +222,8 @@ class _Adopter:
         """Return the recorded document of each known vector; None for excluded vectors."""
         vectors_by_key = {adopted_key(vector): vector for vector in vectors}
         recorded: dict[str, object] = {}
-        for key, record in self.writer.records.read(vectors_by_key).items():
+        for key, found in self.writer.records.read(vectors_by_key).items():
+            record = readable(found)
             if record is not None:
                 recorded[vectors_by_key[key]] = record.metadata.get(DOC_ID)
         return recorded

@@ -66,7 +66,7 @@ class DocStoreWriter:
     def manifests(self, keys: Iterable[str]) -> list[Manifest | None]:
         """Read manifests by document key; None for unknown documents."""
         manifests: list[Manifest | None] = []
-        for key, found in self._read_each(map(manifest_key, keys)).items():
+        for key, found in self.read(map(manifest_key, keys)).items():
             record = readable(found)
             manifests.append(None if record is None else Manifest.from_document(record, key))
         return manifests
@@ -80,7 +80,7 @@ class DocStoreWriter:
         recovered from the keys of their records.
         """
         keys = {doc_id: manifest_key(document_key(doc_id)) for doc_id in doc_ids}
-        records = self._read_each([*keys.values(), NAMESPACES])
+        records = self.read([*keys.values(), NAMESPACES])
         refuse_namespaces(records[NAMESPACES])
         stored: list[StoredManifest] = []
         for doc_id, key in keys.items():
@@ -140,10 +140,12 @@ class DocStoreWriter:
 
     # Records
 
-    def read(self, keys: Iterable[str]) -> dict[str, Document | None]:
-        """Read records; raise a CorruptRecordError if one of them is corrupt."""
-        records = self._read_each(keys)
-        return {key: readable(record) for key, record in records.items()}
+    def read(self, keys: Iterable[str]) -> dict[str, Record]:
+        """Read records; a corrupt record is represented by its error."""
+        records: dict[str, Record] = {}
+        for batch in batches(keys, self.batch_size):
+            records.update(read_records(self.docstore, batch))
+        return records
 
     def adopted_vectors(self, key: str, version: Version) -> list[str]:
         """Read the ids of the vectors that a document's version was adopted from."""
@@ -155,7 +157,7 @@ class DocStoreWriter:
         # An interrupted call did not write it, or it is damaged. The chunks name their vectors.
         ids: list[str] = []
         chunk_keys = (chunk_key(key, version.name, index) for index in range(version.chunks))
-        for record_key, record in self._read_each(chunk_keys).items():
+        for record_key, record in self.read(chunk_keys).items():
             if isinstance(record, Document):
                 ids += adopted_vectors(record, record_key)
         return ids
@@ -164,7 +166,7 @@ class DocStoreWriter:
         """Return the ids of adopted vectors whose record does not name the given version."""
         vectors = {adopted_key(vector): vector for vector in versions}
         found: list[str] = []
-        for key, record in self._read_each(vectors).items():
+        for key, record in self.read(vectors).items():
             vector = vectors[key]
             named = record.metadata.get(VERSION) if isinstance(record, Document) else None
             if named != versions[vector]:
@@ -201,13 +203,6 @@ class DocStoreWriter:
                     changes.append((key, record, None))
             if changes:
                 change(self.docstore, changes)
-
-    def _read_each(self, keys: Iterable[str]) -> dict[str, Record]:
-        """Read records; a corrupt record is represented by its error."""
-        records: dict[str, Record] = {}
-        for batch in batches(keys, self.batch_size):
-            records.update(read_records(self.docstore, batch))
-        return records
 
 
 def _updates(
