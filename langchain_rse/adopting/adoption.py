@@ -2,7 +2,7 @@
 
 import itertools
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from langchain_core.documents import Document
@@ -11,10 +11,9 @@ from langchain_core.vectorstores import VectorStore
 from langchain_rse._messages import warn
 from langchain_rse._progress import progress_bar
 from langchain_rse._sync import batches, call, during, run
-from langchain_rse.adopting.chunks import EXCERPT, doc_id_of
+from langchain_rse.adopting.chunks import EXCERPT, doc_id_of, is_document_name, whole_number
 from langchain_rse.adopting.existing_index import Adoption, ExistingIndex
 from langchain_rse.adopting.joining import UnstatedOverlapError
-from langchain_rse.adopting.recognizing import recognize, recognize_documents
 from langchain_rse.adopting.versions import make_version
 from langchain_rse.errors import AdoptionError
 from langchain_rse.ingest.writing import WAS_ADDED, Writer
@@ -41,6 +40,28 @@ logger = logging.getLogger(__name__)
 _Chunks = dict[str, Document]
 """The chunks of a document by vector id, in store order."""
 
+# In each list, the first field wins that all chunks have with a value of the right type.
+DOCUMENT_FIELDS = (
+    "source",
+    "doc_id",
+    "document_id",
+    "ref_doc_id",
+    "parent_id",
+    "file_path",
+    "file_name",
+    "filename",
+    "url",
+    "title",
+)
+PAGE_FIELDS = ("page", "page_number")
+START_FIELDS = ("start_index",)
+NUMBER_FIELDS = ("chunk_index", "chunk_number", "chunk", "seq", "sequence")
+
+_HOW = (
+    "Name the metadata fields that locate each chunk: ExistingIndex(doc_id_key=..., "
+    "start_index_key=...); docs/adopting.md lists all options"
+)
+
 # Documents per write.
 _DOCUMENTS = 100
 
@@ -64,9 +85,9 @@ def adopt(
     chunks = _chunks_to_adopt(documents, namespace_of(writer.docstore))
     is_recognized = index is None
     if index is None:
-        index = recognize(chunks, are_in_order=are_in_order)
+        index = _recognize(chunks, are_in_order=are_in_order)
     elif index.doc_id_key is None and index.doc_id is None:
-        index = index.model_copy(update={"doc_id_key": recognize_documents(chunks)})
+        index = index.model_copy(update={"doc_id_key": _recognize_documents(chunks)})
     _check_search(writer.vectors.adapter.store)
     adopter = _Adopter(writer, index, rules, is_recognized, Adoption(index))
     by_document = adopter.group(chunks)
@@ -258,3 +279,78 @@ def _check_document(doc_id: str, manifest: Manifest | None, recorded: Iterable[o
             "docstore was made with another doc_id_key or for another vector store. Use an empty "
             "docstore"
         )
+
+
+# Usual metadata fields
+
+
+def _recognize(chunks: Sequence[Document], *, are_in_order: bool) -> ExistingIndex:
+    """Describe an index by the metadata that all of its chunks have.
+
+    Args:
+        chunks: All chunks; at least one.
+        are_in_order: True if they are given in insertion order.
+
+    Raises:
+        AdoptionError: If no field names a chunk's document, or the order is unknown.
+    """
+    doc_id_key = _recognize_documents(chunks)
+    page_key = _common_field(chunks, PAGE_FIELDS, _is_whole_number)
+    start_index_key = _common_field(chunks, START_FIELDS, _is_whole_number)
+    chunk_index_key = None
+    if start_index_key is None:
+        chunk_index_key = _common_field(chunks, NUMBER_FIELDS, _is_whole_number)
+    has_order = start_index_key is not None or chunk_index_key is not None
+    if not has_order and not are_in_order and page_key is None:
+        names = ", ".join([*START_FIELDS, *NUMBER_FIELDS, *PAGE_FIELDS])
+        raise AdoptionError(
+            f"the order of the chunks is unknown: none of {names} is an integer of at least 0 in "
+            "every chunk, and the chunks may not be in insertion order. "
+            f"{_describe_fields(chunks)}. {_HOW}"
+        )
+    return ExistingIndex(
+        doc_id_key=doc_id_key,
+        page_key=page_key,
+        start_index_key=start_index_key,
+        chunk_index_key=chunk_index_key,
+        in_store_order=not has_order and are_in_order,
+    )
+
+
+def _recognize_documents(chunks: Sequence[Document]) -> str:
+    """Return the first usual field that names the document of each chunk.
+
+    Raises:
+        AdoptionError: If no field does.
+    """
+    doc_id_key = _common_field(chunks, DOCUMENT_FIELDS, is_document_name)
+    if doc_id_key is None:
+        raise AdoptionError(
+            "no metadata field names the document of each chunk: none of "
+            f"{', '.join(DOCUMENT_FIELDS)} is a string or an integer in every chunk. "
+            f"{_describe_fields(chunks)}. {_HOW}. If all chunks belong to one document, name it: "
+            "ExistingIndex(doc_id='handbook', in_store_order=True, chunk_overlap=...)"
+        )
+    return doc_id_key
+
+
+def _is_whole_number(value: object) -> bool:
+    return whole_number(value) is not None
+
+
+def _common_field(
+    chunks: Sequence[Document], names: Iterable[str], is_valid: Callable[[object], bool]
+) -> str | None:
+    """Return the first field that all chunks have with a valid value; None if none qualifies."""
+    for name in names:
+        if all(is_valid(chunk.metadata.get(name)) for chunk in chunks):
+            return name
+    return None
+
+
+def _describe_fields(chunks: Sequence[Document]) -> str:
+    """Name the chunks' metadata fields."""
+    names = dict.fromkeys(name for chunk in chunks for name in chunk.metadata)
+    if not names:
+        return "The chunks have no metadata"
+    return f"Fields of the chunks: {first_few(map(repr, names), limit=20)}"

@@ -1,10 +1,17 @@
-"""Joins the chunks of a document from an existing index, and finds gaps."""
+"""Joins the chunks of a document from an existing index, and finds gaps.
 
-from collections.abc import Sequence
+Without positions, the text that neighboring chunks share is measured, given the most that they may
+share. Splitters repeat whole pieces at the beginning of a chunk: as many lines, sentences, words or
+characters from the end of the previous chunk as fit into the overlap. So neighbors may share less
+than the overlap, or no text at all. In repetitive text, several lengths may fit, or equal words may
+be either an overlap or a real repetition; such chunks are refused.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
 
 from langchain_rse.adopting.chunks import AdoptedChunk
 from langchain_rse.adopting.existing_index import ExistingIndex, Gap
-from langchain_rse.adopting.stated_overlap import check_no_repetition, shared_length
 from langchain_rse.errors import AdoptionError
 
 # Up to this many missing characters between two chunks count as white space that the splitter
@@ -15,6 +22,18 @@ _PAGE_BREAK = "\n\n"
 
 # The assumed length of a gap of unknown length.
 _UNKNOWN_LENGTH = 1
+
+# This many equal characters make an overlap certain; fewer may match by chance.
+_SURE_OVERLAP = 24
+# No splitter uses a longer overlap.
+_LONGEST_OVERLAP = 10_000
+# Up to this many equal characters in the middle of a word are a chance match.
+_BY_CHANCE = 4
+# Longest immediate repetition that is searched for, in words.
+_LONGEST_REPETITION = 50
+
+_LAST_WORD = re.compile(r"\S*\s*\Z")
+_ENDS_OF_SENTENCES = (".", "!", "?", "\u3002")
 
 _CONTRADICTION = (
     "If one belongs to an older version of the document, delete it. If positions start again on "
@@ -69,7 +88,7 @@ def join_chunks(
             shared_lengths.append(joined[-1].end - page_start)
         if _append(joined, chunk, page_start + start, last):
             last = chunk
-    check_no_repetition(chunks, [length for length in shared_lengths if length])
+    _check_no_repetition(chunks, [length for length in shared_lengths if length])
     return joined, gaps
 
 
@@ -154,7 +173,7 @@ def _start_with_overlap(
             f"that made them, 0 for none: {stated}, chunk_overlap=...). To find "
             f"out, compare the end of a chunk with the beginning of the next. {_POSITIONS}"
         )
-    shared = shared_length(last.text, chunk.text, index.chunk_overlap)
+    shared = _shared_length(last.text, chunk.text, index.chunk_overlap)
     if shared is None:
         raise AdoptionError(
             f"with chunk_overlap={index.chunk_overlap}, the number of characters that two chunks "
@@ -164,3 +183,99 @@ def _start_with_overlap(
     if shared == 0 and not has_white_space:
         _extend(joined, index.separator)
     return joined[-1].end - shared
+
+
+# A stated overlap
+
+
+def _equal_lengths(before: str, after: str) -> list[int]:
+    """Return all lengths at which the end of one text begins the next, ascending."""
+    lengths: list[int] = []
+    longest = min(len(before), len(after), _LONGEST_OVERLAP)
+    start = before.find(after[0], len(before) - longest)
+    while start >= 0:
+        if after.startswith(before[start:]):
+            lengths.append(len(before) - start)
+        start = before.find(after[0], start + 1)
+    return lengths[::-1]
+
+
+def _shared_length(before: str, after: str, max_overlap: int) -> int | None:
+    """Return how many characters two neighbors share; None if that is ambiguous."""
+    if max_overlap == 0:
+        return 0
+    longest = 0
+    whole: list[int] = []  # lengths of whole lines, sentences or words
+    for length in _equal_lengths(before, after):
+        if length > max_overlap:
+            if _SURE_OVERLAP <= length < min(len(before), len(after)):
+                return None
+            continue
+        fills_overlap = before[-max_overlap:].lstrip() == after[:length]
+        cuts_word = _cuts_word(before, after, length)
+        if cuts_word and not fills_overlap and length <= _BY_CHANCE:
+            continue
+        longest = length
+        has_whole_words = not cuts_word and _has_whole_pieces(before, after, length, max_overlap)
+        if fills_overlap or has_whole_words:
+            whole.append(length)
+    if longest == 0:
+        return 0
+    is_certain = whole == [longest] and _stands_once(before, after, longest, max_overlap)
+    return longest if is_certain else None
+
+
+def _cuts_word(before: str, after: str, length: int) -> bool:
+    """True if an overlap of this length begins or ends in the middle of a word."""
+    start = len(before) - length
+    begins_in_word = before[max(start - 1, 0) : start].isalnum() and after[0].isalnum()
+    ends_in_word = after[length - 1].isalnum() and after[length : length + 1].isalnum()
+    return begins_in_word or ends_in_word
+
+
+def _has_whole_pieces(before: str, after: str, length: int, max_overlap: int) -> bool:
+    """True if an overlap consists of lines or sentences, or of as many words as fit."""
+    rest, following = before[:-length], after[length:]
+    last_word = _LAST_WORD.search(rest)
+    has_all_words = last_word is not None and length + len(last_word[0]) > max_overlap
+    space_before = rest[len(rest.rstrip()) :]
+    space_after = following[: len(following) - len(following.lstrip())]
+    has_lines = "\n" in space_before and "\n" in space_after
+    ends = (before, rest.rstrip())
+    has_sentences = all(text.endswith(_ENDS_OF_SENTENCES) for text in ends)
+    return has_all_words or has_lines or has_sentences
+
+
+def _stands_once(before: str, after: str, length: int, max_overlap: int) -> bool:
+    """True if the shared text occurs once in the joined chunks and is not all of either."""
+    if length in {len(before), len(after)}:
+        return False
+    rest = before[:-length]
+    stripped = len(rest) - len(rest.rstrip())  # white space that counts as overlap
+    joined = before + after[length:]
+    shared = after[:length]
+    is_first = joined.find(shared) == len(rest)
+    is_last = joined.rfind(shared) == len(rest)
+    return length + stripped <= max_overlap and is_first and is_last
+
+
+def _check_no_repetition(chunks: Iterable[AdoptedChunk], shared_lengths: Sequence[int]) -> None:
+    """Refuse chunks with an immediately repeated passage as long as text that neighbors share.
+
+    In such a text, a match between two chunks may be a real repetition instead of an overlap.
+    """
+    if not shared_lengths:
+        return
+    least = min(*shared_lengths, _SURE_OVERLAP)
+    for chunk in chunks:
+        words = chunk.text.split()
+        for count in range(1, min(_LONGEST_REPETITION, len(words) // 2) + 1):
+            equal = 0  # consecutive words that equal the word `count` words later
+            for number in range(len(words) - count):
+                equal = equal + 1 if words[number] == words[number + count] else 0
+                passage = " ".join(words[number + 1 : number + 1 + count])
+                if equal >= count and len(passage) >= least:
+                    raise AdoptionError(
+                        f"a passage is repeated ({passage!r:.100} in {chunk.description}), so "
+                        "text that neighbors share may be a repetition instead of an overlap"
+                    )

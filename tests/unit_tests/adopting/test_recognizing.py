@@ -11,7 +11,7 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever
 from langchain_rse.adopting import Adoption
-from langchain_rse.adopting.recognizing import DOCUMENT_FIELDS
+from langchain_rse.adopting.adoption import DOCUMENT_FIELDS
 from langchain_rse.errors import AdoptionError
 from langchain_rse.tools import citation_of
 from tests.unit_tests import fakes
