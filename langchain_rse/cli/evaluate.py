@@ -1,20 +1,15 @@
 """``langchain-rse evaluate``: compares passages with chunks on questions with evidence."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from langchain_rse.cli.knowledge_base import KnowledgeBase
 from langchain_rse.cli.options import Config, Folder, Penalty, Settings, check_folder, settings
 from langchain_rse.cli.output import print_error, print_text, visible_lines
-
-if TYPE_CHECKING:
-    from langchain_rse.evaluation import Question
 
 
 def evaluate(
@@ -61,13 +56,16 @@ def evaluate(
     Example: langchain-rse evaluate --questions questions.jsonl --kb library --tune 100
     """
     from langchain_rse.evaluation import evaluate as measure
-    from langchain_rse.evaluation import tune
+    from langchain_rse.evaluation import load_questions, tune
 
     if save_config and not trials:
         raise ValueError("--save-config writes the result of --tune: add --tune N")
     fields = settings(config, assignments, irrelevant_chunk_penalty=irrelevant_chunk_penalty)
     opened = KnowledgeBase.existing(kb, **fields)
-    loaded = _load_questions(questions, opened)
+    loaded = []
+    for question in load_questions(questions):  # with names of documents in place of ids
+        evidence = [replace(each, doc_id=opened.find(each.doc_id)) for each in question.evidence]
+        loaded.append(replace(question, evidence=evidence))
     retriever = opened.retriever
     options: dict[str, Any] = {"budgets": budgets, "show_progress": sys.stderr.isatty()}
     tuning = tune(retriever, loaded, trials=trials, **options) if trials else None
@@ -87,16 +85,3 @@ def evaluate(
         if table is not None:
             print_text("")
             print_text(visible_lines(str(table)))
-
-
-def _load_questions(path: Path, opened: KnowledgeBase) -> list[Question]:
-    """Load questions, and replace document names in their evidence by ids."""
-    from langchain_rse.evaluation import load_questions
-
-    questions = []
-    for question in load_questions(path):
-        evidence = [
-            replace(passage, doc_id=opened.find(passage.doc_id)) for passage in question.evidence
-        ]
-        questions.append(replace(question, evidence=evidence))
-    return questions

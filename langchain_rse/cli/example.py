@@ -60,21 +60,17 @@ def outline_of(pieces: Sequence[Piece]) -> Outline:
     start = document.index(_FIRST_WORDS)
     end = document.index(_LAST_WORDS, start) + len(_LAST_WORDS)
     answer = _paragraphs_of(document[start:end])
-    whole_answer = " ".join(answer)
     found = []
     outlines = []
     for piece in pieces:
         paragraphs = []
         for text in _paragraphs_of(piece.text):
-            is_answer = text in whole_answer
+            is_answer = text in answer
             paragraphs.append(Paragraph(text, is_answer))
             if is_answer:
                 found.append(text)
         outlines.append(_shortened(paragraphs))
-    missing = []
-    for text in answer:
-        if not any(part in text for part in found):
-            missing.append(Paragraph(text, is_answer=True))
+    missing = [Paragraph(text, is_answer=True) for text in answer if text not in found]
     answered = len("".join(found)) / len("".join(answer))
     return Outline(outlines, answered, missing)
 

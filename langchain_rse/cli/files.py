@@ -208,12 +208,11 @@ def _git_rules(folder: Path) -> Callable[..., bool]:
     """
     from pathspec import GitIgnoreSpec
 
-    repositories = [each for each in (folder, *folder.parents) if (each / ".git").exists()]
-    root = repositories[0] if repositories else folder
-    file = root / ".gitignore"
+    parents = (folder, *folder.parents)
+    root = next((each for each in parents if (each / ".git").exists()), folder)
     text = ""
-    if os.access(file, os.R_OK):
-        text = file.read_text(encoding="utf-8", errors="replace")
+    with contextlib.suppress(OSError):
+        text = (root / ".gitignore").read_text(encoding="utf-8", errors="replace")
     patterns: list[Any] = []
     for line in text.splitlines():
         with contextlib.suppress(ValueError, re.error):  # such as "!": Git passes over it

@@ -31,7 +31,6 @@ K = Annotated[
     int,
     typer.Option(
         parser=parse,
-        metavar="INTEGER",
         help="Maximum number of passages. The most valuable are kept.",
     ),
 ]
@@ -39,7 +38,6 @@ Budget = Annotated[
     int,
     typer.Option(
         parser=parse,
-        metavar="INTEGER",
         help="Maximum length of all passages together, in characters.",
     ),
 ]
@@ -49,7 +47,6 @@ Penalty = Annotated[
         "--irrelevant-chunk-penalty",
         "--penalty",
         parser=parse,
-        metavar="FLOAT",
         help="Minimum relevance, 0 to 1. Lower values return more text. Default: the preset's.",
     ),
 ]
