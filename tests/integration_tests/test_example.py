@@ -11,7 +11,7 @@ from langchain_rse.cli.example import (
     outline_of,
 )
 from langchain_rse.embeddings import WordLlamaEmbeddings
-from langchain_rse.explaining import Piece, SideBySide
+from langchain_rse.explaining import SideBySide
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +45,6 @@ def test_chunks_of_the_same_length_have_it_in_pieces(comparison: SideBySide) -> 
     assert [text[:25] for text, _ in outline.missing[:2]] == [
         *("Note: During failed patte", "3. If the pattern succeed")
     ]
-
-
-def test_text_of_other_documents_is_no_answer() -> None:
-    answer = "1. The subject expression is evaluated here too, in a text of some other place."
-    outline = outline_of([Piece("other", "other", 0, answer)])
-    assert outline.pieces == [[(answer, False)]]
-    assert outline.answered == 0
 
 
 def steps_of(outline: Outline) -> list[str]:

@@ -9,16 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 
-from langchain_rse._sync import in_thread
 from langchain_rse.access import DocumentAccess
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.text.quoting import format_range
 from langchain_rse.tools import citation_of
-from tests.unit_tests import fakes
-from tests.unit_tests.fakes import Way, lines, make_retriever
-
-way = fakes.way
-SYNC = Way(None)
+from tests.unit_tests.fakes import lines, make_retriever
 
 TEXT = lines(*range(30), name="Zeile ä")
 RETRIEVER = make_retriever({"a": TEXT, "b": lines(1)})
@@ -30,18 +25,6 @@ def passage_of(docstore: Any, doc_id: str, start: int, end: int) -> Document | N
         return access.passage(access.manifest(doc_id), start, end)
     except MissingRecordError:
         return None
-
-
-def read(way: Way, docstore: Any, doc_id: str, start: int, end: int) -> Document:
-    def sync() -> Document | None:
-        return passage_of(docstore, doc_id, start, end)
-
-    async def asynchronous() -> Document | None:
-        return await in_thread(passage_of, docstore, doc_id, start, end)
-
-    passage: Document | None = way.call(sync, asynchronous)
-    assert passage is not None
-    return passage
 
 
 @given(start=st.integers(0, len(TEXT) - 1), length=st.integers(1, 2 * len(TEXT)))
@@ -74,7 +57,8 @@ def test_pages_are_cited_as_a_reader_counts_them(
     retriever = make_retriever({}, metadata_rules={"page": "range", "page_label": "range"})
     parts = [Document(f"one {n}\n", metadata={"source": "p", **m}) for n, m in enumerate(metadata)]
     retriever.add_documents(parts)
-    passage = read(SYNC, retriever.docstore, "p", 0, 1000)
+    passage = passage_of(retriever.docstore, "p", 0, 1000)
+    assert passage is not None
     assert citation_of(passage.metadata) == f"p, {cited}, characters 0–{len(passage.page_content)}"
     if "page" in metadata[0]:
         assert passage.metadata["page_start"] == metadata[0]["page"]
