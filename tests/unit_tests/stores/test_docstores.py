@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import json
 import sqlite3
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import make_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +150,11 @@ def test_a_document_reads_back_as_it_was(document: Document) -> None:
         (np.zeros(2), "document['metadata']['field']"),
         (dt.timedelta(1), "document['metadata']['field']"),
         (np.datetime64("2024-02-29"), "document['metadata']['field']"),
+        # orjson writes these as a list, strings and a dict.
         ((1, 2), "document['metadata']['field']"),
+        (uuid.UUID(int=1), "document['metadata']['field']"),
+        (dt.time(1), "document['metadata']['field']"),
+        (make_dataclass("Point", ["x"])(1), "document['metadata']['field']"),
         (b"bytes", "document['metadata']['field']"),
         (Path("a/b.txt"), "document['metadata']['field']"),
         ([0, {"deep": [1, {2}]}], "document['metadata']['field'][1]['deep'][1]"),
