@@ -314,8 +314,10 @@ def _identify(
     documents: Iterable[Document], ids: Iterable[str] | None, *, separate: bool | None
 ) -> Iterator[SourceDocument]:
     """Assign each document its id; refuse chunks and retrieved passages."""
-    pairs: Iterable[tuple[Any, str | None]] = zip(documents, itertools.repeat(None))
-    if ids is not None:
+    pairs: Iterable[tuple[Any, str | None]]
+    if ids is None:
+        pairs = zip(documents, itertools.repeat(None))
+    else:
         pairs = itertools.zip_longest(documents, ids)
     for document, given in pairs:
         is_id = isinstance(given, str) and given != ""
