@@ -24,7 +24,6 @@ def parse(text: Any) -> Any:  # noqa: ANN401 - any value of JSON
 Folder = Annotated[
     Path, typer.Option("--kb", help="Folder of the knowledge base.", file_okay=False)
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Question = Annotated[str, typer.Argument(help="The question, in quotation marks.")]
 # The retriever checks these numbers, with the messages of `--set`.
 K = Annotated[

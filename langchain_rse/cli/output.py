@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import logging
 import shutil
 import sys
@@ -86,11 +85,6 @@ def print_text(text: str | Text, style: str = "") -> None:
     so it must come from `visible_lines`.
     """
     console.print(Text(visible(text), style) if isinstance(text, str) else text)
-
-
-def print_json(value: object) -> None:
-    """Print a value as JSON; types without a JSON form become strings."""
-    typer.echo(json.dumps(value, indent=2, default=str))
 
 
 def visible_lines(text: str) -> Text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +11,6 @@ import typer
 
 from langchain_rse.cli.knowledge_base import KnowledgeBase
 from langchain_rse.cli.options import (
-    AsJson,
     Budget,
     Config,
     Folder,
@@ -22,7 +22,7 @@ from langchain_rse.cli.options import (
     filter_of,
     settings,
 )
-from langchain_rse.cli.output import print_error, print_json, print_text, visible_lines
+from langchain_rse.cli.output import print_error, print_text, visible_lines
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
@@ -69,7 +69,7 @@ def query(
             "this folder.",
         ),
     ] = None,
-    as_json: AsJson = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     verbose: Annotated[
         bool,
         typer.Option("--verbose", "-v", help="Also explain why chunks were returned or not."),
@@ -98,7 +98,8 @@ def query(
     )
     trace = collector.traces[-1]
     if as_json:
-        print_json([passage.model_dump(include=_JSON_FIELDS) for passage in passages])
+        found = [passage.model_dump(include=_JSON_FIELDS) for passage in passages]
+        typer.echo(json.dumps(found, indent=2, default=str))
     elif passages:
         print_passages(trace, passages, opened.names)
     if verbose:
