@@ -137,8 +137,8 @@ class Files:
         metadata = {"source": source}
         if suffix not in _HTML and suffix != ".docx":
             text = self._decode(content, path)
-            pages = text.split("\f") if suffix == ".txt" else [text]
-            shorter = self._without_running(pages, path)
+            pages = text.split("\f") if suffix == ".txt" else []
+            shorter = self._leave_out_running(pages, path)
             if shorter is not pages:
                 text = "\n\n".join(page.strip("\n") for page in shorter)
             return [Document(text, metadata=metadata)]
@@ -158,14 +158,14 @@ class Files:
 
         with contextlib.closing(pypdfium2.PdfDocument(content)) as pdf:
             pages = [page.get_textpage().get_text_range().replace("\r\n", "\n") for page in pdf]
-        pages = self._without_running(_join_divided(pages), path)
+        pages = self._leave_out_running(_join_divided(pages), path)
         documents = []
         for number, text in enumerate(pages):
             metadata = {"source": str(path), "page": number, "total_pages": len(pages)}
             documents.append(Document(text, metadata=metadata))
         return documents
 
-    def _without_running(self, pages: list[str], path: Path) -> list[str]:
+    def _leave_out_running(self, pages: list[str], path: Path) -> list[str]:
         """Leave out running heads and feet, unless they are to be kept."""
         shorter, running = _without_running(pages)
         if self.keep_running or not running:
