@@ -65,7 +65,7 @@ class Shape(NamedTuple):
         return text[:length]
 
 
-STARTS = ["", "a", "\n", "- ", "# ", "| ", '"', "<!-- a", "---\ntitle: ", "``` a\n"]
+STARTS = ["", "a", "<", "\n", "- ", "# ", "| ", '"', "<!-- a", "---\ntitle: ", "``` a\n"]
 UNITS = [
     *" \n\r\t-=`~*_#:,.|'\"\u2019<>([{&aA9é\u0301\u00ad\u3002人ก",
     *("a ", "A. ", "1. ", "- ", "> ", "<a ", "<!-- ", ".. ", "| a ", "a,", '"a",', "a: ", "&#0;"),
@@ -85,6 +85,10 @@ KNOWN = [
     Shape("one", "", 'a,"b ""c"",\n"d",e\n'),
     Shape("falling", "``", "`"),
     Shape("falling", "- ~~", "~"),
+    *(
+        Shape("one", start, unit)
+        for start, unit in (("<", "a"), ("a", " "), ("\n", "\r"), ("|", "| "))
+    ),
 ]
 
 
