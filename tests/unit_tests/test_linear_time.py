@@ -1,16 +1,16 @@
 """Readers of strangers' texts take time in proportion to the text, whatever it repeats.
 
-What a text repeats comes after a start: in one line, in each line, in lines that become shorter.
+The shapes are made from the package's own expressions, and each night from other random choices
+with SEED=n in the environment.
 """
 
 from __future__ import annotations
 
 import gc
-import itertools
+import os
 import random
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import pytest
 
@@ -22,6 +22,7 @@ from langchain_rse.text.patterns import Pattern
 from langchain_rse.text.sentences import split_sentences
 from langchain_rse.text.titles import first_heading
 from langchain_rse.text.words import spaced_words, with_pairs
+from tests.unit_tests.hostile_shapes import Shape, shapes
 
 Reader = Callable[[str], object]
 
@@ -40,40 +41,7 @@ SIZES = (250_000, 500_000, 1_000_000)
 UNSUSPICIOUS = 0.12
 MOST = 2.0
 _MEASURABLE = 0.02
-
-
-class Shape(NamedTuple):
-    """A text of any length."""
-
-    kind: str
-    start: str
-    unit: str
-
-    def text(self, length: int) -> str:
-        """Return the text with a length."""
-        start, unit = self.start, self.unit
-        if self.kind == "one":
-            text = start + unit * length
-        elif self.kind == "lines":
-            text = f"{start}{unit}\n" * length
-        elif self.kind == "again":
-            text = f"{start}{unit}" * length
-        else:
-            longest = int((length / len(unit)) ** 0.5)
-            falling = [start + unit * count for count in range(longest, 0, -1)]
-            text = "\n".join(falling) + f"\n{start}{unit} x" * length
-        return text[:length]
-
-
-STARTS = ["", "a", "<", "\n", "- ", "# ", "| ", '"', "<!-- a", "---\ntitle: ", "``` a\n"]
-UNITS = [
-    *" \n\r\t-=`~*_#:,.|'\"\u2019<>([{&aA9é\u0301\u00ad\u3002人ก",
-    *("a ", "A. ", "1. ", "- ", "> ", "<a ", "<!-- ", ".. ", "| a ", "a,", '"a",', "a: ", "&#0;"),
-]
-SHAPES = [
-    Shape(*parts)
-    for parts in itertools.product(("one", "lines", "again", "falling"), STARTS[:3], UNITS)
-] + [Shape(*parts) for parts in itertools.product(("one", "falling"), STARTS[3:], UNITS[::3])]
+SHAPES = shapes(random.Random(int(os.environ.get("SEED") or 1)))  # noqa: S311 - reproducible
 
 KNOWN = [
     Shape("one", "", 'b","c\n'),
