@@ -1,4 +1,4 @@
-"""The retriever in LangChain's own constructions: chains, batches, retries, fallbacks, streams."""
+"""Fields and alternatives of the retriever, chosen when a chain runs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,7 @@ from typing import Any
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.runnables import (
-    ConfigurableField,
-    Runnable,
-    RunnablePassthrough,
-)
+from langchain_core.runnables import ConfigurableField, Runnable, RunnablePassthrough
 
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import QUERY, Way, lines, make_retriever
@@ -21,9 +17,6 @@ TEXTS = {"a": lines(0, 30, 90, name="a"), "b": lines(45, 90, name="b")}
 
 def text_of(passages: list[Document]) -> str:
     return "".join(passage.page_content for passage in passages)
-
-
-# What is chosen when a chain runs
 
 
 def test_fields_are_chosen_when_a_chain_runs(way: Way) -> None:
@@ -43,6 +36,3 @@ def test_fields_are_chosen_when_a_chain_runs(way: Way) -> None:
     )
     assert len(way.invoke(others, QUERY)) > 1
     assert len(way.invoke(others, QUERY, {"configurable": {"which": "few"}})) == 1
-
-
-# When something fails

@@ -53,10 +53,7 @@ KNOWN = [
     Shape("one", "", 'a,"b ""c"",\n"d",e\n'),
     Shape("falling", "``", "`"),
     Shape("falling", "- ~~", "~"),
-    *(
-        Shape("one", start, unit)
-        for start, unit in (("<", "a"), ("a", " "), ("\n", "\r"), ("|", "| "))
-    ),
+    *(Shape("one", *parts) for parts in (("<", "a"), ("a", " "), ("\n", "\r"), ("|", "| "))),
 ]
 
 

@@ -15,23 +15,9 @@ from langchain_rse import errors
 PACKAGE = Path(langchain_rse.__path__[0])
 # What extras and the tests install, by its name in imports.
 EXTRAS = [
-    "chromadb",
-    "cohere",
-    "langchain_chroma",
-    "langchain_classic",
-    "langchain_community",
-    "matplotlib",
-    "mcp",
-    "psycopg",
-    "pypdfium2",
-    "re2",
-    "rich",
-    "scipy",
-    "tiktoken",
-    "tokenizers",
-    "tqdm",
-    "typer",
-    "wordllama",
+    *("chromadb", "cohere", "langchain_chroma", "langchain_classic", "langchain_community"),
+    *("matplotlib", "mcp", "psycopg", "pypdfium2", "re2", "rich", "scipy", "tiktoken"),
+    *("tokenizers", "tqdm", "typer", "wordllama"),
 ]
 
 

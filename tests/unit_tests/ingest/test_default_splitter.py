@@ -24,31 +24,10 @@ from tests.unit_tests.fakes import Way
 way = fakes.way
 
 PIECES = [
-    "Herons fish at dawn. ",
-    "J. Smith, e.g. this",
-    "“No.” ",
-    "3.5",
-    "他走了。",
-    "「好吗？」",
-    "यह है। ",
-    "هل؟ ",
-    "word",
-    "\n\n",
-    "\r\n",
-    "\n",
-    "  ",
-    "a,b,c\n",
-    "| a | b |\n|---|---|\n",
-    "a  b\n",
-    "c  4\n",
-    "<table><tr>\n",
-    "</table>",
-    "| 1 | 2 |\n",
-    '"x\ny",2,3\n',
-    "\x00",
-    "\ud800",
-    "." * 30,
-    "e\u0301",
+    *("Herons fish at dawn. ", "J. Smith, e.g. this", "“No.” ", "3.5", "他走了。", "「好吗？」"),
+    *("यह है। ", "هل؟ ", "word", "\n\n", "\r\n", "\n", "  ", "a,b,c\n"),
+    *("| a | b |\n|---|---|\n", "a  b\n", "c  4\n", "<table><tr>\n", "</table>", "| 1 | 2 |\n"),
+    *('"x\ny",2,3\n', "\x00", "\ud800", "." * 30, "e\u0301"),
 ]
 TEXTS = st.lists(st.sampled_from(PIECES) | st.text(max_size=9), max_size=60).map("".join)
 
