@@ -140,9 +140,13 @@ def find_words(text: str) -> list[str]:
 
 def _with_signs_spelled(text: str) -> str:
     """Spell words with signs by letters only: C++ is cpp, C# csharp, and .NET dotnet."""
-    has_signs = "+" in text and "++" in text
-    has_signs = has_signs or bool("#" in text and _SHARP.search(text)) or bool(_NET.search(text))
-    return SIGNED_WORD.sub(_spelling, text) if has_signs else text
+    return SIGNED_WORD.sub(_spelling, text) if _has_signs(text) else text
+
+
+def _has_signs(text: str) -> bool:
+    """True if a text may have words with signs; much faster than to search them."""
+    has_plus = "+" in text and "++" in text
+    return has_plus or bool("#" in text and _SHARP.search(text)) or bool(_NET.search(text))
 
 
 def _spelling(match: re.Match[str]) -> str:
@@ -291,7 +295,9 @@ def spaced_words(texts: Sequence[str]) -> list[bytes]:
     """Return the words of each text, in any order, as UTF-8 with spaces between them."""
     ascii_texts: list[str] = []
     other_pieces: list[str] = []
-    for text in map(_with_signs_spelled, texts):
+    if _has_signs("\n".join(texts)):
+        texts = list(map(_with_signs_spelled, texts))
+    for text in texts:
         other = ""
         ascii_text = text
         if not text.isascii():
