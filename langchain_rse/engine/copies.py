@@ -51,14 +51,14 @@ def find_copied(
     comparable_documents: dict[int, bytes] = {}
     copied: dict[ChunkPlace, int] = {}
     for (number, index), originals in _possible_copies(documents).items():
-        text = comparable(documents[number][index])
-        if len(text) < _SHORTEST_COPY:
+        if len(comparable(documents[number][index])) < _SHORTEST_COPY:
             continue
+        copy = _comparable_bytes(documents[number][index])
         for original in originals:
             if original not in comparable_documents:
-                texts = {i: comparable(text).encode() for i, text in documents[original].items()}
+                texts = {i: _comparable_bytes(text) for i, text in documents[original].items()}
                 comparable_documents[original] = _join_neighbors(texts)
-            if text.encode() in comparable_documents[original]:
+            if copy in comparable_documents[original]:
                 if may_drop((number, index), original):
                     copied[number, index] = original
                 break
@@ -68,6 +68,10 @@ def find_copied(
 def comparable(text: str) -> str:
     """Return a text without white space and underlines, which vary with the layout."""
     return "".join(_RULE.sub("", text).split())
+
+
+def _comparable_bytes(text: str) -> bytes:
+    return comparable(text).encode("utf-8", "surrogatepass")
 
 
 def _possible_copies(documents: Sequence[Mapping[int, str]]) -> dict[ChunkPlace, list[int]]:

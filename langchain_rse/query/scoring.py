@@ -116,7 +116,9 @@ def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
     best: dict[int, tuple[float, Candidate]] = {}  # by position, of all queries
     for row, weighed_of_query in zip(rows, weighed, strict=True):
         for candidate, relevance in weighed_of_query:
-            position = position_of[candidate.key, candidate.chunk_index]
+            position = position_of.get((candidate.key, candidate.chunk_index))
+            if position is None:  # a vector of other code, in a gap of an adopted document
+                continue
             row[position] = relevance
             if position not in best or relevance > best[position][0]:
                 best[position] = relevance, candidate
@@ -124,10 +126,7 @@ def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
     solver_rows = relevances[None] if config.solver == "exact" else np.nan_to_num(rows)
     credited_rows = give_credit(solver_rows, windows, config)
     # Duplicates may only fill gaps between relevant chunks.
-    for candidate, reason, _ in looked_up.exclusions.values():
-        position = position_of.get((candidate.key, candidate.chunk_index), -1)
-        if reason is Reason.DUPLICATE and position >= 0:
-            credited_rows[:, position] = 0.0
+    credited_rows[:, _duplicates(looked_up, position_of)] = 0.0
     return ScoredChunks(
         chunks=chunks,
         window_starts=np.array(window_starts, np.intp),
@@ -139,6 +138,16 @@ def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
         lengths=np.array(lengths, np.int64),
         document_lengths=np.array(document_lengths, np.int64),
     )
+
+
+def _duplicates(looked_up: LookedUp, position_of: Mapping[tuple[str, int], int]) -> list[int]:
+    """Return the positions of duplicates, as far as they have one."""
+    positions: list[int] = []
+    for candidate, reason, _ in looked_up.exclusions.values():
+        place = candidate.key, candidate.chunk_index
+        if reason is Reason.DUPLICATE and place in position_of:
+            positions.append(position_of[place])
+    return positions
 
 
 def _weigh_documents(

@@ -388,6 +388,11 @@ def test_a_number_that_is_left_out_is_a_gap(way: Way) -> None:
     (gap,) = index.adopt(way, BY_INDEX).gaps
     assert gap.length is None
     assert index.texts(way) == ["one\ntwo", "four"]
+    # A vector that claims to be the chunk in the gap belongs to no passage.
+    [chunk_of_a, *_] = index.indexer.chunks()
+    claimed = {**chunk_of_a.metadata, "chunk_index": 2}
+    index.add([Document("forged", metadata=claimed)])
+    assert index.texts(way) == ["one\ntwo", "four"]
 
 
 def test_from_existing_warns_of_gaps(way: Way) -> None:
