@@ -330,9 +330,10 @@ def _piece_ends(
 
 def _is_led(text: str, position: int, size: int, following: _Range) -> bool:
     """True below a line that must stay with what follows, and fits a chunk with it."""
+    if text[position - 1] != "\n":  # the common case, checked first for speed
+        return False
     ends_with_colon = text[max(position - 9, 0) : position].rstrip().endswith(":")
-    is_indented = text[position] in " \t"
-    if text[position - 1] != "\n" or not (ends_with_colon or is_indented):
+    if not ends_with_colon and text[position] not in " \t":
         return False
     lead = start_of_lead(text, position)
     if lead == position or position - lead > _LONGEST_INTRODUCTION * size:
