@@ -167,8 +167,10 @@ class Files:
 
     def _leave_out_running(self, pages: list[str], path: Path) -> list[str]:
         """Leave out running heads and feet, unless they are to be kept."""
+        if self.keep_running:
+            return pages
         shorter, running = _without_running(pages)
-        if self.keep_running or not running:
+        if not running:
             return pages
         self.running[path] = running
         return shorter

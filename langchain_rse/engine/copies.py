@@ -51,12 +51,14 @@ def find_copied(
     comparable_documents: dict[int, bytes] = {}
     copied: dict[ChunkPlace, int] = {}
     for (number, index), originals in _possible_copies(documents).items():
-        if len(comparable(documents[number][index])) < _SHORTEST_COPY:
+        text = comparable(documents[number][index])
+        if len(text) < _SHORTEST_COPY:
             continue
-        copy = _comparable_bytes(documents[number][index])
+        copy = _as_bytes(text)
         for original in originals:
             if original not in comparable_documents:
-                texts = {i: _comparable_bytes(text) for i, text in documents[original].items()}
+                chunks = documents[original].items()
+                texts = {number: _as_bytes(comparable(chunk)) for number, chunk in chunks}
                 comparable_documents[original] = _join_neighbors(texts)
             if copy in comparable_documents[original]:
                 if may_drop((number, index), original):
@@ -70,8 +72,8 @@ def comparable(text: str) -> str:
     return "".join(_RULE.sub("", text).split())
 
 
-def _comparable_bytes(text: str) -> bytes:
-    return comparable(text).encode("utf-8", "surrogatepass")
+def _as_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _possible_copies(documents: Sequence[Mapping[int, str]]) -> dict[ChunkPlace, list[int]]:
