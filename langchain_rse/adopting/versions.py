@@ -126,7 +126,7 @@ def _version(
         Version("", len(chunks), len(adopted)),
         length=length,
         starts=[chunk.start for chunk in chunks],
-        gaps=[number for number, chunk in enumerate(chunks) if not chunk.text],
+        gaps=tuple(number for number, chunk in enumerate(chunks) if not chunk.text),
         text_digest=digest("".join(chunk.text for chunk in chunks)) if chunks else "",
         metadata=shared,
         rules=stored_rules,

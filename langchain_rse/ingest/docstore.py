@@ -92,7 +92,7 @@ class DocStoreWriter:
                 versions: list[Version] = []
                 if record is not None or may_be_lost:
                     versions = stored_versions(self.docstore, document_key(doc_id))
-                manifest = Manifest(doc_id, garbage=versions)
+                manifest = Manifest(doc_id, garbage=tuple(versions))
             stored.append(StoredManifest(manifest, record))
         return stored
 

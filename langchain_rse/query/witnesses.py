@@ -104,7 +104,7 @@ def rank_query(
     relevances = total.tolist()  # items of arrays are slow to read one by one
     ranked = []
     for row in np.argsort(-total, kind="stable").tolist():
-        ranked.append(candidates[row]._replace(relevance=relevances[row], ranking=ranking, row=row))
+        ranked.append(candidates[row].ranked(relevances[row], ranking, row))
     return ranked
 
 

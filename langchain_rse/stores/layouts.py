@@ -80,9 +80,9 @@ class Layout:
         if not self.chunk_count:
             return
         try:
-            self.cuts = np.append(np.asarray(manifest.starts), manifest.length)
-            is_right = self.cuts.dtype == np.int64 and len(self.cuts) == self.chunk_count + 1
-            is_right = is_right and self.cuts[0] >= 0 and bool((np.diff(self.cuts) > 0).all())
+            cuts = self.cuts = np.array([*manifest.starts, manifest.length])
+            is_right = cuts.dtype == np.int64 and len(cuts) == self.chunk_count + 1
+            is_right = is_right and cuts[0] >= 0 and bool((cuts[1:] > cuts[:-1]).all())
         except ValueError:  # lists within the list
             is_right = False
         if not is_right:

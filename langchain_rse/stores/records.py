@@ -292,8 +292,8 @@ class Manifest:
 
     doc_id: str
     current: Version | None = None  # the version that queries see
-    announced: Sequence[Announcement] = ()  # being written; may be stored in part
-    garbage: Sequence[Version] = ()  # being removed; may be stored in part
+    announced: tuple[Announcement, ...] = ()  # being written; may be stored in part
+    garbage: tuple[Version, ...] = ()  # being removed; may be stored in part
     # Changes with every write of the manifest, to detect concurrent changes.
     revision: str = field(default_factory=lambda: uuid.uuid4().hex)
     model: str = ""  # id of the embedding model, see `langchain_rse.stores.pairing`; may be empty
@@ -301,7 +301,7 @@ class Manifest:
     # Starts of the current chunks, which tile the text. There may be 100,000 of them, so they are
     # checked as an array where they are used.
     starts: SkipValidation[Sequence[int]] = ()
-    gaps: Sequence[_Count] = ()  # numbers of the current chunks without text, ascending
+    gaps: tuple[_Count, ...] = ()  # numbers of the current chunks without text, ascending
     blank: str = ""  # the current text if it is white space, which has no chunks
     text_digest: str = ""  # digest of the current text; empty without text
     metadata: Mapping[str, Any] = field(default_factory=dict)  # of the whole document
@@ -341,26 +341,27 @@ class Manifest:
 
     def with_announcement(self, version: Version) -> Manifest:
         """Return this manifest with one more announced version."""
-        return replace(self, announced=[*self.announced, Announcement(version, time.time())])
+        announcement = Announcement(version, time.time())
+        return replace(self, announced=(*self.announced, announcement))
 
     def with_current(self, new: Manifest) -> Manifest:
         """Return the ``new`` manifest of an announced version; the former one becomes garbage."""
-        announced = [each for each in self.announced if each.version != new.current]
-        garbage = list(self.garbage)
+        announced = tuple(each for each in self.announced if each.version != new.current)
+        garbage = self.garbage
         if self.current is not None:
-            garbage.append(self.current)
+            garbage = (*garbage, self.current)
         return replace(new, announced=announced, garbage=garbage)
 
     def with_garbage(self, versions: Iterable[Version]) -> Manifest:
         """Return this manifest with some versions turned into garbage."""
-        garbage = list(dict.fromkeys([*self.garbage, *versions]))
+        garbage = tuple(dict.fromkeys([*self.garbage, *versions]))
         current = None if self.current in garbage else self.current
-        announced = [each for each in self.announced if each.version not in garbage]
+        announced = tuple(each for each in self.announced if each.version not in garbage)
         return replace(self, current=current, announced=announced, garbage=garbage)
 
     def without_garbage(self, versions: Collection[Version]) -> Manifest:
         """Return this manifest without garbage that was removed."""
-        return replace(self, garbage=[each for each in self.garbage if each not in versions])
+        return replace(self, garbage=tuple(each for each in self.garbage if each not in versions))
 
     def abandoned(self) -> list[Version]:
         """Return announced versions so old that their calls have probably failed."""

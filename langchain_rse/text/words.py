@@ -297,26 +297,19 @@ class TextWords:
 
 def spaced_words(texts: Sequence[str]) -> list[bytes]:
     """Return the words of each text, in any order, as UTF-8 with spaces between them."""
-    ascii_texts: list[str] = []
-    other_pieces: list[str] = []
-    if _has_signs("\n".join(texts)):
-        texts = list(map(_with_signs_spelled, texts))
-    for text in texts:
-        other = ""
+    words_of_texts: list[bytes] = []
+    other_pieces: dict[int, str] = {}  # pieces that are not ASCII, by the number of the text
+    for number, text in enumerate(map(_with_signs_spelled, texts)):
         ascii_text = text
         if not text.isascii():
             pieces = text.split()
             ascii_text = " ".join(filter(str.isascii, pieces))
-            other = " ".join(itertools.filterfalse(str.isascii, pieces))
-        ascii_texts.append(ascii_text)
-        other_pieces.append(other)
-    folded_pieces = fold_case("\n".join(other_pieces)).split("\n")  # in one call, which is faster
-    words_of_texts: list[bytes] = []
-    for ascii_text, other in zip(ascii_texts, folded_pieces, strict=False):  # "" without texts
-        words = ascii_text
-        if other:
-            words = " ".join([ascii_text, *split_words(other), *_single_characters(other)])
-        words_of_texts.append(words.encode().translate(_SPACED_ASCII))
+            other_pieces[number] = " ".join(itertools.filterfalse(str.isascii, pieces))
+        words_of_texts.append(ascii_text.encode().translate(_SPACED_ASCII))
+    folded_pieces = fold_case("\n".join(other_pieces.values()))  # in one call, which is faster
+    for number, folded in zip(other_pieces, folded_pieces.split("\n"), strict=False):
+        words = " ".join(["", *split_words(folded), *_single_characters(folded)])
+        words_of_texts[number] += words.encode().translate(_SPACED_ASCII)
     return words_of_texts
 
 
