@@ -14,8 +14,7 @@ from typing import NamedTuple
 from langchain_rse.config import QuerySettings
 from langchain_rse.query.reading import CHARACTERS, Passage, passage_of, steps_within
 from langchain_rse.query.rendering import choose
-from langchain_rse.query.scoring import ScoredChunks
-from langchain_rse.query.selecting import select
+from langchain_rse.query.scoring import ScoredChunks, select
 from langchain_rse.query.trace import Trace
 
 _PENALTIES = 50  # steps of the slider from 0 to 1

@@ -6,6 +6,7 @@ the docstore gives layouts and exclusions.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -95,9 +96,8 @@ def look_up(
             read[key] = error
             continue
         may_split = only_candidates or filters.may_split(layout)
-        reached = _windows(indexes, 0, 2) if may_split else _windows_of(indexes, settings)
         layouts[key] = layout
-        windows[key] = layout.within(reached)
+        windows[key] = layout.within(_windows_of(indexes, settings, only_candidates=may_split))
     exclusions = find_exclusions(ranked, read, layouts, settings)
     if exclusions:
         remaining = {}
@@ -131,7 +131,9 @@ def _documents_to_read(candidates: Candidates, settings: QuerySettings) -> set[s
 # Windows
 
 
-def _windows_of(chunks: Sequence[int], settings: QuerySettings) -> list[range]:
+def _windows_of(
+    chunks: Sequence[int], settings: QuerySettings, *, only_candidates: bool
+) -> list[range]:
     """Return the windows of a document that can contain passages, given its ascending candidates.
 
     With the published solvers, chunks that are not candidates cost the penalty. A passage then
@@ -139,22 +141,21 @@ def _windows_of(chunks: Sequence[int], settings: QuerySettings) -> list[range]:
     it reach further. Windows are ascending, do not touch, and may extend beyond the document's end.
     """
     solver = settings.config.solver
-    if solver == "exact":
-        return _windows(chunks, NEIGHBOR_RADIUS, 2 * NEIGHBOR_RADIUS + 2 + _LONGEST_GAP)
-    reach = NEIGHBOR_RADIUS if settings.penalty else solver.max_length - 1
-    return _windows(chunks, reach, solver.max_length + 2 * reach)
-
-
-def _windows(chunks: Sequence[int], reach: int, least_distance: int) -> list[range]:
-    """Make a window of ``reach`` around each chunk; merge windows that are close together."""
+    reach = NEIGHBOR_RADIUS  # the chunks on each side of a candidate
+    closed_gap = _LONGEST_GAP
+    if only_candidates:
+        reach = closed_gap = 0
+    elif solver != "exact":
+        reach = NEIGHBOR_RADIUS if settings.penalty else solver.max_length - 1
+        closed_gap = solver.max_length - 2
     windows: list[range] = []
+    last_chunk = -math.inf
     for chunk in chunks:
         start = max(chunk - reach, 0)
-        if windows:
-            last_chunk = windows[-1].stop - reach - 1
-            if chunk - last_chunk < least_distance:
-                start = windows.pop().start
+        if chunk - last_chunk < 2 * reach + 2 + closed_gap:
+            start = windows.pop().start
         windows.append(range(start, chunk + reach + 1))
+        last_chunk = chunk
     return windows
 
 

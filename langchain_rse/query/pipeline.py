@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from langchain_core.callbacks import Callbacks
@@ -22,9 +24,8 @@ from langchain_rse.query.lookup import LookedUp, Outdated, look_up
 from langchain_rse.query.reading import ReadPassages, budget_in_characters, read, without_changed
 from langchain_rse.query.rendering import choose, render
 from langchain_rse.query.reranking import rerank
-from langchain_rse.query.scoring import score
+from langchain_rse.query.scoring import score, select
 from langchain_rse.query.searching import queries_of, search
-from langchain_rse.query.selecting import select
 from langchain_rse.query.trace import Trace, sentence
 from langchain_rse.query.witnesses import rank
 from langchain_rse.stores.conditions import describe_fields
@@ -82,7 +83,7 @@ def answer(
     trace = Trace(encodable(question), settings)
     filters = filters_of(settings.search_kwargs, sources.base_retriever)
     if candidates is None:
-        with trace.timed("queries"):
+        with _timed(trace, "queries"):
             trace.queries = yield from queries_of(trace.query, settings, callbacks)
     else:
         trace.queries = list(candidates)
@@ -100,9 +101,9 @@ def answer(
             found = yield from _find(trace, sources, filters, callbacks)
         if not found:
             return trace
-        with trace.timed("rank"):
+        with _timed(trace, "rank"):
             ranked = trace.candidates = rank(found, settings)
-        with trace.timed("look up"):
+        with _timed(trace, "look up"):
             looked_up = yield from look_up(sources, ranked, settings, filters, unusable)
         trace.looked_up = looked_up
         trace.replaced = looked_up.outdated() - outdated
@@ -114,12 +115,12 @@ def answer(
         accepted = _without_rejected(trace, looked_up, sources, model)
         if not accepted.candidates:
             return trace
-        with trace.timed("score"):
+        with _timed(trace, "score"):
             scored = trace.scored = score(accepted, settings)
-        with trace.timed("select"):
+        with _timed(trace, "select"):
             characters = budget_in_characters(settings, accepted.candidates)
             selection = trace.selection = select(scored, settings, characters)
-        with trace.timed("read"):
+        with _timed(trace, "read"):
             contents = yield from read(sources, scored, selection, characters, settings)
         if not (contents.corrupt or contents.replaced):
             break
@@ -129,6 +130,17 @@ def answer(
 
     yield from _finish(trace, contents, filters, sources, model)
     return trace
+
+
+@contextmanager
+def _timed(trace: Trace, step: str) -> Iterator[None]:
+    """Add the time of a block to the seconds of a step."""
+    started = time.perf_counter()
+    try:
+        yield
+    finally:
+        seconds = time.perf_counter() - started
+        trace.seconds[step] = trace.seconds.get(step, 0.0) + seconds
 
 
 def check_model(sources: Sources) -> Steps[Model]:
@@ -148,7 +160,7 @@ def _find(
     """
     settings = trace.settings
     for _ in range(ATTEMPTS):
-        with trace.timed("search"):
+        with _timed(trace, "search"):
             searched = yield from search(sources, trace.queries, settings, filters, callbacks)
         trace.searched, trace.full_text, trace.documents_found = searched
         if trace.documents_found or not (yield from _misses_vectors(trace, sources)):
@@ -163,7 +175,7 @@ def _find(
     if trace.documents_found:
         found = trace.searched
         if settings.reranker is not None:
-            with trace.timed("rerank"):
+            with _timed(trace, "rerank"):
                 found = yield from rerank(found, settings, callbacks)
     if any(found.values()):
         return found
@@ -193,10 +205,10 @@ def _finish(
     trace: Trace, contents: ReadPassages, filters: Filters, sources: Sources, model: Model
 ) -> Steps[None]:
     """Choose the passages to return, and make their Documents."""
-    with trace.timed("read"):
+    with _timed(trace, "read"):
         trace.passages = yield from without_changed(sources.adapter, contents.passages)
     trace.steps = contents.steps
-    with trace.timed("render"):
+    with _timed(trace, "render"):
         readable = [passage for passage in trace.passages if passage.outcome is Reason.BEYOND_K]
         trace.returned = choose(readable, trace.settings)
         shows_query = len(trace.queries) > 1

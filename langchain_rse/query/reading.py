@@ -20,8 +20,7 @@ from langchain_rse.config import LengthFunction, QuerySettings
 from langchain_rse.engine import Segment
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.query.candidates import Candidates, Reason, Sources, best_of_queries
-from langchain_rse.query.scoring import Chunk, ScoredChunks
-from langchain_rse.query.selecting import Selection
+from langchain_rse.query.scoring import Chunk, ScoredChunks, Selection
 from langchain_rse.stores.layouts import Layout, VersionKey, read_chunks
 from langchain_rse.stores.records import adopted_vectors, chunk_key, digest, with_headers
 from langchain_rse.stores.vectorstores import vector_id_of

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -23,8 +21,7 @@ from langchain_rse.query.candidates import (
 from langchain_rse.query.floor import FloorCheck
 from langchain_rse.query.lookup import LookedUp, Outdated
 from langchain_rse.query.reading import CHARACTERS, Passage, chunk_at
-from langchain_rse.query.scoring import Chunk, ScoredChunks
-from langchain_rse.query.selecting import Selection
+from langchain_rse.query.scoring import Chunk, ScoredChunks, Selection
 
 
 @dataclass(eq=False, repr=False)
@@ -75,16 +72,6 @@ class Trace:
     floor_checks: Sequence[FloorCheck] = ()
     reason: str | None = None
     seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def timed(self, step: str) -> Iterator[None]:
-        """Add the time of a block to the seconds of a step."""
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            seconds = time.perf_counter() - started
-            self.seconds[step] = self.seconds.get(step, 0.0) + seconds
 
     # Outcomes of chunks
 

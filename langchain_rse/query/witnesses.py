@@ -94,7 +94,12 @@ def rank_query(
         name_factors,
         settings,
     )
-    signals = _signals(query)
+    signals: dict[str, Floats] = {}
+    rest = np.ones(len(candidates))  # 1 minus the relevance by earlier witnesses
+    for name, witness in WITNESSES.items():
+        relevance = witness(query)
+        signals[name] = rest * relevance  # noisy or
+        rest = rest * (1 - relevance)
     if settings.reranker is not None:
         signals = _mix_with_reranker(query, signals)
     ranking = Ranking(
@@ -106,17 +111,6 @@ def rank_query(
     for row in np.argsort(-total, kind="stable").tolist():
         ranked.append(candidates[row].ranked(relevances[row], ranking, row))
     return ranked
-
-
-def _signals(query: _Query) -> dict[str, Floats]:
-    """Return what each witness adds to the relevance of the candidates, by noisy or."""
-    signals: dict[str, Floats] = {}
-    rest = np.ones(len(query.candidates))  # 1 minus the relevance by earlier witnesses
-    for name, witness in WITNESSES.items():
-        relevance = witness(query)
-        signals[name] = rest * relevance
-        rest = rest * (1 - relevance)
-    return signals
 
 
 def names_in(query: str, candidates: Sequence[Candidate]) -> Named:
