@@ -3,7 +3,9 @@
 Use them as ``reranker`` of `RSERetriever`, or wherever LangChain accepts a document compressor.
 """
 
-from langchain_rse.filters.model_filter import LMBasedRelevanceFilter
-from langchain_rse.filters.similarity import SimilarityBasedRelevanceFilter
+from langchain_rse.filters.relevance_filters import (
+    LMBasedRelevanceFilter,
+    SimilarityBasedRelevanceFilter,
+)
 
 __all__ = ["LMBasedRelevanceFilter", "SimilarityBasedRelevanceFilter"]

@@ -1,9 +1,10 @@
-"""CohereReranker: Cohere's rerank API through its SDK."""
+"""Rerankers that keep all scores: document compressors for RSERetriever or any other pipeline."""
 
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 from langchain_core.utils import secret_from_env
@@ -12,7 +13,9 @@ from typing_extensions import override
 
 from langchain_rse._compressing import Compressor, best_first
 from langchain_rse._messages import load
-from langchain_rse._sync import Steps, batches, call
+from langchain_rse._sync import Steps, batches, call, compute
+
+__all__ = ["CohereReranker", "CrossEncoderReranker"]
 
 # Maximum number of documents in one request to the service.
 _MOST_DOCUMENTS = 1_000
@@ -84,3 +87,36 @@ class CohereReranker(Compressor):
         cohere = load("cohere", "cohere", "CohereReranker")
         client_class = getattr(cohere, class_name)
         return client_class(self.cohere_api_key.get_secret_value(), base_url=self.base_url)
+
+
+class CrossEncoderReranker(Compressor):
+    """Reranks with a cross-encoder and keeps its scores.
+
+    Returns copies of all documents, best first, with the model's score as ``relevance_score`` in
+    their metadata. Scores may be logits, because `RSERetriever` scales them to [0, 1].
+
+    Raises:
+        ValueError: At use, if the model does not return one finite number for each text.
+    """
+
+    model: Any
+    """A model with a method that takes pairs of query and text and returns numbers: ``score``, as
+    in LangChain's ``HuggingFaceCrossEncoder``, or ``predict``, as in sentence-transformers. Async
+    code runs it in a thread."""
+
+    @override
+    def _compress(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None
+    ) -> Steps[list[Document]]:
+        if not documents:
+            return []
+        pairs = [(query, document.page_content) for document in documents]
+        score = getattr(self.model, "score", None) or self.model.predict
+        values = yield from compute(lambda: list(score(pairs)))
+        scores = np.asarray(values, dtype=float)
+        if scores.shape != (len(documents),) or not np.isfinite(scores).all():
+            raise ValueError(
+                f"{type(self.model).__name__} must return one finite number for each of "
+                f"{len(documents)} texts; got {len(values)} values, such as {values[:3]!r}"
+            )
+        return best_first(documents, scores.tolist())
