@@ -17,7 +17,7 @@ from typing import NamedTuple
 import matplotlib as mpl
 
 from langchain_rse import RSERetriever
-from langchain_rse.cli.example import (
+from langchain_rse.cli.demo import (
     MAX_CONTEXT_LENGTH,
     QUESTION,
     Outline,

@@ -12,7 +12,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 from langchain_rse import RSERetriever
-from langchain_rse.cli.example import QUESTION, language_reference
+from langchain_rse.cli.demo import QUESTION, language_reference
 from langchain_rse.embeddings import WordLlamaEmbeddings
 
 PICTURE = Path(__file__).parents[1] / "images" / "report.png"

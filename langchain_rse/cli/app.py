@@ -9,14 +9,10 @@ from typing import Annotated
 
 import typer
 
-from langchain_rse.cli.compare import compare
 from langchain_rse.cli.demo import demo
-from langchain_rse.cli.evaluate import evaluate
-from langchain_rse.cli.index import index
-from langchain_rse.cli.manage import check, list_documents, remove
+from langchain_rse.cli.documents import check, index, list_documents, remove
 from langchain_rse.cli.output import exit_on_error, print_text
-from langchain_rse.cli.query import query
-from langchain_rse.cli.serve import serve_mcp
+from langchain_rse.cli.questions import compare, evaluate, query, serve_mcp
 
 app = typer.Typer(
     no_args_is_help=True,

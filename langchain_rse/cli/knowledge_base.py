@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pkgutil
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from langchain_rse.text.titles import short_names
 
 if TYPE_CHECKING:
     from langchain_chroma import Chroma
+    from langchain_core.embeddings import Embeddings
 
     from langchain_rse.retriever import RSERetriever
     from langchain_rse.stores.records import Manifest
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 _SETTINGS = "settings.json"
 _LOCK = "lock"
+_DEFAULT_MODEL = "langchain_rse.embeddings:WordLlamaEmbeddings"
 
 
 @dataclass
@@ -49,12 +52,10 @@ class KnowledgeBase:
     @classmethod
     def create(cls, folder: Path, embeddings: str | None = None) -> KnowledgeBase:
         """Open the knowledge base in a folder, or create one; None for the model it has."""
-        from langchain_rse.cli.models import DEFAULT, load_embeddings
-
         if embeddings is not None:  # given by the user, so it may be a module of the user's
             sys.path.append(os.getcwd())  # noqa: PTH109 - entries are strings
         if not _is_made(folder):
-            name = embeddings or DEFAULT
+            name = embeddings or _DEFAULT_MODEL
             load_embeddings(name)  # if this fails, the folder stays empty
             (folder / _SETTINGS).write_text(json.dumps({"embeddings": name}), encoding="utf-8")
         opened = cls.existing(folder)
@@ -76,7 +77,6 @@ class KnowledgeBase:
     @cached_property
     def vectorstore(self) -> Chroma:
         """The vector store."""
-        from langchain_rse.cli.models import load_embeddings
         from langchain_rse.stores.embedded import open_chroma
 
         return open_chroma(load_embeddings(self.model_name), self.folder)
@@ -181,3 +181,33 @@ def only_writer(folder: Path) -> Iterator[None]:
 
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+@cache
+def load_embeddings(name: str) -> Embeddings:
+    """Load an embedding model by its name, ``module:Class`` or ``provider:model``."""
+    from langchain_core.embeddings import Embeddings
+
+    model: Any = None
+    reason: object = "no class of Embeddings"
+    try:
+        model = pkgutil.resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as error:
+        reason = error
+    if isinstance(model, type) and issubclass(model, Embeddings):
+        return model()
+    unknown = (
+        f"--embeddings {name}: no module:Class of LangChain Embeddings has this name ({reason}; "
+        "in an existing knowledge base, set PYTHONPATH=. for the working directory)"
+    )
+    try:
+        from langchain.embeddings import init_embeddings
+
+        return init_embeddings(name)
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"{unknown}. For provider:model, run pip install langchain and the provider's package, "
+            "such as langchain-openai"
+        ) from error
+    except ValueError as error:
+        raise ValueError(f"{unknown}. LangChain does not know the model either: {error}") from error

@@ -3,7 +3,7 @@
 import pytest
 
 from langchain_rse import RSERetriever
-from langchain_rse.cli.example import (
+from langchain_rse.cli.demo import (
     MAX_CONTEXT_LENGTH,
     QUESTION,
     Outline,

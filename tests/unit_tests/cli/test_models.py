@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from langchain_rse.cli.models import load_embeddings
+from langchain_rse.cli.knowledge_base import load_embeddings
 
 MODULE = """
 from langchain_core.embeddings import DeterministicFakeEmbedding

@@ -1,11 +1,11 @@
-"""``langchain-rse index``: adds files to a knowledge base."""
+"""``langchain-rse index``, ``list``, ``remove``, ``check``: the documents of a knowledge base."""
 
 from __future__ import annotations
 
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +13,7 @@ import typer
 
 from langchain_rse.cli.knowledge_base import KnowledgeBase, only_writer
 from langchain_rse.cli.options import Folder
-from langchain_rse.cli.output import print_error, print_text
+from langchain_rse.cli.output import print_error, print_text, visible_lines
 from langchain_rse.text.quoting import counted, first_few, shortened
 
 if TYPE_CHECKING:
@@ -64,31 +64,25 @@ def index(
 
     Example: langchain-rse index reports/ notes.md --kb library
     """
+    from tqdm import tqdm
+
     from langchain_rse.cli.files import Files
 
     files = Files(encoding, keep_running=running_heads)
-    paths_to_add = files.find(paths)
-    if paths_to_add:
-        with only_writer(kb):
+    found = files.find(paths)
+    if found:
+        bar = tqdm(found, "Reading", unit=" files", leave=False, disable=None)  # in terminals only
+        with only_writer(kb), warnings.catch_warnings():
+            # The list of unreadable files names these documents.
+            warnings.filterwarnings("ignore", r"\d+ document\(s\) have no text")
             opened = KnowledgeBase.create(kb, embeddings)
-            ids = _add(paths_to_add, files, opened)
+            is_terminal = sys.stderr.isatty()
+            ids = opened.retriever.add_documents(files.read(bar), show_progress=is_terminal)
+            print_text(f"Indexed {counted(len(ids), 'document')} into {kb}")
             if prune:
                 opened.remove(_missing_of(opened, paths, files, ids))
             opened.fit_floor()
     _report_on(files)
-
-
-def _add(paths: Sequence[Path], files: Files, opened: KnowledgeBase) -> list[str]:
-    """Read files, add them to a knowledge base, print their number, and return their ids."""
-    from tqdm import tqdm
-
-    bar = tqdm(paths, "Reading", unit=" files", leave=False, disable=None)  # in terminals only
-    with warnings.catch_warnings():
-        # The list of unreadable files names these documents.
-        warnings.filterwarnings("ignore", r"\d+ document\(s\) have no text")
-        ids = opened.retriever.add_documents(files.read(bar), show_progress=sys.stderr.isatty())
-    print_text(f"Indexed {counted(len(ids), 'document')} into {opened.folder}")
-    return ids
 
 
 def _missing_of(
@@ -99,17 +93,14 @@ def _missing_of(
     A file or folder that cannot be read is not gone, and documents of other folders are not
     either: their disk may not be mounted.
     """
-    folders = [path.resolve() for path in paths]
-    unread = [Path(os.path.realpath(path)) for path in files.failures]
+    folders = {path.resolve() for path in paths}
+    unread = {Path(os.path.realpath(path)) for path in files.failures}
     gone = []
     for doc_id in opened.manifests.keys() - set(ids):
-        if _is_in(doc_id, folders) and not _is_in(doc_id, unread):
+        parents = {Path(doc_id), *Path(doc_id).parents}
+        if parents & folders and not parents & unread:
             gone.append(doc_id)
     return sorted(gone)
-
-
-def _is_in(path: str, folders: Iterable[Path]) -> bool:
-    return any(Path(path).is_relative_to(folder) for folder in folders)
 
 
 def _report_on(files: Files) -> None:
@@ -128,3 +119,55 @@ def _report_on(files: Files) -> None:
         lines = [f"  {path}: {reason}" for path, reason in files.failures.items()]
         print_error("\n".join([f"Could not read {len(lines)}:", *lines]))
         raise typer.Exit(1)
+
+
+def list_documents(kb: Folder) -> None:
+    """List the documents of a knowledge base, with their sizes.
+
+    Example: langchain-rse list --kb library
+    """
+    opened = KnowledgeBase.existing(kb)
+    print_text("   characters     chunks  document")
+    for doc_id, manifest in opened.manifests.items():
+        is_finished = manifest.versions == [manifest.current]
+        note = "" if is_finished else " (incomplete: index or remove it again)"
+        sizes = f"{manifest.length:13,}  {manifest.chunk_count:9,}"
+        print_text(f"{sizes}  {opened.names[doc_id]}{note}")
+    count = counted(len(opened.manifests), "document")
+    print_text(f"{count}, {counted(opened.chunks, 'chunk')}")
+    print_text(f"Embedding model {opened.model_name}")
+
+
+def remove(
+    documents: Annotated[
+        list[str], typer.Argument(metavar="DOC", help="Names as `list` shows them, paths or ids.")
+    ],
+    kb: Folder,
+) -> None:
+    """Remove documents from a knowledge base; their files stay.
+
+    Example: langchain-rse remove notes.md --kb library
+    """
+    opened = KnowledgeBase.existing(kb)
+    ids = [opened.find(document) for document in documents]
+    with only_writer(kb):
+        opened.remove(list(dict.fromkeys(ids)))
+        opened.fit_floor()
+
+
+def check(
+    kb: Folder,
+    *,
+    repair: Annotated[bool, typer.Option(help="Repair what can be repaired.")] = False,
+) -> None:
+    """Check a knowledge base for damage, and repair it.
+
+    Compares every text with its vector. The exit status is 1 if problems remain.
+
+    Example: langchain-rse check --repair --kb library
+    """
+    opened = KnowledgeBase.existing(kb)
+    with only_writer(kb):
+        report = opened.retriever.indexer.check(repair=repair, show_progress=sys.stderr.isatty())
+    print_text(visible_lines(str(report)))
+    raise typer.Exit(0 if report.ok else 1)

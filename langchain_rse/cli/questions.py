@@ -1,0 +1,314 @@
+"""``langchain-rse query``, ``compare``, ``evaluate`` and ``serve-mcp``: questions and passages."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from langchain_rse.cli.knowledge_base import KnowledgeBase
+from langchain_rse.cli.options import (
+    Budget,
+    Config,
+    Folder,
+    K,
+    Penalty,
+    Question,
+    Settings,
+    check_folder,
+    filter_of,
+    settings,
+)
+from langchain_rse.cli.output import print_error, print_text, visible_lines
+
+if TYPE_CHECKING:
+    from langchain_core.documents import Document
+
+    from langchain_rse import RSETrace
+
+_JSON_FIELDS = {"id", "page_content", "metadata"}  # of a passage
+
+
+def query(
+    question: Question,
+    kb: Folder,
+    *,
+    k: K = 5,
+    max_context_length: Budget = 16_000,
+    irrelevant_chunk_penalty: Penalty = None,
+    config: Config = None,
+    assignments: Settings = None,
+    conditions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter",
+            metavar="NAME=VALUE",
+            help="Search only chunks whose metadata has this value; repeatable, and then all must "
+            "match. `--json` shows the metadata; page numbers start at 0. For source, the file "
+            "name is enough. Numbers, true and false are read as JSON; quote them to match text: "
+            "'code=\"7\"'.",
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False,
+            callback=check_folder,
+            help="Write an HTML report: every chunk considered, its scores, and sliders to try "
+            "other settings. Needs: pip install 'langchain-rse[report]'",
+        ),
+    ] = None,
+    pages: Annotated[
+        Path | None,
+        typer.Option(
+            file_okay=False,
+            help="Write pictures of the PDF pages of each passage, with the passage marked, into "
+            "this folder.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="Also explain why chunks were returned or not."),
+    ] = False,
+) -> None:
+    """Print the passages that answer a question, each with its place.
+
+    A passage is a run of neighboring chunks, copied unchanged from its document. The exit status is
+    1 if nothing is returned.
+
+    Example: langchain-rse query "What drove gross margin?" --kb library --k 3
+    """
+    from langchain_rse import TraceCollector
+
+    fields = settings(
+        config,
+        assignments,
+        k=k,
+        max_context_length=max_context_length,
+        irrelevant_chunk_penalty=irrelevant_chunk_penalty,
+    )
+    opened = KnowledgeBase.existing(kb, **fields)
+    collector = TraceCollector()
+    passages = opened.retriever.invoke(
+        question, {"callbacks": [collector]}, filter=filter_of(conditions or (), opened.find)
+    )
+    trace = collector.traces[-1]
+    if as_json:
+        found = [passage.model_dump(include=_JSON_FIELDS) for passage in passages]
+        typer.echo(json.dumps(found, indent=2, default=str))
+    elif passages:
+        print_passages(trace, passages, opened.names)
+    if verbose:
+        print_error(str(trace), "")
+    if report:
+        trace.to_html(report)
+        print_error(f"Report written to {report}", "")
+    if pages:
+        _write_pictures(passages, pages)
+    if not passages:
+        print_error(f"Nothing returned: {trace.reason}", "")
+        if any(check.is_rejected for check in trace.floor_checks):
+            print_error("--set score_floor=none prints the nearest passages all the same", "")
+        raise typer.Exit(1)
+
+
+def print_passages(trace: RSETrace, passages: Sequence[Document], names: Mapping[str, str]) -> None:
+    """Print passages in their order, each with its place below it."""
+    from langchain_rse.text.highlighting import query_words
+    from langchain_rse.tools import place_of
+
+    print_text(trace.summary)
+    words = query_words(trace.queries)
+    for passage in passages:
+        text = visible_lines(passage.page_content)
+        if words:
+            for start, end in words.finditer(text.plain):
+                text.stylize("bold cyan", start, end)
+        print_text("")
+        print_text(text)
+        name = names[passage.metadata["doc_id"]]
+        place = ", ".join(filter(None, [name, place_of(passage.metadata)]))
+        print_text(f"--- {place}", "bold")
+
+
+def _write_pictures(passages: Sequence[Document], folder: Path) -> None:
+    """Draw the pages of the passages of PDFs; a file that has changed costs its own pictures."""
+    from langchain_rse.pages import render
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, passage in enumerate(passages, 1):
+        path = passage.metadata["source"]
+        try:
+            pictures = render(passage, path)
+        except (OSError, RuntimeError, ValueError) as error:
+            print_error(f"No picture of passage {number}, {path}: {error}")
+            continue
+        for page, picture in pictures.items():
+            picture.save(folder / f"passage-{number}-page-{page + 1}.png")
+
+
+def compare(
+    question: Question,
+    kb: Folder,
+    *,
+    max_context_length: Budget = 4_000,
+    irrelevant_chunk_penalty: Penalty = None,
+    config: Config = None,
+    assignments: Settings = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False, callback=check_folder, help="Also write both sides as an HTML page."
+        ),
+    ] = None,
+) -> None:
+    """Compare passages with the top-k chunks.
+
+    Both answers have the same length. The passages come first, then the chunks, both in full: +
+    marks lines with text that only the passages have, and - those with text that only the chunks
+    have.
+
+    Example: langchain-rse compare "What drove gross margin?" --kb library --html both.html
+    """
+    fields = settings(config, assignments, irrelevant_chunk_penalty=irrelevant_chunk_penalty)
+    opened = KnowledgeBase.existing(kb, **fields)
+    comparison = opened.retriever.compare(question, max_context_length=max_context_length)
+    print_text(visible_lines(str(comparison)))
+    if html:
+        comparison.to_html(html)
+        print_error(f"Written to {html}", "")
+
+
+def evaluate(
+    kb: Folder,
+    questions: Annotated[
+        Path,
+        typer.Option(
+            help='JSON Lines, {"question": ..., "evidence": [{"doc_id": ..., "text": ...}]}, or '
+            "CSV with these columns. The file name is enough as doc_id. Evidence that is empty "
+            "marks a question that no document answers.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ],
+    *,
+    budgets: Annotated[
+        list[int], typer.Option("--budget", min=1, help="Budget in characters; repeatable.")
+    ] = [4_000, 8_000, 16_000],  # noqa: B006 - typer reads it only
+    trials: Annotated[
+        int,
+        typer.Option(
+            "--tune",
+            min=0,
+            help="Also try this many parameter sets; 0 for none.",
+        ),
+    ] = 0,
+    save_config: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False,
+            callback=check_folder,
+            help="Write the parameters that --tune finds to a file for --config.",
+        ),
+    ] = None,
+    irrelevant_chunk_penalty: Penalty = None,
+    config: Config = None,
+    assignments: Settings = None,
+) -> None:
+    """Measure retrieval on your questions, and tune it.
+
+    Prints how much of the evidence the passages return, and how much the top-k chunks return within
+    the same budget.
+
+    Example: langchain-rse evaluate --questions questions.jsonl --kb library --tune 100
+    """
+    from langchain_rse.evaluation import evaluate as measure
+    from langchain_rse.evaluation import load_questions, tune
+
+    if save_config and not trials:
+        raise ValueError("--save-config writes the result of --tune: add --tune N")
+    fields = settings(config, assignments, irrelevant_chunk_penalty=irrelevant_chunk_penalty)
+    opened = KnowledgeBase.existing(kb, **fields)
+    loaded = []
+    for question in load_questions(questions):  # with names of documents in place of ids
+        evidence = [replace(each, doc_id=opened.find(each.doc_id)) for each in question.evidence]
+        loaded.append(replace(question, evidence=evidence))
+    retriever = opened.retriever
+    options: dict[str, Any] = {"budgets": budgets, "show_progress": sys.stderr.isatty()}
+    tuning = tune(retriever, loaded, trials=trials, **options) if trials else None
+    if tuning is not None and save_config:
+        tuning.to_file(save_config)
+        print_error(f"Parameters written to {save_config}", "")
+
+    passages = measure(retriever, loaded, name="passages", **options)
+    located = passages.questions  # with quotations located in their documents
+    # Chunks fill the budget, so the comparison needs passages that fill it too.
+    name = "passages, filling the budget"
+    filled = measure(retriever, located, name=name, irrelevant_chunk_penalty=0, **options)
+    plain = opened.vectorstore.as_retriever(search_kwargs={"k": retriever.fetch_k})
+    chunks = measure(plain, located, name="chunks", **options)
+    comparison = filled.compare(chunks)
+    for table in (passages, filled, chunks, comparison, tuning):
+        if table is not None:
+            print_text("")
+            print_text(visible_lines(str(table)))
+
+
+def serve_mcp(
+    kb: Folder,
+    *,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=65535,
+            help="Serve HTTP on this port of 127.0.0.1. Default: serve the client that starts this "
+            "command, on stdin and stdout.",
+        ),
+    ] = None,
+    tools: Annotated[
+        str,
+        typer.Option(
+            help="passages: search, find, outline and read. connector: search and fetch, as "
+            "ChatGPT and deep research require.",
+        ),
+    ] = "passages",
+    k: K = 5,
+    max_context_length: Budget = 8_000,
+    irrelevant_chunk_penalty: Penalty = None,
+    config: Config = None,
+    assignments: Settings = None,
+) -> None:
+    """Serve a knowledge base to MCP clients.
+
+    Example: langchain-rse serve-mcp --kb library
+    """
+    # stdout is reserved for the protocol; a model may print while it loads.
+    with contextlib.redirect_stdout(sys.stderr):
+        from langchain_rse.tools import create_mcp_server
+
+        fields = settings(
+            config,
+            assignments,
+            k=k,
+            max_context_length=max_context_length,
+            irrelevant_chunk_penalty=irrelevant_chunk_penalty,
+        )
+        retriever = KnowledgeBase.existing(kb, **fields).retriever
+    server = create_mcp_server(
+        retriever,
+        tools=tools,  # type: ignore[arg-type] # checked there
+        log_level="WARNING",
+    )
+    if port is None:
+        server.run("stdio")
+        return
+    print_error(f"Serving {kb} on http://127.0.0.1:{port}/mcp, to any program on this computer", "")
+    server.run("streamable-http", port=port)
