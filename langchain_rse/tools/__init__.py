@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_rse._messages import load
 from langchain_rse.tools.browsing import create_rse_tools
-from langchain_rse.tools.citations import ModelCitation, locate_citations
-from langchain_rse.tools.passages import citation_of, place_of, search_result_blocks
+from langchain_rse.tools.passages import (
+    ModelCitation,
+    citation_of,
+    locate_citations,
+    place_of,
+    search_result_blocks,
+)
 from langchain_rse.tools.quotes import Quote, verify_quotes
 from langchain_rse.tools.search import create_rse_tool
 

@@ -1,11 +1,14 @@
 """An MCP server, through which any agent can search the documents of a retriever."""
 
 import asyncio
+import json
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
+from langchain_core.documents import Document
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_function
@@ -17,17 +20,43 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from langchain_rse.errors import MissingRecordError
 from langchain_rse.retriever import RSERetriever
+from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
+from langchain_rse.text.quoting import encodable, visible
 from langchain_rse.tools.browsing import create_rse_tools
-from langchain_rse.tools.catalog import INSTRUCTIONS, SEARCH_OF_CLIENTS, ToolSet
-from langchain_rse.tools.connector import MakeUrl, create_connector_tools, url_of_source
-from langchain_rse.tools.search import create_rse_tool
+from langchain_rse.tools.catalog import (
+    FETCH,
+    INSTRUCTIONS,
+    MAX_READ_LENGTH,
+    SEARCH_OF_CLIENTS,
+    SEARCH_OF_CONNECTORS,
+    Fetch,
+    Search,
+    ToolSet,
+)
+from langchain_rse.tools.passages import citation_of, name_in
+from langchain_rse.tools.search import (
+    Answer,
+    create_rse_tool,
+    errors_as_answers,
+    limit_of,
+    make_tool,
+)
 
 _logger = logging.getLogger(__name__)
 
 _MOST_SECONDS_OF_BODY = 10  # of an HTTP request
 # Arguments that n8n adds to those of the model.
 _ADDED_BY_HOSTS = frozenset({"action", "chatInput", "sessionId", "tool", "toolCallId"})
+
+_PASSAGE_ID = re.compile(r"(?s)(?P<doc_id>.+)#(?P<start>\d{1,15})-(?P<end>\d{1,15})")
+
+
+def _url_of_source(passage: Document) -> str:
+    """Return the source of a passage if it is a web address, else ""."""
+    source = str(passage.metadata.get("source"))
+    return source if source.lower().startswith(("http://", "https://")) else ""
 
 
 def create_mcp_server(
@@ -36,7 +65,7 @@ def create_mcp_server(
     name: str = "langchain-rse",
     timeout: float = 60.0,
     tools: ToolSet = "passages",
-    make_url: MakeUrl = url_of_source,
+    make_url: Callable[[Document], str] = _url_of_source,
     **settings: Any,  # noqa: ANN401
 ) -> "MCPServer[Any]":
     """Make an MCP server with the tools ``search``, ``find``, ``outline`` and ``read``.
@@ -67,8 +96,7 @@ def create_mcp_server(
     if tools not in INSTRUCTIONS:
         raise ValueError(f"tools must be 'passages' or 'connector'; got {tools!r}")
     if tools == "connector":
-        search = create_rse_tool(retriever)
-        made = create_connector_tools(retriever, search, make_url)
+        made = _Connector(retriever, make_url).tools()
     else:
         made = create_rse_tools(retriever)
         made[0].description = SEARCH_OF_CLIENTS  # which does not cite by number
@@ -80,6 +108,75 @@ def create_mcp_server(
         version=version("langchain-rse"),
         **settings,
     )
+
+
+class _Connector(NamedTuple):
+    """Makes the tools ``search`` and ``fetch`` for ChatGPT's connectors.
+
+    Both answer with JSON, in the fields that https://platform.openai.com/docs/mcp requires.
+    """
+
+    retriever: RSERetriever
+    make_url: Callable[[Document], str]
+
+    def tools(self) -> list[BaseTool]:
+        """Make the tools; the agents' tool searches."""
+        agents_tool = create_rse_tool(self.retriever)
+
+        def search(query: str, **_: Any) -> Answer:  # noqa: ANN401
+            _, passages = agents_tool.func(query)  # type: ignore[misc]
+            results = [self._describe(passage) for passage in passages]
+            return json.dumps({"results": results}, ensure_ascii=False), passages
+
+        def fetch(id: str, **_: Any) -> Answer:  # noqa: A002, ANN401
+            with errors_as_answers():
+                return json.dumps(self._fetch(id), ensure_ascii=False), []
+
+        limit = limit_of(agents_tool)
+        return [
+            make_tool("search", SEARCH_OF_CONNECTORS, Search, limit, search),
+            make_tool("fetch", FETCH, Fetch, limit, fetch),
+        ]
+
+    def _describe(self, passage: Document) -> dict[str, Any]:
+        """Return the fields of a found passage."""
+        metadata = passage.metadata
+        return {
+            "id": encodable(f"{metadata[DOC_ID]}#{metadata[START_INDEX]}-{metadata[END_INDEX]}"),
+            "title": citation_of(metadata),
+            "text": encodable(passage.page_content),
+            "url": visible(self.make_url(passage)),
+        }
+
+    def _fetch(self, passage_id: str) -> dict[str, Any]:
+        """Read the text around a passage; a hidden document gives the same error as a missing one.
+
+        The passage is read again, so that its title and URL are the same as in ``search``.
+        """
+        match = _PASSAGE_ID.fullmatch(passage_id)
+        if match is None:
+            raise MissingRecordError(
+                f"no passage has the id {passage_id!r:.200}: pass an id from search"
+            )
+        access = self.retriever.document_access()
+        manifest = access.manifest(match["doc_id"])
+        start = int(match["start"])
+        end = min(int(match["end"]), start + MAX_READ_LENGTH)
+        passage = access.passage(manifest, start, end)
+        margin = (MAX_READ_LENGTH - (end - start)) // 2
+        first = max(min(start - margin, manifest.length - MAX_READ_LENGTH), 0)
+        text = access.passage(manifest, first, first + MAX_READ_LENGTH)
+        return {
+            **self._describe(passage),
+            "id": passage_id,
+            "text": encodable(text.page_content),
+            "metadata": {
+                "source": name_in(passage.metadata),
+                "start_index": text.metadata[START_INDEX],
+                "end_index": text.metadata[END_INDEX],
+                "document_length": manifest.length,
+            },
+        }
 
 
 class _Server(MCPServer[Any]):
