@@ -18,10 +18,9 @@ from langchain_rse.stores.compare_and_set import Record, read_records
 from langchain_rse.stores.document_names import find_document, names_of
 from langchain_rse.stores.layouts import chunk_keys
 from langchain_rse.stores.records import START_INDEX, Manifest
-from langchain_rse.text.outlines import Section, outline
-from langchain_rse.text.patterns import Pattern
+from langchain_rse.text.headings import Section, outline
+from langchain_rse.text.patterns import Pattern, usual_spelling
 from langchain_rse.text.quoting import first_few, format_range
-from langchain_rse.text.spellings import usual_spelling
 
 _BATCH = 500  # chunks that are read at once
 _AROUND = 300  # the most characters of its lines on each side of a match

@@ -22,9 +22,8 @@ from langchain_rse._sync import Steps, batches, compute, compute_to_the_end, con
 from langchain_rse.ingest.source_documents import with_headers
 from langchain_rse.stores.compare_and_set import DocStore, read_records
 from langchain_rse.stores.records import DocumentVersion, answers_key, digest
-from langchain_rse.text.names import title_of_source
+from langchain_rse.text.names import first_heading, title_of_source
 from langchain_rse.text.quoting import encodable, first_few, one_line
-from langchain_rse.text.titles import first_heading
 
 __all__ = ["DocumentHeaders", "LMBasedHeaders"]
 

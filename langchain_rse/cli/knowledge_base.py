@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_rse.cli.output import command_line, print_text
 from langchain_rse.stores.document_names import find_document, names_of
+from langchain_rse.text.names import short_names
 from langchain_rse.text.quoting import first_few
-from langchain_rse.text.titles import short_names
 
 if TYPE_CHECKING:
     from langchain_chroma import Chroma

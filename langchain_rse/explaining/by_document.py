@@ -13,7 +13,7 @@ from langchain_rse.query.reading import Passage, measure
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.query.trace import Trace
 from langchain_rse.stores.layouts import Layout
-from langchain_rse.text.titles import name_of, short_names
+from langchain_rse.text.names import name_of, short_names
 
 _SHOWN = frozenset({Reason.RETURNED, Reason.FILLED})  # outcomes of chunks of the answer
 

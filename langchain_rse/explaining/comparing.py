@@ -15,7 +15,7 @@ from langchain_rse.query.pipeline import answer
 from langchain_rse.query.searching import check_documents
 from langchain_rse.query.trace import Trace
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
-from langchain_rse.text.titles import name_of
+from langchain_rse.text.names import name_of
 
 _LENGTH_WITHOUT_PASSAGES = 2_000  # characters of the other side if there are no passages
 _SHORTEST_REST = 40  # characters of a piece that is cut

@@ -26,9 +26,8 @@ from langchain_rse.query.candidates import Reason
 from langchain_rse.query.reading import Passage
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.query.trace import with_exclusion
-from langchain_rse.text.highlighting import query_words
+from langchain_rse.text.patterns import SpelledExpression, query_words
 from langchain_rse.text.quoting import format_range
-from langchain_rse.text.spellings import SpelledExpression
 
 # Characters that could end a script element or a line of JavaScript.
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}

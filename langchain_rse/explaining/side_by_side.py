@@ -10,9 +10,9 @@ from string import Template
 from typing import NamedTuple
 
 from langchain_rse.explaining.colors import DARK, LIGHT
+from langchain_rse.text.names import short_names
 from langchain_rse.text.quoting import as_html as text_as_html
 from langchain_rse.text.quoting import counted, format_range, visible
-from langchain_rse.text.titles import short_names
 
 TOP_K = "top-k chunks"
 """The name of the other side if it is the best chunks of the same search."""

@@ -10,8 +10,8 @@ from langchain_rse.query.candidates import Reason
 from langchain_rse.query.reading import Passage
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.query.trace import sentence
+from langchain_rse.text.names import name_of
 from langchain_rse.text.quoting import counted, format_range, one_line, visible
-from langchain_rse.text.titles import name_of
 
 _MOST_SHOWN = 8  # passages or queries
 _MOST_LEFT_OUT = 3  # candidates for each reason

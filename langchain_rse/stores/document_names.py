@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from langchain_rse.text.names import short_names
 from langchain_rse.text.quoting import first_few, shortened
-from langchain_rse.text.titles import short_names
 
 if TYPE_CHECKING:
     from langchain_rse.stores.records import Manifest

@@ -103,22 +103,18 @@ def inside_fence(fences: Sequence[Fence], position: int) -> Fence | None:
 def _may_open(text: str, line: re.Match[str]) -> bool:
     if line["marks"][0] == "`":
         return "`" not in line["info"]
-    return bool(line["info"].strip()) or not _is_below_title(text, line)
+    if line["info"].strip():
+        return True
+    # In reStructuredText, a line of tildes underlines a title, which is at most as long as the line
+    # and follows an empty line.
+    length = len(line["marks"])
+    above = text[max(line.start() - length - 4, 0) : line.start()].split("\n")[:-1]
+    if not above:
+        return True
+    title = above[-1].strip()
+    follows_empty_line = len(above) == 1 or not above[-2].strip()
+    return not (follows_empty_line and 0 < len(title) <= length)
 
 
 def _may_close(line: re.Match[str]) -> bool:
     return not line["item"] and not line["info"].strip()
-
-
-def _is_below_title(text: str, line: re.Match[str]) -> bool:
-    """True if a line of tildes underlines a title, as in reStructuredText.
-
-    The title is at most as long as the line and follows an empty line.
-    """
-    length = len(line["marks"])
-    above = text[max(line.start() - length - 4, 0) : line.start()].split("\n")[:-1]
-    if not above:
-        return False
-    title = above[-1].strip()
-    follows_empty_line = len(above) == 1 or not above[-2].strip()
-    return follows_empty_line and 0 < len(title) <= length

@@ -1,14 +1,16 @@
-"""Finds headings in a text: Markdown, underlined and numbered headings.
+"""Finds headings in a text, Markdown, underlined and numbered ones, and the sections between them.
 
 Lines that could be prose do not count: list items, rows of a table of contents, lines that end like
 sentences. Headings in code and comments do not count either.
 """
 
+import html
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from langchain_rse.text.fences import Fence, find_fences, find_html_code, inside_fence
+from langchain_rse.text.quoting import one_line
 
 _LONGEST_TITLE = 200
 _LONGEST_NUMBERED = 100
@@ -77,6 +79,13 @@ _LIST_ITEM = re.compile(r"[ \t]{0,3}(?:\d{1,3}[.)]|[-*+])[ \t]")
 _EMPTY_LINE = re.compile(r"\n?\s*\Z|\n[^\S\n]*\n")
 _PAGE_NUMBER = re.compile(r"(?:\.{2,}|\s)[ \t]*\d{1,4}\Z")
 _ENDS_LIKE_PROSE = (".", ",", ";", ":", "!", "-")
+# Tags that Markdown often has in headings: not "List<String>".
+_INLINE_TAG = re.compile(
+    r"</?(?:a|abbr|b|br|code|em|font|i|img|kbd|mark|small|span|strong|sub|sup|tt|u)\b[^<>]*>",
+    re.IGNORECASE,
+)
+_LINE_BREAK = re.compile(r"<br\b[^<>]*>", re.IGNORECASE)
+_CLOSING_MARKS = re.compile(r"[ \t]\#+\Z")
 
 
 class Heading(NamedTuple):
@@ -87,6 +96,15 @@ class Heading(NamedTuple):
     level: int  # 1 is the highest
 
 
+class Section(NamedTuple):
+    """A heading and the text below it, with all sections of lower levels in it."""
+
+    title: str  # without marks; with its number
+    level: int  # 1 is the highest
+    start: int  # the first character of the heading
+    end: int  # where the next heading of this level or a higher one begins, or the text ends
+
+
 def find_headings(text: str, fences: Sequence[Fence] | None = None) -> list[Heading]:
     """Find the headings of a text, in order.
 
@@ -94,7 +112,8 @@ def find_headings(text: str, fences: Sequence[Fence] | None = None) -> list[Head
         text: The text.
         fences: The fenced blocks of the text; None to find them.
     """
-    candidates = [*_marked_headings(text), *_numbered_headings(text), *_named_headings(text)]
+    marked = [*atx_headings(text), *_underlined_headings(text)]
+    candidates = [*marked, *_numbered_headings(text), *_named_headings(text)]
     return _outside_fences(text, candidates, find_fences(text) if fences is None else fences)
 
 
@@ -113,16 +132,12 @@ def end_before_headings(text: str) -> int:
     last_line = text.rstrip().rpartition("\n")[2]
     if not _MAY_END_HEADING.match(last_line):  # true for most texts
         return end
-    for heading in reversed(_outside_fences(text, _marked_headings(text), find_fences(text))):
+    marked = [*atx_headings(text), *_underlined_headings(text)]
+    for heading in reversed(_outside_fences(text, marked, find_fences(text))):
         if text[heading.end : end].strip():
             break
         end = heading.start
     return end
-
-
-def _marked_headings(text: str) -> list[Heading]:
-    """Find headings that are recognized by marks alone."""
-    return [*atx_headings(text), *_underlined_headings(text)]
 
 
 def _outside_fences(
@@ -143,15 +158,14 @@ def _outside_fences(
 def without_comments(text: str, headings: Sequence[Heading]) -> list[Heading]:
     """Drop lines like "# Title" if most of them stand above code: they are a program's comments."""
     marked = [heading for heading in headings if text.startswith("#", heading.start)]
-    above_code = [heading for heading in marked if _is_above_code(text, heading)]
-    if not above_code or 2 * len(above_code) < len(marked):
+    above_code = 0
+    for heading in marked:
+        below = _NEXT_LINE.match(text, heading.end)
+        if below is not None and CODE_LINE.match(below["line"]):
+            above_code += 1
+    if not above_code or 2 * above_code < len(marked):
         return list(headings)
     return [heading for heading in headings if not text.startswith("#", heading.start)]
-
-
-def _is_above_code(text: str, heading: Heading) -> bool:
-    below = _NEXT_LINE.match(text, heading.end)
-    return below is not None and CODE_LINE.match(below["line"]) is not None
 
 
 def atx_headings(text: str) -> list[Heading]:
@@ -212,7 +226,12 @@ def _numbered_headings(text: str) -> Iterator[Heading]:
             is_long = len(title) > _LONGEST_OF_CHAPTER
             if is_long or match["stop"] != "." or not _EMPTY_LINE.match(text, match.end()):
                 continue
-            if _is_in_list(text, match):
+            start = match.start()
+            last_line = text[max(start - 400, 0) : start].rstrip().rpartition("\n")[2]
+            after = text[match.end() : match.end() + 400].lstrip("\r\n")
+            if _LIST_ITEM.match(last_line) or _LIST_ITEM.match(after):
+                continue
+            if after.startswith(("  ", "\t")):  # of a list item
                 continue
         yield Heading(match.start(), match.end(), min(depth, 6))
 
@@ -236,18 +255,33 @@ def _is_title(title: str) -> bool:
     return "  " not in title and "\t" not in title and _PAGE_NUMBER.search(title) is None
 
 
-def _is_in_list(text: str, match: re.Match[str]) -> bool:
-    """True if a numbered line between empty lines is a list item."""
-    start = match.start()
-    last_line = text[max(start - 400, 0) : start].rstrip().rpartition("\n")[2]
-    after = text[match.end() : match.end() + 400].lstrip("\r\n")
-    return bool(
-        _LIST_ITEM.match(last_line) or _LIST_ITEM.match(after) or after.startswith(("  ", "\t"))
-    )
-
-
 def _line_before(text: str, start: int) -> str:
     """Return the line before a line start (the end of a long one); "" if there is none."""
     end = max(start - 1, 0)
     before = text[max(end - _LONGEST_TITLE, 0) : end]
     return before.rpartition("\n")[2].strip(" \t\r\xa0\ufeff")
+
+
+def outline(text: str) -> list[Section]:
+    """The sections of a text, in its order."""
+    sections: list[Section] = []
+    open_sections: list[int] = []  # their numbers; levels rise
+    for heading in find_headings(text):
+        while open_sections and sections[open_sections[-1]].level >= heading.level:
+            number = open_sections.pop()
+            sections[number] = sections[number]._replace(end=heading.start)
+        open_sections.append(len(sections))
+        title = title_of_heading(text[heading.start : heading.end])
+        sections.append(Section(title, heading.level, heading.start, len(text)))
+    return sections
+
+
+def title_of_heading(heading: str) -> str:
+    """The words of a heading on one line, without its marks."""
+    title = heading.strip("\ufeff \t\r\n")
+    if "\n" in title:  # the lines under and above a title have marks only
+        title = next(line for line in title.splitlines() if _WORD.search(line))
+    elif title.startswith("#"):
+        title = _CLOSING_MARKS.sub("", title.lstrip("#"))
+    title = _INLINE_TAG.sub("", _LINE_BREAK.sub(" ", title))
+    return one_line(html.unescape(title))

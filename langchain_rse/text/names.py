@@ -1,17 +1,27 @@
-"""Names documents by their files, and finds the documents that a query names."""
+"""Titles and names of documents, and the documents that a query names."""
 
+import html
 import itertools
 import os
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import NDArray
 
-from langchain_rse.text.quoting import shortened
+from langchain_rse.text.fences import outside_fences
+from langchain_rse.text.headings import (
+    atx_headings,
+    end_of_front_matter,
+    title_of_heading,
+    without_comments,
+)
+from langchain_rse.text.quoting import one_line, shortened
 from langchain_rse.text.words import TextWords, find_words, function_words_of, without_words
 
 _SUFFIX = re.compile(r"(?<=.)\.[a-zA-Z][a-zA-Z0-9]{0,4}$")
@@ -28,18 +38,73 @@ _MOST_JOINED = 3
 # With this score, a document counts as named even if another document has a higher score.
 _NAMED_WEIGHT = 3.0
 
+# A title must be in this many characters at the beginning of a text.
+_HEADING_WITHIN = 4_000
+_LONGEST_HEADING = 100
+_READ = 10 * _HEADING_WITHIN  # including comments
 
-class Named(NamedTuple):
-    """The result of `named_documents`.
+_DEEPEST = 10  # maximum number of path components in a short name
 
-    Attributes:
-        name_gap: Per candidate: 0 for the best named document, else the distance to its score. If
-            the query has one word of a longer name, candidates with that word have a gap of 0.
-        query: The query without the words that name documents; unchanged if no words would remain.
+_TITLE_FIELD = re.compile(
+    r"""^title[ \t]*[:=][ \t]*(?P<mark>["']?)(?P<title>[^\n]*?)(?P=mark)[ \t]*\r?$""",
+    re.MULTILINE | re.IGNORECASE,
+)
+# HTML comments; reStructuredText directives and comments, including their indented lines.
+_HIDDEN = re.compile(
+    r"<!--[\s\S]*?(?:-->|\Z)|^\.\.(?:[ ][^\n]*)?(?:\n|\Z)(?:[ \t]*\n|[ \t]+[^\n]*(?:\n|\Z))*",
+    re.MULTILINE,
+)
+_TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
+_LETTER = re.compile(r"[^\W\d_]")
+
+
+def shown_name(doc_id: str, source: str | None) -> str:
+    """Return the display name of a document: its source, or its id if it shares the source."""
+    if source is None or doc_id.startswith(f"{source}, "):
+        return doc_id
+    return source
+
+
+def name_of(doc_id: str, metadata: Mapping[str, Any]) -> str:
+    """Return the display name of a document: source, else title, else id."""
+    source = metadata.get("source") or metadata.get("title")
+    return shown_name(doc_id, None if source is None else str(source))
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Shorten absolute paths to the shortest unique endings; keep other names."""
+    short = {name: name for name in names}
+    parts_of = {name: Path(name).parts for name in short if Path(name).is_absolute()}
+    pending = list(parts_of)
+    for depth in range(1, _DEEPEST + 1):
+        for path in pending:
+            short[path] = str(Path(*parts_of[path][-depth:]))
+        count_of = Counter(short.values())
+        pending = [path for path in pending if count_of[short[path]] > 1]
+    return short | {path: path for path in pending}
+
+
+def first_heading(text: str) -> str:
+    """Return the title in the front matter, else the first heading near the beginning.
+
+    Without a heading, a short first line is the title. Code blocks and comments are ignored.
     """
-
-    name_gap: NDArray[np.float64]
-    query: str
+    front_matter_end = end_of_front_matter(text)
+    field = _TITLE_FIELD.search(text, 0, front_matter_end)
+    if field is not None and _LETTER.search(field["title"]):
+        return one_line(field["title"])
+    below = text[front_matter_end:].removeprefix("\ufeff")
+    text = _HIDDEN.sub("", outside_fences(below)[:_READ])
+    beginning = text[:_HEADING_WITHIN]
+    for heading in without_comments(beginning, atx_headings(beginning)):
+        title = title_of_heading(beginning[heading.start : heading.end])
+        if _LETTER.search(title):
+            return title
+    for line in beginning.splitlines():
+        title = html.unescape(_TAG.sub(" ", line)).strip()
+        if _LETTER.search(title):
+            return one_line(title) if len(title) <= _LONGEST_HEADING else ""
+    return ""
 
 
 def title_of_source(source: object) -> str:
@@ -56,6 +121,19 @@ def _title_of(path: str) -> str:
     file_name = re.split(r"[/\\]", path.rstrip("/\\"))[-1]
     title = " ".join(_SUFFIX.sub("", file_name).replace("_", " ").split())
     return "" if _NAMELESS.fullmatch(title) else shortened(title, _LONGEST_TITLE)
+
+
+class Named(NamedTuple):
+    """The result of `named_documents`.
+
+    Attributes:
+        name_gap: Per candidate: 0 for the best named document, else the distance to its score. If
+            the query has one word of a longer name, candidates with that word have a gap of 0.
+        query: The query without the words that name documents; unchanged if no words would remain.
+    """
+
+    name_gap: NDArray[np.float64]
+    query: str
 
 
 def named_documents(

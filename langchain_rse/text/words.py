@@ -140,20 +140,17 @@ def find_words(text: str) -> list[str]:
 
 def _with_signs_spelled(text: str) -> str:
     """Spell words with signs by letters only: C++ is cpp, C# csharp, and .NET dotnet."""
-    return SIGNED_WORD.sub(_spelling, text) if _has_signs(text) else text
+    # Much faster than to search for the words.
+    if not ("++" in text or ("#" in text and _SHARP.search(text)) or _NET.search(text)):
+        return text
 
+    def spelling(match: re.Match[str]) -> str:
+        letter = match["letter"]
+        if letter is None:
+            return "dotnet"
+        return f"{letter}pp" if match["plus"] else f"{letter}sharp"
 
-def _has_signs(text: str) -> bool:
-    """True if a text may have words with signs; much faster than to search them."""
-    has_plus = "+" in text and "++" in text
-    return has_plus or bool("#" in text and _SHARP.search(text)) or bool(_NET.search(text))
-
-
-def _spelling(match: re.Match[str]) -> str:
-    letter = match["letter"]
-    if letter is None:
-        return "dotnet"
-    return f"{letter}pp" if match["plus"] else f"{letter}sharp"
+    return SIGNED_WORD.sub(spelling, text)
 
 
 def split_words(text: str) -> list[str]:
@@ -282,17 +279,14 @@ class TextWords:
         counts = np.zeros((len(self.numbers), len(words)))
         for column, word in enumerate(words):
             if word not in self._counts:
-                self._counts[word] = self._count(word)
+                codes = word.encode()
+                matches = self._starts[self._keys == len(codes) * 256 + codes[0]]
+                for offset, code in enumerate(codes[1:], 1):
+                    matches = matches[self._codes[matches + offset] == code]
+                numbers = np.searchsorted(self._text_ends, matches)
+                self._counts[word] = np.bincount(numbers, minlength=len(self.numbers))
             counts[:, column] = self._counts[word]
         return counts
-
-    def _count(self, word: str) -> NDArray[np.intp]:
-        codes = word.encode()
-        matches = self._starts[self._keys == len(codes) * 256 + codes[0]]
-        for offset, code in enumerate(codes[1:], 1):
-            matches = matches[self._codes[matches + offset] == code]
-        numbers = np.searchsorted(self._text_ends, matches)
-        return np.bincount(numbers, minlength=len(self.numbers))
 
 
 def spaced_words(texts: Sequence[str]) -> list[bytes]:

@@ -16,10 +16,10 @@ from langchain_rse.finding import Match, document_named, find, read_section
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.document_names import source_of
 from langchain_rse.stores.records import DOC_ID, END_INDEX, PASSAGE, Manifest
-from langchain_rse.text.outlines import outline
+from langchain_rse.text.headings import outline
+from langchain_rse.text.names import short_names
 from langchain_rse.text.patterns import Pattern
 from langchain_rse.text.quoting import counted, format_range
-from langchain_rse.text.titles import short_names
 from langchain_rse.tools.catalog import (
     BROWSING_TOOLS,
     DEFAULT_K,

@@ -18,8 +18,8 @@ from langchain_rse.stores.records import (
     PASSAGE,
     START_INDEX,
 )
+from langchain_rse.text.names import short_names, shown_name
 from langchain_rse.text.quoting import encodable, format_range, shortened, visible
-from langchain_rse.text.titles import short_names, shown_name
 
 NUMBER = "number"
 """The field in the ``rse`` metadata of a passage for its citation number."""

@@ -8,7 +8,7 @@ import pytest
 
 from langchain_rse.stores.document_names import find_document, names_of
 from langchain_rse.stores.records import Manifest
-from langchain_rse.text.titles import short_names
+from langchain_rse.text.names import short_names
 
 NAMES = {
     "/docs/report-2023.pdf": ["/docs/report-2023.pdf"],

@@ -11,7 +11,7 @@ from docutils import nodes
 from docutils.core import publish_doctree
 from markdown_it import MarkdownIt
 
-from langchain_rse.text.outlines import Section, outline
+from langchain_rse.text.headings import Section, outline
 
 WORDS = ["alpha", "Beta", "gamma", "delta's"]
 MORE_WORDS = [*WORDS, "C#", "naïve", "3D", "x=1", "_under_", "**bold**", "`code`", "Größe"]

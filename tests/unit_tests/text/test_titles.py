@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_rse.text.names import title_of_source
-from langchain_rse.text.titles import first_heading, shown_name
+from langchain_rse.text.names import first_heading, shown_name, title_of_source
 
 
 @pytest.mark.parametrize(
