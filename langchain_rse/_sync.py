@@ -201,11 +201,6 @@ def compute(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Step
     return call(bound, partial(run_in_executor, None, bound))
 
 
-def compute_to_the_end(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
-    """Like `compute`, for functions that write: a cancelled caller waits until it has finished."""
-    return to_the_end(compute(function, *args, **kwargs))
-
-
 def pause(seconds: float) -> Steps[None]:
     """Wait for a number of seconds."""
     return call(partial(time.sleep, seconds), partial(asyncio.sleep, seconds))

@@ -18,7 +18,7 @@ from typing_extensions import override
 from langchain_rse._asking import Failure, LanguageModelSettings, Prompt, ask, quote
 from langchain_rse._messages import Checked, warn
 from langchain_rse._progress import Advance
-from langchain_rse._sync import Steps, batches, compute, compute_to_the_end, concurrently, during
+from langchain_rse._sync import Steps, batches, compute, concurrently, during, to_the_end
 from langchain_rse.ingest.source_documents import with_headers
 from langchain_rse.stores.compare_and_set import DocStore, read_records
 from langchain_rse.stores.records import DocumentVersion, answers_key, digest
@@ -237,7 +237,7 @@ def collect_answers(
         if not records:
             break
         with during("writing a model's answers to the docstore"):
-            yield from compute_to_the_end(docstore.mset, records)
+            yield from to_the_end(compute(docstore.mset, records))
         advance(len(keys))
     if len(answers) < len(prompts):
         warn(

@@ -82,7 +82,10 @@ def _possible_copies(documents: Sequence[Mapping[int, str]]) -> dict[ChunkPlace,
     better_documents: list[bytes] = []
     known: set[bytes] = set()  # pieces of better documents
     for number, texts in enumerate(documents):
-        prepared = {index: _in_pieces(text) for index, text in texts.items()}
+        prepared = {}  # without white space and rules; the pieces of each text are lines
+        for index, chunk_text in texts.items():
+            codes = chunk_text.encode(errors="replace")
+            prepared[index] = codes.translate(_TO_SEPARATORS, _IGNORED)
         for index, text in prepared.items():
             pieces = text.split(b"\n", _COMPARED_PIECES + 1)[1:-1]  # the first may be cut
             if len(texts[index]) < _SHORTEST_COPY or not known.issuperset(pieces):
@@ -94,11 +97,6 @@ def _possible_copies(documents: Sequence[Mapping[int, str]]) -> dict[ChunkPlace,
         better_documents.append(joined)
         known.update(joined.split(b"\n"))
     return possible
-
-
-def _in_pieces(text: str) -> bytes:
-    """Return a text without white space and rules, its pieces in lines."""
-    return text.encode(errors="replace").translate(_TO_SEPARATORS, _IGNORED)
 
 
 def _join_neighbors(texts: Mapping[int, bytes]) -> bytes:

@@ -11,7 +11,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 from pydantic import BaseModel, ValidationError
 
-from langchain_rse._sync import Steps, call, compute, compute_to_the_end, during, pause
+from langchain_rse._sync import Steps, call, compute, during, pause, to_the_end
 from langchain_rse.errors import FormatError, StoreMismatchError
 from langchain_rse.stores.compare_and_set import DocStore, change, read_records, refuse_namespaces
 from langchain_rse.stores.records import NAMESPACES, digest
@@ -100,7 +100,7 @@ def check_pair(
                 pair = stored
                 break
         changes = [(PAIR_KEY, stored_record, Document("", metadata=pair.model_dump()))]
-        [is_written] = yield from compute_to_the_end(change, docstore, changes)
+        [is_written] = yield from to_the_end(compute(change, docstore, changes))
         if not is_written:
             yield from pause(0.01)  # another call is writing the record
     model = Model(pair.model, len(pair.probe), pair.store_name)

@@ -17,10 +17,10 @@ from langchain_rse._sync import (
     arun,
     call,
     compute,
-    compute_to_the_end,
     concurrently,
     in_thread,
     run,
+    to_the_end,
 )
 from tests.unit_tests import fakes
 
@@ -148,7 +148,7 @@ async def test_cancelling_a_write_waits_until_it_has_ended() -> None:
         time.sleep(0.2)
         is_written.set()
 
-    writing = asyncio.ensure_future(arun(compute_to_the_end(write)))
+    writing = asyncio.ensure_future(arun(to_the_end(compute(write))))
     for _ in range(3):
         await asyncio.sleep(0.02)
         writing.cancel()
@@ -200,7 +200,7 @@ async def test_a_cancelled_caller_cancels_the_call_that_the_function_awaits() ->
         try:
             yield from call(lambda: None, ask)
         finally:
-            yield from compute_to_the_end(write)
+            yield from to_the_end(compute(write))
 
     task = asyncio.ensure_future(in_thread(run, steps()))
     await began.wait()
