@@ -21,11 +21,14 @@ _LIBRARIES = ("langchain_rse.", "langchain_core.", "pydantic.", "asyncio.", "con
 
 
 def problems_of(error: ValidationError) -> str:
-    """List the problems that pydantic found, each with the path of its field, without values."""
+    """List the problems that pydantic found, each with the path of its field and the value."""
     problems = []
     for problem in error.errors():
-        path = ".".join(repr(key) for key in problem["loc"])
-        problems.append(f"{path}: {problem['msg']}")
+        message = problem["msg"].removeprefix("Value error, ")
+        if problem["loc"]:
+            path = visible(".".join(map(str, problem["loc"])))
+            message = f"{path}: {message}; got {problem['input']!r:.80}"
+        problems.append(message)
     return first_few(problems)
 
 
@@ -35,12 +38,7 @@ def in_a_sentence(subject: str) -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        problem = error.errors()[0]
-        message = problem["msg"].removeprefix("Value error, ")
-        if problem["loc"]:
-            path = ".".join(map(str, problem["loc"]))
-            message = f"{path}: {message}; got {problem['input']!r:.80}"
-        raise ValueError(f"{subject}: {message}") from None
+        raise ValueError(f"{subject}: {problems_of(error)}") from None
 
 
 class _Bare(str):

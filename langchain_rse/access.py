@@ -77,7 +77,9 @@ class DocumentAccess:
 
     def manifests(self) -> list[Manifest]:
         """Return the manifests of the documents that may be read, ordered by id."""
-        manifests = [each for each in read_manifests(self.docstore) if self._is_there(each)]
+        manifests = [
+            each for each in read_manifests(self.docstore) if each.current and self.may_read(each)
+        ]
         return sorted(manifests, key=lambda manifest: manifest.doc_id)
 
     def manifest(self, doc_id: str) -> Manifest:
@@ -99,7 +101,7 @@ class DocumentAccess:
         """Return the manifests of documents by id, omitting documents that may not be read."""
         keys = [manifest_key(document_key(doc_id)) for doc_id in dict.fromkeys(doc_ids)]
         manifests = manifests_at(self.docstore, keys)
-        return {each.doc_id: each for each in manifests if self._is_there(each)}
+        return {each.doc_id: each for each in manifests if each.current and self.may_read(each)}
 
     def documents(self) -> list[StoredDocument]:
         """List the documents that may be read, ordered by id."""
@@ -229,10 +231,6 @@ class DocumentAccess:
         passage = whole._replace(skipped=skipped, dropped=dropped)
         [checked] = run(without_changed(self.adapter, [passage]))
         return None if checked.outcome is Reason.CHANGED else render(passage, QuerySettings())
-
-    def _is_there(self, manifest: Manifest) -> bool:
-        """True if a document was added completely and passes all filters."""
-        return manifest.current is not None and self.may_read(manifest)
 
     def may_read(self, manifest: Manifest) -> bool:
         """True if a document passes all filters."""

@@ -35,17 +35,15 @@ class WordLlamaEmbeddings(Embeddings):
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed texts; shape ``(texts, 256)``."""
         self.texts_embedded += len(texts)
-        return self._embed(texts)
-
-    def embed_query(self, text: str) -> list[float]:
-        """Embed a query; shape ``(256,)``."""
-        return self._embed([text])[0]
-
-    def _embed(self, texts: list[str]) -> list[list[float]]:
         if not texts:
             return []
         vectors: list[list[float]] = self._model.embed(texts, norm=True).tolist()
         return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        """Embed a query; shape ``(256,)``."""
+        vector: list[float] = self._model.embed([text], norm=True)[0].tolist()
+        return vector
 
     @cached_property
     def _model(self) -> Any:  # noqa: ANN401 - wordllama has no types

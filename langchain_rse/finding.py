@@ -87,16 +87,22 @@ def find(
     for manifest, runs in _read_texts(access):
         total_before = total
         started = time.monotonic()
-        for first, text, start, end, line in _find_in(runs, pattern):
-            if offset <= total < offset + limit:
-                around = _lines_around(first, text, start, end)
-                matches.append(Match(manifest, first + start, first + end, line, around))
-            total += 1
-            if seconds + time.monotonic() - started > _MOST_SECONDS:
-                raise ValueError(
-                    f"finding the pattern takes more than {_MOST_SECONDS:g} seconds: use a simpler "
-                    "expression, without .* over several lines"
-                )
+        line = 1
+        for first, text in runs.items():
+            counted = 0  # the characters whose line ends are counted
+            for start, end in pattern.find(text):
+                line += text.count("\n", counted, start)
+                counted = start
+                if offset <= total < offset + limit:
+                    around = _lines_around(first, text, start, end)
+                    matches.append(Match(manifest, first + start, first + end, line, around))
+                total += 1
+                if seconds + time.monotonic() - started > _MOST_SECONDS:
+                    raise ValueError(
+                        f"finding the pattern takes more than {_MOST_SECONDS:g} seconds: use a "
+                        "simpler expression, without .* over several lines"
+                    )
+            line += text.count("\n", counted)
         seconds += time.monotonic() - started
         documents += total > total_before
     return MatchPage(total, documents, matches)
@@ -146,15 +152,8 @@ def _listed(sections: Sequence[Section]) -> str:
     )
 
 
-class _Run(NamedTuple):
-    """A part of a document's text without gaps."""
-
-    start: int  # its first character in the document's text
-    text: str
-
-
-def _read_texts(access: DocumentAccess) -> Iterator[tuple[Manifest, Sequence[_Run]]]:
-    """Read the texts of all documents that may be read, ordered by id."""
+def _read_texts(access: DocumentAccess) -> Iterator[tuple[Manifest, Mapping[int, str]]]:
+    """Read the texts of all documents that may be read, ordered by id; see `_join`."""
     chunks = _read_chunks(access, access.manifests())
     for _, group in itertools.groupby(chunks, key=lambda chunk: chunk[0].key):
         read = list(group)
@@ -186,8 +185,11 @@ def _read_chunks(
             yield manifest, records[key]
 
 
-def _join(records: Iterable[Record]) -> Sequence[_Run]:
-    """Join the chunks of a document, without those that are missing or damaged."""
+def _join(records: Iterable[Record]) -> Mapping[int, str]:
+    """Join the chunks of a document, without those that are missing or damaged.
+
+    Returns its runs of text without gaps, by the position of their first character.
+    """
     texts_of: dict[int, list[str]] = {}  # of chunks, by the first character of their run
     run_start = end = -1
     for record in records:
@@ -198,19 +200,7 @@ def _join(records: Iterable[Record]) -> Sequence[_Run]:
             run_start = start
         texts_of.setdefault(run_start, []).append(record.page_content)
         end = start + len(record.page_content)
-    return [_Run(start, "".join(texts)) for start, texts in texts_of.items()]
-
-
-def _find_in(runs: Iterable[_Run], pattern: Pattern) -> Iterator[tuple[int, str, int, int, int]]:
-    """Find the matches in a document: the run, the characters in it, the number of the line."""
-    line = 1
-    for first, text in runs:
-        counted = 0  # the characters whose line ends are counted
-        for start, end in pattern.find(text):
-            line += text.count("\n", counted, start)
-            counted = start
-            yield first, text, start, end, line
-        line += text.count("\n", counted)
+    return {start: "".join(texts) for start, texts in texts_of.items()}
 
 
 def _lines_around(first: int, text: str, start: int, end: int) -> tuple[int, int]:

@@ -108,18 +108,14 @@ class DocumentHeaders(Checked):
                 headers.append(self._render(metadata, {**values, "section": section}))
             shown = self._render(document.manifest.metadata, values)
             documents_with_headers.append(with_headers(document, shown, headers))
-        self._warn_of_unknown(fields)
-        return documents_with_headers
-
-    def _warn_of_unknown(self, fields: set[str]) -> None:
-        """Warn if the template names fields that no document has; they may be misspelt."""
         names = {name for _, name, _, _ in Formatter().parse(self.template) if name}
         unknown = names - fields - self._made
-        if unknown and fields:
+        if unknown and fields:  # they may be misspelt
             warn(
                 f"the header template names {first_few(sorted(unknown))}, but no document of this "
                 f"call has such a metadata field; they have {first_few(sorted(fields), 20)}"
             )
+        return documents_with_headers
 
     def title_of(self, text: str, metadata: Mapping[str, Any]) -> str:
         """Find the title of a document in its metadata or text; empty if there is none."""
@@ -196,15 +192,14 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
     ) -> Steps[list[DocumentVersion]]:
         prompts = {}
         for document in documents:
-            if document.chunks:
-                prompts[document.key] = self._prompt_about(document)
+            if not document.chunks:
+                continue
+            title = quote("title", self.title_of(document.text, document.manifest.metadata))
+            beginning = quote("text", document.text[: self.max_characters])
+            request = f"{title}\n\n{beginning}"
+            prompts[document.key] = Prompt(self.instructions, request, Description)
         answers = yield from collect_answers(self, prompts, docstore, advance)
         return (yield from compute(self._make_all, documents, answers))
-
-    def _prompt_about(self, document: DocumentVersion) -> Prompt[Description]:
-        title = quote("title", self.title_of(document.text, document.manifest.metadata))
-        beginning = quote("text", document.text[: self.max_characters])
-        return Prompt(self.instructions, f"{title}\n\n{beginning}", Description)
 
 
 # The answers of the model

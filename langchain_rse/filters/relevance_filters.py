@@ -164,19 +164,13 @@ class SimilarityBasedRelevanceFilter(Compressor):
                 f"embeddings must return one vector for each of {len(texts)} texts; "
                 f"got {len(vectors)}"
             )
-        similarities = _similarities(query_vector, vectors)
-        ranked = best_first(documents, similarities)
+        table = np.asarray([query_vector, *vectors], dtype=np.float64)
+        if not np.isfinite(table).all():
+            raise ValueError("embeddings must return finite vectors; got NaN or infinite values")
+        lengths = np.linalg.norm(table, axis=1, keepdims=True)
+        unit_vectors = table / np.where(lengths > 0, lengths, 1.0)
+        cosines = unit_vectors[1:] @ unit_vectors[0]
+        # Vectors are often float32: more digits are noise, and equal texts should reach exactly 1.
+        similarities = cosines.clip(0.0, 1.0).round(6)
+        ranked = best_first(documents, similarities.tolist())
         return [each for each in ranked if each.metadata[RELEVANCE_SCORE] >= self.threshold]
-
-
-def _similarities(query: Sequence[float], vectors: Sequence[Sequence[float]]) -> list[float]:
-    """Return the cosine of the query and each vector, clipped to [0, 1]."""
-    table = np.asarray([query, *vectors], dtype=np.float64)
-    if not np.isfinite(table).all():
-        raise ValueError("embeddings must return finite vectors; got NaN or infinite values")
-    lengths = np.linalg.norm(table, axis=1, keepdims=True)
-    unit_vectors = table / np.where(lengths > 0, lengths, 1.0)
-    cosines = unit_vectors[1:] @ unit_vectors[0]
-    # Vectors are often float32: more digits are noise, and equal texts should reach exactly 1.
-    similarities: list[float] = cosines.clip(0.0, 1.0).round(6).tolist()
-    return similarities

@@ -140,7 +140,7 @@ def test_answers(way: Way, tool: str, arguments: dict[str, Any], content: str) -
     [
         ("find", {"pattern": "(", "regex": True}, "the regular expression '(' is wrong"),
         ("find", {"pattern": "x", "filter": {"year": 1}}, "Fields of filter: source."),
-        ("outline", {"section": "Guide"}, "'section': Extra inputs are not permitted"),
+        ("outline", {"section": "Guide"}, "section: Extra inputs are not permitted"),
         ("read", {"document": "other"}, "there is no document 'other'"),
         ("read", {"document": "notes", "page": 1, "start": 0}, "at most one of section, page"),
         ("read", {"document": "notes", "start": 99}, "below the length, 18"),
