@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from langchain_rse.engine import Segment
-from langchain_rse.engine.copies import comparable
+from langchain_rse.query.lookup import comparable
 
 _ROUNDING = 1e-13
 

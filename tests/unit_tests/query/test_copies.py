@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_rse.engine.copies import ChunkPlace, find_copied
+from langchain_rse.query.lookup import ChunkPlace, find_copied
 from tests.unit_tests.engine.oracles import copies_by_brute_force
 
 
