@@ -15,7 +15,7 @@ from langchain_rse.evaluation.evidence import access_of, find_evidence
 from langchain_rse.evaluation.measuring import Locator, Meter, Metrics, check_budgets
 from langchain_rse.evaluation.questions import Question
 from langchain_rse.evaluation.reports import FEWEST_QUESTIONS, bootstrap
-from langchain_rse.query.trying import try_settings
+from langchain_rse.query.pipeline import try_settings
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.text.quoting import counted
 

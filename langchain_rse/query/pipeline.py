@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from langchain_core.callbacks import Callbacks
+from langchain_core.documents import Document
 
 from langchain_rse._messages import warn
 from langchain_rse._sync import Steps, compute
@@ -23,7 +24,7 @@ from langchain_rse.query.floor import check_floor
 from langchain_rse.query.lookup import LookedUp, Outdated, look_up
 from langchain_rse.query.reading import ReadPassages, budget_in_characters, read, without_changed
 from langchain_rse.query.rendering import choose, render
-from langchain_rse.query.reranking import rerank
+from langchain_rse.query.reranking import find_candidates, rerank
 from langchain_rse.query.scoring import score, select
 from langchain_rse.query.searching import queries_of, search
 from langchain_rse.query.trace import Trace, sentence
@@ -130,6 +131,25 @@ def answer(
 
     yield from _finish(trace, contents, filters, sources, model)
     return trace
+
+
+def try_settings(
+    question: str, sources: Sources, settings: Sequence[QuerySettings]
+) -> Steps[list[Sequence[Document]]]:
+    """Answer a question with each of the settings; return the passages of each answer.
+
+    The search, ``query_generator`` and the reranker run only once, with the first settings. The
+    other settings may differ only in later steps.
+    """
+    first = settings[0]
+    filters = filters_of(first.search_kwargs, sources.base_retriever)
+    queries = yield from queries_of(encodable(question), first, None)
+    candidates = yield from find_candidates(sources, queries, first, filters)
+    answers: list[Sequence[Document]] = []
+    for each in settings:
+        trace = yield from answer(question, sources, each, candidates=candidates)
+        answers.append(trace.documents_returned)
+    return answers
 
 
 @contextmanager
