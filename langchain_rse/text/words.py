@@ -279,10 +279,10 @@ class TextWords:
         counts = np.zeros((len(self.numbers), len(words)))
         for column, word in enumerate(words):
             if word not in self._counts:
-                codes = word.encode()
-                matches = self._starts[self._keys == len(codes) * 256 + codes[0]]
-                for offset, code in enumerate(codes[1:], 1):
-                    matches = matches[self._codes[matches + offset] == code]
+                codes = np.frombuffer(word.encode(), np.uint8)
+                starts = self._starts[self._keys == len(codes) * 256 + int(codes[0])]
+                same_length = self._codes[starts[:, None] + np.arange(len(codes))]
+                matches = starts[(same_length == codes).all(axis=1)]
                 numbers = np.searchsorted(self._text_ends, matches)
                 self._counts[word] = np.bincount(numbers, minlength=len(self.numbers))
             counts[:, column] = self._counts[word]
