@@ -10,7 +10,7 @@ from langchain_core.language_models import BaseLanguageModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langchain_core.output_parsers import PydanticOutputParser
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from langchain_rse._messages import Checked
 from langchain_rse._sync import Steps, call
@@ -55,8 +55,6 @@ class Prompt(NamedTuple, Generic[M]):
 
 class LanguageModelSettings(Checked):
     """A language model and the settings of its calls."""
-
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     llm: Runnable[Any, Any]
     """A chat model, or any Runnable from messages to a message or a string. Set a timeout in its

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
-from pydantic import ConfigDict
 from typing_extensions import override
 
 from langchain_rse._messages import Checked
@@ -15,8 +14,6 @@ _SCORE = "relevance_score"  # where LangChain's rerankers put it
 
 class Compressor(Checked, BaseDocumentCompressor):
     """A document compressor whose sync and async methods share one implementation."""
-
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     def _compress(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None

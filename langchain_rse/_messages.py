@@ -12,7 +12,7 @@ from inspect import Parameter, Signature
 from types import NoneType, SimpleNamespace
 from typing import Any, ClassVar, get_args, get_type_hints
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from langchain_rse.text.quoting import first_few, visible
 
@@ -52,6 +52,10 @@ class _Bare(str):
 
 class Checked(BaseModel):
     """A model whose wrong values are a ValueError of one sentence: name, allowed, given."""
+
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True, extra="forbid", use_attribute_docstrings=True
+    )
 
     # What to write instead of an unknown name, or for a missing field.
     _advice: ClassVar[Mapping[str, str]] = {}

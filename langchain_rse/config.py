@@ -67,13 +67,7 @@ def _check_search_kwargs(search_kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Frozen(Checked):
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        strict=True,
-        allow_inf_nan=False,
-        use_attribute_docstrings=True,
-    )
+    model_config = ConfigDict(frozen=True, strict=True, allow_inf_nan=False)
 
 
 class _PublishedSolver(_Frozen):
@@ -271,10 +265,6 @@ class QuerySettings(Checked):
     In a call, ``config`` is LangChain's, so pass ``rse_config`` instead. ``filter=x`` is short for
     ``search_kwargs={"filter": x}``.
     """
-
-    model_config = ConfigDict(
-        arbitrary_types_allowed=True, extra="forbid", use_attribute_docstrings=True
-    )
 
     k: int | None = Field(default=None, ge=1, strict=True)
     """Maximum number of passages. The passage with the best candidate and the most valuable others

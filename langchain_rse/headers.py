@@ -58,9 +58,7 @@ class DocumentHeaders(Checked):
         ValueError: At construction, if the template is no format string.
     """
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True, arbitrary_types_allowed=True
-    )
+    model_config = ConfigDict(frozen=True)
 
     template: str = "{title}\n{section}"
     """Format string of the header, with ``{title}``, ``{section}`` and any metadata field. A name

@@ -8,9 +8,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
-    BaseCallbackHandler,
     CallbackManagerForRetrieverRun,
-    Callbacks,
 )
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -182,14 +180,13 @@ class RSERetriever(QuerySettings, BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
-        return run(self._retrieve(query, kwargs, run_manager.get_child(), run_manager.handlers))
+        return run(self._retrieve(query, kwargs, run_manager))
 
     @override
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
-        steps = self._retrieve(query, kwargs, run_manager.get_child(), run_manager.handlers)
-        return await arun(steps)
+        return await arun(self._retrieve(query, kwargs, run_manager))
 
     def explain(
         self,
@@ -288,8 +285,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         self,
         query: object,
         arguments: Mapping[str, Any],
-        callbacks: Callbacks,
-        handlers: Sequence[BaseCallbackHandler] = (),
+        manager: CallbackManagerForRetrieverRun | AsyncCallbackManagerForRetrieverRun,
     ) -> Steps[list[Document]]:
         if not isinstance(query, str):
             raise TypeError(
@@ -297,8 +293,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 'itemgetter("question") | retriever'
             )
         settings = settings_of_call(self, arguments) if arguments else self
-        trace = yield from answer(query, self.sources, settings, callbacks)
-        collectors = [handler for handler in handlers if isinstance(handler, TraceCollector)]
+        trace = yield from answer(query, self.sources, settings, manager.get_child())
+        collectors = [each for each in manager.handlers if isinstance(each, TraceCollector)]
         if collectors:
             trace.settings = settings.model_copy()  # the retriever's settings may change later
             explained = RSETrace.of(trace)

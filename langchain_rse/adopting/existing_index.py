@@ -49,7 +49,7 @@ class ExistingIndex(Checked):
             `doc_id` are set.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(frozen=True)
 
     doc_id_key: _Key | None = None
     doc_id: _Key | None = None

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, Literal, Self
 
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.stores import BaseStore, InMemoryStore
@@ -223,7 +224,8 @@ class World:
 
     def reading(self) -> Steps[list[Document]]:
         """A query that has not begun."""
-        return self.retriever._retrieve(_QUERY, {}, None)
+        manager = CallbackManagerForRetrieverRun.get_noop_manager()
+        return self.retriever._retrieve(_QUERY, {}, manager)
 
     def query(self) -> str | None:
         return text_of(run(self.reading()))
