@@ -17,8 +17,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from langchain_rse.cli.knowledge_base import KnowledgeBase, only_writer
-from langchain_rse.cli.options import Folder
+from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase, only_writer
 from langchain_rse.cli.output import command_line, console, print_text
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from langchain_rse.cli.knowledge_base import KnowledgeBase, only_writer
-from langchain_rse.cli.options import Folder
+from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase, only_writer
 from langchain_rse.cli.output import print_error, print_text, visible_lines
 from langchain_rse.text.quoting import counted, first_few, shortened
 

@@ -27,8 +27,7 @@ _CODE = (
     ".hs .ml .sh .bash .zsh .fish .ps1 .bat .tf"
 )
 _TEXT = frozenset(f"{_PROSE} {_DATA} {_CODE}".split())
-_HTML = frozenset({".html", ".htm"})
-_MARKED_UP = _HTML | {".docx", ".pdf"}
+_MARKED_UP = frozenset({".html", ".htm", ".docx", ".pdf"})
 SUFFIXES = _TEXT | _MARKED_UP
 # What virtual environments and knowledge bases contain.
 _IN_FOLDERS_OF_PROGRAMS = ("pyvenv.cfg", "conda-meta", "chunks.db")
@@ -43,7 +42,7 @@ _ENCODINGS = [
     *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257"),
     *("koi8_r", "shift_jis", "euc_jp", "euc_kr", "gb18030", "big5"),
 ]
-# The number of bytes of HTML that may declare its encoding; browsers read 1,024.
+# The number of bytes that may declare the encoding; browsers read 1,024.
 _DECLARATION_WITHIN = 8_192
 
 _BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -72,23 +71,19 @@ class Files:
 
     def find(self, paths: Iterable[Path]) -> list[Path]:
         """List files, and the files in folders, each once."""
-        files: list[Path] = []
+        found: list[Path] = []
         for path in paths:
-            if not path.is_dir():
-                files.append(path)
-                continue
-            files_in_folder = self._files_in(path.resolve())
-            files += sorted(files_in_folder)
-            if not files_in_folder:
+            files = sorted(self._files_in(path.resolve())) if path.is_dir() else [path]
+            if not files:
                 self.failures.setdefault(path.resolve(), f"no files of a known kind ({_KINDS})")
-        real_paths = [Path(os.path.realpath(file)) for file in files]
-        return list(dict.fromkeys(real_paths))
+            found += [Path(os.path.realpath(file)) for file in files]
+        return list(dict.fromkeys(found))
 
     def _files_in(self, folder: Path) -> list[Path]:
         """List the files of known kinds in a folder and its subfolders; count the others."""
 
         def note(error: OSError) -> None:
-            self.failures[Path(str(error.filename))] = _reason(error)
+            self.failures[Path(error.filename)] = _reason(error)
 
         is_ignored = _git_rules(folder)
         files = []
@@ -135,22 +130,18 @@ class Files:
         if suffix == ".pdf":
             return self._load_pdf(content, path)
         metadata = {"source": source}
-        if suffix not in _HTML and suffix != ".docx":
-            text = self._decode(content, path)
-            pages = text.split("\f") if suffix == ".txt" else []
-            shorter = self._leave_out_running(pages, path)
-            if shorter is not pages:
-                text = "\n\n".join(page.strip("\n") for page in shorter)
-            return [Document(text, metadata=metadata)]
-        from langchain_rse.cli.webpages import read_html
+        if suffix in _MARKED_UP:
+            from langchain_rse.cli.webpages import read_html
 
-        if suffix == ".docx":
-            html = _html_of_word(content)
+            html = _html_of_word(content) if suffix == ".docx" else self._decode(content, path)
+            text, title = read_html(html)
+            if title:
+                metadata["title"] = title
         else:
-            html = self._decode(content, path, is_html=True)
-        text, title = read_html(html)
-        if title:
-            metadata["title"] = title
+            text = self._decode(content, path)
+            pages = self._without_running(text.split("\f"), path) if suffix == ".txt" else []
+            if path in self.running:
+                text = "\n\n".join(page.strip("\n") for page in pages)
         return [Document(text, metadata=metadata)]
 
     def _load_pdf(self, content: bytes, path: Path) -> list[Document]:
@@ -158,24 +149,35 @@ class Files:
 
         with contextlib.closing(pypdfium2.PdfDocument(content)) as pdf:
             pages = [page.get_textpage().get_text_range().replace("\r\n", "\n") for page in pdf]
-        pages = self._leave_out_running(_join_divided(pages), path)
         documents = []
-        for number, text in enumerate(pages):
+        for number, text in enumerate(self._without_running(_join_divided(pages), path)):
             metadata = {"source": str(path), "page": number, "total_pages": len(pages)}
             documents.append(Document(text, metadata=metadata))
         return documents
 
-    def _leave_out_running(self, pages: list[str], path: Path) -> list[str]:
-        """Leave out running heads and feet, unless they are to be kept."""
+    def _without_running(self, pages: Sequence[str], path: Path) -> Sequence[str]:
+        """Leave out running heads and feet, and record them, unless they are to be kept.
+
+        These are the outermost lines that most pages have at the same place, apart from digits and
+        white space.
+        """
         if self.keep_running:
             return pages
-        shorter, running = _without_running(pages)
-        if not running:
-            return pages
-        self.running[path] = running
-        return shorter
+        lines_of_pages = [page.split("\n") for page in pages]
+        running: list[str] = []
+        for _ in range(2):  # heads, then feet: the lines of the reversed pages
+            shorter = [list(lines) for lines in lines_of_pages]
+            removed = [_remove_first_lines(shorter) for _ in range(_EDGE_LINES + 1)]
+            if not removed[-1]:  # else the pages are alike, such as forms
+                lines_of_pages = shorter
+                running += itertools.chain(*removed)
+            for lines in lines_of_pages:
+                lines.reverse()
+        if running:
+            self.running[path] = list(dict.fromkeys(running))
+        return ["\n".join(lines) for lines in lines_of_pages]
 
-    def _decode(self, content: bytes, path: Path, *, is_html: bool = False) -> str:
+    def _decode(self, content: bytes, path: Path) -> str:
         """Decode the content of a text file; record the encoding if it is guessed."""
         if self.encoding:
             return content.decode(self.encoding).removeprefix("\ufeff")
@@ -188,12 +190,10 @@ class Files:
             return content.decode(marked)
         if b"\0" in content:
             raise ValueError("not a text file (if it is one, set --encoding)")
-        encodings = ["utf-8"]
-        if is_html:
-            beginning = content[:_DECLARATION_WITHIN]
-            declared = EncodingDetector.find_declared_encoding(beginning, is_html=True)
-            encodings.insert(0, declared or "utf-8")
-        for encoding in encodings:
+        beginning = content[:_DECLARATION_WITHIN]  # of HTML or XML
+        is_html = path.suffix.lower() in _MARKED_UP
+        declared = EncodingDetector.find_declared_encoding(beginning, is_html=is_html)
+        for encoding in (declared or "utf-8", "utf-8"):
             # The declared encoding may be wrong.
             with contextlib.suppress(LookupError, UnicodeDecodeError):
                 return content.decode(encoding)
@@ -296,25 +296,6 @@ def _join_divided(pages: Sequence[str]) -> list[str]:
         return f"{line_end}{left}" if is_divided else f"{line_end}{left}-"
 
     return [_DIVISION.sub(join, page) for page in pages]
-
-
-def _without_running(pages: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Leave out running heads and feet; return the pages, and the lines that were left out.
-
-    These are the outermost lines that most pages have at the same place, apart from digits and
-    white space.
-    """
-    lines_of_pages = [page.split("\n") for page in pages]
-    running: list[str] = []
-    for _ in range(2):  # heads, then feet: the lines of the reversed pages
-        shorter = [list(lines) for lines in lines_of_pages]
-        removed = [_remove_first_lines(shorter) for _ in range(_EDGE_LINES + 1)]
-        if not removed[-1]:  # else the pages are alike, such as forms
-            lines_of_pages = shorter
-            running += itertools.chain(*removed)
-        for lines in lines_of_pages:
-            lines.reverse()
-    return ["\n".join(lines) for lines in lines_of_pages], list(dict.fromkeys(running))
 
 
 def _remove_first_lines(pages: Sequence[list[str]]) -> list[str]:

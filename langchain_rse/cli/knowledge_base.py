@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from langchain_rse.cli.output import command_line, print_text
 from langchain_rse.stores.document_names import find_document, names_of
@@ -20,16 +22,18 @@ from langchain_rse.text.names import short_names
 from langchain_rse.text.quoting import first_few
 
 if TYPE_CHECKING:
-    from langchain_chroma import Chroma
     from langchain_core.embeddings import Embeddings
 
     from langchain_rse.retriever import RSERetriever
     from langchain_rse.stores.records import Manifest
-    from langchain_rse.stores.sql import SQLDocStore
 
 _SETTINGS = "settings.json"
 _LOCK = "lock"
 _DEFAULT_MODEL = "langchain_rse.embeddings:WordLlamaEmbeddings"
+
+Folder = Annotated[
+    Path, typer.Option("--kb", help="Folder of the knowledge base.", file_okay=False)
+]
 
 
 @dataclass
@@ -47,17 +51,29 @@ class KnowledgeBase:
         Raises:
             ValueError: If the folder is not a knowledge base.
         """
-        return cls(folder, _read_model_name(folder), fields)
+        try:
+            model = json.loads((folder / _SETTINGS).read_bytes())["embeddings"]
+        except (OSError, ValueError, TypeError, LookupError) as error:
+            quoted = shlex.quote(str(folder))
+            command = f"{command_line()} index PATH... --kb {quoted}"
+            if folder.is_dir() and any(folder.iterdir()):
+                command = f"{command_line()} index {quoted} --kb {quoted}-kb"
+            raise ValueError(
+                f"--kb {folder} is no knowledge base: it has no readable {_SETTINGS} ({error}). To "
+                f"make one: {command}"
+            ) from error
+        return cls(folder, str(model), fields)
 
     @classmethod
     def create(cls, folder: Path, embeddings: str | None = None) -> KnowledgeBase:
         """Open the knowledge base in a folder, or create one; None for the model it has."""
         if embeddings is not None:  # given by the user, so it may be a module of the user's
             sys.path.append(os.getcwd())  # noqa: PTH109 - entries are strings
-        if not _is_made(folder):
+        file = folder / _SETTINGS
+        if not file.exists():
             name = embeddings or _DEFAULT_MODEL
             load_embeddings(name)  # if this fails, the folder stays empty
-            (folder / _SETTINGS).write_text(json.dumps({"embeddings": name}), encoding="utf-8")
+            file.write_text(json.dumps({"embeddings": name}), encoding="utf-8")
         opened = cls.existing(folder)
         if embeddings not in {None, opened.model_name}:
             raise ValueError(
@@ -68,33 +84,23 @@ class KnowledgeBase:
         return opened
 
     @cached_property
-    def docstore(self) -> SQLDocStore:
-        """The docstore; it opens ten times faster than the vector store."""
-        from langchain_rse.stores.embedded import open_docstore
-
-        return open_docstore(self.folder)
-
-    @cached_property
-    def vectorstore(self) -> Chroma:
-        """The vector store."""
-        from langchain_rse.stores.embedded import open_chroma
-
-        return open_chroma(load_embeddings(self.model_name), self.folder)
-
-    @cached_property
     def retriever(self) -> RSERetriever:
         """The retriever over both stores; passages within tables begin with the header row."""
         from langchain_rse.retriever import RSERetriever
+        from langchain_rse.stores.embedded import open_stores
 
+        vectorstore, docstore, _ = open_stores(load_embeddings(self.model_name), self.folder)
         fields = {"include_header": True, **self.fields}
-        return RSERetriever(vectorstore=self.vectorstore, docstore=self.docstore, **fields)
+        return RSERetriever(vectorstore=vectorstore, docstore=docstore, **fields)
 
     @cached_property
     def manifests(self) -> dict[str, Manifest]:
         """The manifests of all documents by id, sorted by id."""
+        from langchain_rse.stores.embedded import open_docstore
         from langchain_rse.stores.layouts import read_manifests
 
-        manifests = {manifest.doc_id: manifest for manifest in read_manifests(self.docstore)}
+        docstore = open_docstore(self.folder)  # ten times faster than the vector store
+        manifests = {manifest.doc_id: manifest for manifest in read_manifests(docstore)}
         return dict(sorted(manifests.items()))
 
     @cached_property
@@ -129,7 +135,8 @@ class KnowledgeBase:
         from langchain_rse.errors import ScoreFloorError
         from langchain_rse.query.floor import read_floors, stored_floor
 
-        floor = stored_floor(read_floors(self.docstore), type(self.vectorstore).__name__)
+        record = read_floors(self.retriever.docstore)
+        floor = stored_floor(record, type(self.retriever.vectorstore).__name__)
         if floor is not None and floor.chunks / 2 <= self.chunks < 2 * floor.chunks:
             return
         try:
@@ -139,25 +146,6 @@ class KnowledgeBase:
         else:
             rule, _, _ = str(fitted).partition(" (")
             print_text(f"Score floor fitted. {rule}")
-
-
-def _is_made(folder: Path) -> bool:
-    return (folder / _SETTINGS).exists()
-
-
-def _read_model_name(folder: Path) -> str:
-    """Read the name of a knowledge base's model; a ValueError if the folder has none."""
-    try:
-        return str(json.loads((folder / _SETTINGS).read_bytes())["embeddings"])
-    except (OSError, ValueError, TypeError, LookupError) as error:
-        quoted = shlex.quote(str(folder))
-        command = f"{command_line()} index PATH... --kb {quoted}"
-        if folder.is_dir() and any(folder.iterdir()):
-            command = f"{command_line()} index {quoted} --kb {quoted}-kb"
-        raise ValueError(
-            f"--kb {folder} is no knowledge base: it has no readable {_SETTINGS} ({error}). To "
-            f"make one: {command}"
-        ) from error
 
 
 @contextlib.contextmanager
@@ -170,7 +158,7 @@ def only_writer(folder: Path) -> Iterator[None]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     visible_names = sorted(path.name for path in folder.glob("[!.]*"))
-    if not _is_made(folder) and visible_names not in ([], [_LOCK]):
+    if _SETTINGS not in visible_names and visible_names not in ([], [_LOCK]):
         raise ValueError(
             f"--kb {folder} has other files ({first_few(visible_names)}). Choose an empty or a new "
             f"folder for the knowledge base, such as --kb {folder}-kb"

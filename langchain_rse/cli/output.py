@@ -7,8 +7,7 @@ import logging
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +31,12 @@ def exit_on_error(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def wrapped(**options: Any) -> None:  # noqa: ANN401
+        logger = logging.getLogger("langchain_rse")
+        lines = _Lines(logging.WARNING)
+        logger.addHandler(lines)
         try:
-            with _warnings_as_lines():
+            with warnings.catch_warnings():
+                warnings.showwarning = lambda message, *_, **__: logger.warning("%s", message)
                 command(**options)
         except (typer.Exit, typer.BadParameter, BrokenPipeError):
             raise
@@ -45,22 +48,10 @@ def exit_on_error(command: Callable[..., None]) -> Callable[..., None]:
             notes = getattr(error, "__notes__", ())
             print_error("\n".join([f"Error: {name}{error}", *notes]))
             raise typer.Exit(2) from error
+        finally:
+            logger.removeHandler(lines)
 
     return wrapped
-
-
-@contextmanager
-def _warnings_as_lines() -> Iterator[None]:
-    """Print warnings, and log records of that level from the package, on stderr."""
-    logger = logging.getLogger("langchain_rse")
-    lines = _Lines(logging.WARNING)
-    logger.addHandler(lines)
-    try:
-        with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_, **__: logger.warning("%s", message)
-            yield
-    finally:
-        logger.removeHandler(lines)
 
 
 class _Lines(logging.Handler):

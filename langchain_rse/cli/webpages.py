@@ -5,7 +5,8 @@ rows of tables.
 """
 
 import warnings
-from typing import Any, NamedTuple
+from itertools import takewhile
+from typing import Any
 
 from bs4 import BeautifulSoup, Tag
 from markdownify import ATX, MarkdownConverter
@@ -61,15 +62,8 @@ _LINES = {*_CONVERTED, *" ".join(_BLOCKS.split(",")).split()}
 _DEEPEST_INDENTATION = 4
 
 
-class WebPage(NamedTuple):
-    """The text and title of an HTML file."""
-
-    text: str  # Markdown
-    title: str  # empty without a <title>
-
-
-def read_html(source: str) -> WebPage:
-    """Read the content of HTML, well-formed or not.
+def read_html(source: str) -> tuple[str, str]:
+    """Read the content of HTML, well-formed or not, as Markdown, and its title, which may be "".
 
     Navigation and other boilerplate is skipped, unless the page has no other text.
     """
@@ -83,7 +77,7 @@ def read_html(source: str) -> WebPage:
         whole = _parse(source)
         _remove(whole, _INVISIBLE)
         parts = [whole]
-    return WebPage("\n\n".join(map(_as_markdown, parts)), title)
+    return "\n\n".join(map(_as_markdown, parts)), title
 
 
 class _Page(BeautifulSoup):
@@ -170,24 +164,17 @@ def _prepare_tables(element: Tag) -> None:
     """Mark the last header rows of tables; turn tables for page layout into blocks."""
     for table in element.find_all("table"):
         parts = [part for part in table.select(_TABLE_PARTS) if part.find_parent("table") is table]
-        if table.select_one(_NOT_IN_TABLES) or not _mark_header(parts):
+        rows = [part for part in parts if part.name == "tr" and part.select_one(_CELLS)]
+        if table.select_one(_NOT_IN_TABLES) or _is_layout(rows):
             for part in (table, *parts):
                 part.name = "div"
+        headers = list(takewhile(_is_header, rows))
+        if headers:
+            headers[-1]["class"] = _LAST_HEADER
 
 
-def _mark_header(parts: list[Tag]) -> bool:
-    """Mark the last header row of a table; False if it is for page layout."""
-    rows = [part for part in parts if part.name == "tr" and part.select_one(_CELLS)]
-    if _is_layout(rows):
-        return False
-    last_header = None
-    for row in rows:
-        if row.find("td") and not row.find_parent("thead"):
-            break
-        last_header = row
-    if last_header is not None:
-        last_header["class"] = _LAST_HEADER
-    return True
+def _is_header(row: Tag) -> bool:
+    return not row.find("td") or row.find_parent("thead") is not None
 
 
 def _is_layout(rows: list[Tag]) -> bool:

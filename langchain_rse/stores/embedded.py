@@ -57,12 +57,6 @@ def open_stores(
     return vectorstore, docstore, closing.close
 
 
-def open_chroma(embedding: Embeddings, folder: str | os.PathLike[str]) -> Chroma:
-    """Open the vector store in a folder; its vectors are those of ``embedding``."""
-    vectorstore, _ = _open_chroma(embedding, folder)
-    return vectorstore
-
-
 def _open_chroma(
     embedding: Embeddings, folder: str | os.PathLike[str]
 ) -> tuple[Chroma, Callable[[], None]]:

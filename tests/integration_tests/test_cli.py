@@ -260,7 +260,7 @@ def test_nothing_to_index_creates_nothing(empty: Run) -> None:
 
 def test_check(run: Run) -> None:
     assert run("check", "--kb", "kb").stdout == "4 documents, 4 chunks: no problems\n"
-    vectorstore = KnowledgeBase.existing(Path("kb")).vectorstore
+    vectorstore = KnowledgeBase.existing(Path("kb")).retriever.vectorstore
     vectorstore.delete(vectorstore.get()["ids"][:1])
     result = run("check", "--kb", "kb")
     assert (result.exit_code, "vectors" in result.stdout) == (1, True)

@@ -49,8 +49,8 @@ def test_a_name_in_a_knowledge_base_imports_nothing_from_the_working_directory(
     (tmp_path / "settings.json").write_text(settings, encoding="utf-8")
     for opened in (KnowledgeBase.existing(tmp_path), KnowledgeBase.create(tmp_path)):
         with pytest.raises((ImportError, ValueError), match="no module:Class of LangChain"):
-            _ = opened.vectorstore
+            _ = opened.retriever
     assert not (tmp_path / "it_ran").exists()
     with pytest.raises((ImportError, ValueError), match="no module:Class of LangChain"):
-        _ = KnowledgeBase.create(tmp_path, "foreign_models:Model").vectorstore
+        _ = KnowledgeBase.create(tmp_path, "foreign_models:Model").retriever
     assert (tmp_path / "it_ran").exists()

@@ -15,7 +15,7 @@ MAIN_TEXT = "The main text of this page is about cats, which sleep most of the d
 
 
 def text_of(html: str) -> str:
-    return read_html(html).text
+    return read_html(html)[0]
 
 
 def lines_of(html: str) -> list[str]:
