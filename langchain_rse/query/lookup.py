@@ -244,9 +244,14 @@ def _find_copies(
     texts = []
     candidate_at: dict[ChunkPlace, Candidate] = {}
     for number, candidates in enumerate(documents):
-        texts.append(_own_texts(candidates, layouts[candidates[0].key]))
+        layout = layouts[candidates[0].key]
+        own_texts: dict[int, str] = {}  # without header and overlap
         for candidate in candidates:
             candidate_at[number, candidate.chunk_index] = candidate
+            start, end = layout.span_of(candidate.chunk_index)
+            text = candidate.document.page_content.removeprefix(layout.manifest.header)
+            own_texts[candidate.chunk_index] = text[-(end - start) :]
+        texts.append(own_texts)
 
     def may_drop(copy: ChunkPlace, original: int) -> bool:
         return not _is_named_beside(candidate_at[copy], documents[original][0])
@@ -270,16 +275,6 @@ def _is_named_beside(candidate: Candidate, other: Candidate) -> bool:
     own_name = find_words(candidate.title)
     other_name = find_words(other.title)
     return bool(naming_words & (set(own_name) - set(other_name)))
-
-
-def _own_texts(candidates: Sequence[Candidate], layout: Layout) -> dict[int, str]:
-    """Return the texts of a document's chunks without header and overlap, by chunk number."""
-    texts = {}
-    for candidate in candidates:
-        start, end = layout.span_of(candidate.chunk_index)
-        text = candidate.document.page_content.removeprefix(layout.manifest.header)
-        texts[candidate.chunk_index] = text[-(end - start) :]
-    return texts
 
 
 # Copies

@@ -144,30 +144,25 @@ def check_search(sources: Sources, settings: QuerySettings) -> str | None:
         )
     if settings.hybrid == 0 or (settings.hybrid == "auto" and not settings.config.lexical_weight):
         return ""
-    obstacle = _find_obstacle(sources, settings, arguments)
-    if obstacle is not None and settings.hybrid != "auto":
-        raise ValueError(f"hybrid={settings.hybrid}: {obstacle}; or use hybrid=0")
-    return obstacle
-
-
-def _find_obstacle(
-    sources: Sources, settings: QuerySettings, arguments: Sequence[str]
-) -> str | None:
-    if sources.vectorstore is None:
-        return "needs vectorstore, because filters inside a base_retriever are unknown"
     # Any other argument may be a filter, even a number such as tenant=3.
     unknown = [name for name in arguments if name != FILTER]
-    if unknown:
-        return (
+    obstacle = None
+    if sources.vectorstore is None:
+        obstacle = "needs vectorstore, because filters inside a base_retriever are unknown"
+    elif unknown:
+        obstacle = (
             f"the full-text index cannot apply {', '.join(unknown)} from search_kwargs. Use "
             "filter, a dict of fields and values"
         )
-    try:
-        check_lexical(sources.docstore)
-        check_filter(settings.search_kwargs.get(FILTER))
-    except ValueError as error:
-        return str(error)
-    return None
+    else:
+        try:
+            check_lexical(sources.docstore)
+            check_filter(settings.search_kwargs.get(FILTER))
+        except ValueError as error:
+            obstacle = str(error)
+    if obstacle is not None and settings.hybrid != "auto":
+        raise ValueError(f"hybrid={settings.hybrid}: {obstacle}; or use hybrid=0")
+    return obstacle
 
 
 def search(
