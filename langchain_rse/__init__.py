@@ -5,8 +5,6 @@ relevance filters in `langchain_rse.filters`, errors in `langchain_rse.errors`. 
 use, so importing the package is cheap.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

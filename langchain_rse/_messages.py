@@ -1,7 +1,5 @@
 """Builds messages: wrong values, warnings at the caller's line, missing packages."""
 
-from __future__ import annotations
-
 import difflib
 import importlib
 import sys

@@ -87,14 +87,19 @@ class DocumentAccess:
 
         Raises:
             MissingRecordError: If the document does not exist or a filter excludes it. The message
-                does not reveal which.
+                does not reveal which, and has the nearest ids.
 
         Warns:
             UserWarning: If the record of the document is corrupt.
         """
         manifest = self.manifests_of([doc_id]).get(doc_id)
         if manifest is None:
-            raise MissingRecordError(f"there is no document {doc_id!r}, or the filter excludes it")
+            ids = [each.doc_id for each in self.manifests()]
+            near = difflib.get_close_matches(doc_id, ids) or ids
+            raise MissingRecordError(
+                f"there is no document {doc_id!r}, or the filter excludes it; documents() lists "
+                f"{first_few(near) or 'none'}"
+            )
         return manifest
 
     def manifests_of(self, doc_ids: Iterable[str]) -> dict[str, Manifest]:
@@ -111,14 +116,7 @@ class DocumentAccess:
         ]
 
     def text(self, doc_id: str) -> str:
-        """Read the whole text of a document; if there is none, the error has the nearest ids."""
-        if not self.manifests_of([doc_id]):
-            ids = [manifest.doc_id for manifest in self.manifests()]
-            near = difflib.get_close_matches(doc_id, ids) or ids
-            raise MissingRecordError(
-                f"there is no document {doc_id!r}, or the filter excludes it; documents() lists "
-                f"{first_few(near) or 'none'}"
-            )
+        """Read the whole text of a document."""
         _, text = self.whole_text(doc_id)
         return text
 

@@ -17,18 +17,6 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_v
 from langchain_rse._messages import Checked
 from langchain_rse.engine import Calibration
 
-__all__ = [
-    "PRESETS",
-    "BestSegment",
-    "Greedy",
-    "Hybrid",
-    "LengthFunction",
-    "QuerySettings",
-    "RSEConfig",
-    "read_settings",
-    "settings_of_call",
-]
-
 ScoreFloor = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 LengthFunction = Callable[[str], float]
 """Returns the length of a text: ``len`` counts characters."""

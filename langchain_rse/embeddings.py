@@ -9,8 +9,6 @@ from langchain_core.embeddings import Embeddings
 
 from langchain_rse._messages import load
 
-__all__ = ["WordLlamaEmbeddings"]
-
 
 class WordLlamaEmbeddings(Embeddings):
     """WordLlama's static word vectors, 256 dimensions, normalized.

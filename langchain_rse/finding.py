@@ -1,11 +1,8 @@
 """Finds patterns in all documents that may be read; documents and sections by their names."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -110,8 +107,9 @@ def find(
 
 def document_named(access: DocumentAccess, name: str) -> Manifest:
     """Return the manifest of a document by its id; else by its source or the name of its file."""
-    with suppress(MissingRecordError):
-        return access.manifest(name)
+    manifest = access.manifests_of([name]).get(name)
+    if manifest is not None:
+        return manifest
     names = names_of(access.manifests())
     return access.manifest(find_document(name, names))
 

@@ -25,9 +25,6 @@ from langchain_rse.stores.records import DocumentVersion, answers_key, digest
 from langchain_rse.text.names import first_heading, title_of_source
 from langchain_rse.text.quoting import encodable, first_few, one_line
 
-__all__ = ["DocumentHeaders", "LMBasedHeaders"]
-
-
 _INSTRUCTIONS = """\
 You describe documents. Say what the document should be called, so that someone who sees only a \
 paragraph of it knows whose it is, of what kind and of which time, where the text says so. Say \

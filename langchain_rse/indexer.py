@@ -89,6 +89,7 @@ class RSEIndexer:
         if headers is not None and (isinstance(headers, type) or not hasattr(headers, "make")):
             raise TypeError(f"headers must be an object like DocumentHeaders(); got {headers!r}")
         self._adapter = adapter_for(vectorstore)
+        self.vectorstore: VectorStore = self._adapter.store
         self.docstore = in_namespace(as_docstore(docstore), namespace, vectorstore)
         self.namespace = namespace
         self.text_splitter = check_splitter(text_splitter or default_text_splitter())
@@ -99,12 +100,6 @@ class RSEIndexer:
 
     def __repr__(self) -> str:
         return f"RSEIndexer({type(self.vectorstore).__name__}, {self.docstore!r})"
-
-    @property
-    def vectorstore(self) -> VectorStore:
-        """The vector store."""
-        store: VectorStore = self._adapter.store
-        return store
 
     def add_documents(
         self,

@@ -15,8 +15,6 @@ from langchain_rse._compressing import Compressor, best_first
 from langchain_rse._messages import load
 from langchain_rse._sync import Steps, batches, call, compute
 
-__all__ = ["CohereReranker", "CrossEncoderReranker"]
-
 # Maximum number of documents in one request to the service.
 _MOST_DOCUMENTS = 1_000
 

@@ -1,7 +1,5 @@
 """RSERetriever: a LangChain retriever that returns passages instead of chunks."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Self
@@ -45,9 +43,6 @@ from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.layouts import read_manifests
 from langchain_rse.stores.namespaces import in_namespace
 from langchain_rse.stores.records import Rule
-
-__all__ = ["RSERetriever"]
-
 
 _NO_DOCSTORE = (
     "It stores the text of the documents. To create both stores and add "
@@ -591,11 +586,12 @@ class RSERetriever(QuerySettings, BaseRetriever):
             ValueError: If there are not as many ``metadatas`` as ``texts``.
             Exception: All errors of `from_documents`.
         """
-        if isinstance(texts, str):
-            raise TypeError("texts must be a list of texts; got one text: give [text]")
         listed = list(texts)
-        if not all(isinstance(text, str) for text in listed):
-            raise TypeError("texts must be strings; for Documents, use from_documents")
+        if isinstance(texts, str) or not all(isinstance(text, str) for text in listed):
+            raise TypeError(
+                "texts must be a list of texts; for one text, give [text]; for Documents, use "
+                "from_documents"
+            )
         metadata_of_texts = list(metadatas or [{} for _ in listed])
         if len(metadata_of_texts) != len(listed):
             raise ValueError(

@@ -50,16 +50,19 @@ def solve_greedy(
     limits = np.unique([*boundaries, rows.shape[1]])
     room = overall_max_length
     queries: deque[_SegmentTable] = deque()
-    for row in rows:
-        if (row >= 0).any():
-            queries.append(_tabulate(row, limits, min(max_length, room)))
+    for values_of_query in rows:
+        if (values_of_query >= 0).any():
+            queries.append(_tabulate(values_of_query, limits, min(max_length, room)))
     chosen: list[Segment] = []
     while queries and room > 0:
         table = queries.popleft()
-        segment = table.best(room)
-        if segment.value < max(minimum_value, 0.0):
+        sums = table.sums[:, :room]
+        row, column = np.unravel_index(sums.argmax(), sums.shape)  # of ties, the first
+        value = float(sums[row, column])
+        if value < max(minimum_value, 0.0):
             # This query is done: the room only shrinks, so later turns cannot take more.
             continue
+        segment = Segment(int(table.starts[row, 0]), int(table.ends[row, column]), value)
         chosen.append(segment)
         room -= segment.end - segment.start
         queries.append(table)
@@ -126,14 +129,6 @@ class _SegmentTable(NamedTuple):
     starts: Indices  # shape (starts, 1)
     ends: Indices
     sums: Floats  # -inf for ranges that are not allowed
-
-    def best(self, max_length: int) -> Segment:
-        """Find the segment with the highest sum within a length; its value may be -inf."""
-        sums = self.sums[:, :max_length]
-        row, column = np.unravel_index(sums.argmax(), sums.shape)  # of ties, the first
-        start = self.starts[row, 0]
-        end = self.ends[row, column]
-        return Segment(int(start), int(end), float(sums[row, column]))
 
 
 def _tabulate(values: Floats, limits: Indices, max_length: int) -> _SegmentTable:

@@ -56,5 +56,5 @@ def test_a_wrong_argument_says_what_to_do(way: fakes.Way) -> None:
         make(way, [], fakes.BagOfWords(), fetchk=3)
     with pytest.raises(ValueError, match="got 1 for 2 texts"):
         make_of_texts(way, TEXTS, fakes.BagOfWords(), [{}])
-    with pytest.raises(TypeError, match=r"got one text: give \[text\]"):
+    with pytest.raises(TypeError, match=r"for one text, give \[text\]"):
         make_of_texts(way, TEXTS[0], fakes.BagOfWords())
