@@ -1,10 +1,10 @@
-"""Builds messages: wrong values, warnings at the caller's line, missing packages."""
+"""What users see: wrong values, warnings at their line, missing packages, progress bars."""
 
 import difflib
 import importlib
 import sys
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from inspect import Parameter, Signature
 from types import NoneType, SimpleNamespace
@@ -188,3 +188,22 @@ def load(module: str, extra: str, feature: str) -> Any:  # noqa: ANN401 - a modu
         package = str(error.name).partition(".")[0]
         message = f"{feature} needs {package}: pip install 'langchain-rse[{extra}]'"
         raise ImportError(message) from error
+
+
+Advance = Callable[[int], object]
+"""Advances a progress bar by a number of items."""
+
+
+def no_progress(count: int) -> None:
+    """Count nothing: no progress bar is shown."""
+
+
+@contextmanager
+def progress_bar(total: int | None, *, unit: str, title: str, show: bool) -> Iterator[Advance]:
+    """Show a progress bar if ``show`` is True; yield the function that advances it."""
+    if not show:
+        yield no_progress
+        return
+    tqdm = load("tqdm", "progress", "show_progress=True").tqdm
+    with tqdm(total=total, unit=f" {unit}", desc=title) as bar:
+        yield bar.update

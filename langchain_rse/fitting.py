@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from langchain_rse._messages import warn
-from langchain_rse._progress import Advance, progress_bar
+from langchain_rse._messages import Advance, progress_bar, warn
 from langchain_rse._sync import Steps, concurrently, run
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import ScoreFloorError

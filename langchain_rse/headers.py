@@ -16,8 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from typing_extensions import override
 
 from langchain_rse._asking import Failure, LanguageModelSettings, Prompt, ask, quote
-from langchain_rse._messages import Checked, warn
-from langchain_rse._progress import Advance
+from langchain_rse._messages import Advance, Checked, warn
 from langchain_rse._sync import Steps, batches, compute, concurrently, during, to_the_end
 from langchain_rse.ingest.source_documents import with_headers
 from langchain_rse.stores.compare_and_set import DocStore, read_records

@@ -12,7 +12,6 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams, RetrieverLike
 from langchain_core.runnables import Runnable, RunnableConfig
-from langchain_core.runnables.config import merge_configs
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
@@ -196,9 +195,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
         """
         collector = TraceCollector()
         # Never None: that would drop the callbacks of a chain around this call.
-        self.invoke(
-            query, merge_configs(_checked(config) or {}, {"callbacks": [collector]}), **kwargs
-        )
+        outer_config = _checked(config) or {}
+        self.with_config(callbacks=[collector]).invoke(query, outer_config, **kwargs)
         return collector.traces[-1]
 
     aexplain = as_async(explain)

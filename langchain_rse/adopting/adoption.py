@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
-from langchain_rse._messages import warn
-from langchain_rse._progress import progress_bar
+from langchain_rse._messages import progress_bar, warn
 from langchain_rse._sync import batches, call, during, run
 from langchain_rse.adopting.chunks import EXCERPT, doc_id_of, is_document_name, whole_number
 from langchain_rse.adopting.existing_index import Adoption, ExistingIndex

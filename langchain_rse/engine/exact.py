@@ -241,25 +241,10 @@ def _find_runs(values: Floats, costs: Floats, starts: Indices) -> list[Bounds]:
 
 def _thresholds_of_run(weights: list[float], gains: list[float], cost: float) -> list[float]:
     """Return the threshold penalty of each chunk of a run, from the knots of the string."""
-    thresholds: list[float] = []
-    for knot, next_knot in itertools.pairwise(_find_knots(weights, gains, cost)):
-        _, start, side = knot
-        _, end, next_side = next_knot
-        # From left to right, a segment is added; from right to left, two segments are merged.
-        added_segments = (next_side - side) / 2
-        distance = sum(weights[start:end]) + added_segments * cost
-        # The distance is positive, but for rounding.
-        threshold = sum(gains[start:end]) / distance if distance > 0 else np.inf
-        rounded = float(f"{threshold:.12g}")  # numbers that differ by rounding become equal
-        thresholds += [rounded] * (end - start)
-    return thresholds
-
-
-def _find_knots(weights: list[float], gains: list[float], cost: float) -> list[Point]:
-    """Return the knots of the string, from left of the first chunk to right of the last one."""
     half = cost / 2
     least_gain = sum(gains) * _LEAST_SHARE
     position = 0j
+    # From left of the first chunk to right of the last one.
     knots: list[Point] = [(position - half, 0, _LEFT)]
     # The shortest ways from the last knot to both sides of the current position.
     left_way = deque(knots)
@@ -270,7 +255,18 @@ def _find_knots(weights: list[float], gains: list[float], cost: float) -> list[P
         _lead(left_way, right_way, (position - half, count, _LEFT), knots)
         _lead(right_way, left_way, (position + half, count, _RIGHT), knots)
     knots.extend(itertools.islice(right_way, 1, None))
-    return knots
+    thresholds: list[float] = []
+    for knot, next_knot in itertools.pairwise(knots):
+        _, start, side = knot
+        _, end, next_side = next_knot
+        # From left to right, a segment is added; from right to left, two segments are merged.
+        added_segments = (next_side - side) / 2
+        distance = sum(weights[start:end]) + added_segments * cost
+        # The distance is positive, but for rounding.
+        threshold = sum(gains[start:end]) / distance if distance > 0 else np.inf
+        rounded = float(f"{threshold:.12g}")  # numbers that differ by rounding become equal
+        thresholds += [rounded] * (end - start)
+    return thresholds
 
 
 def _lead(way: deque[Point], other_way: deque[Point], target: Point, knots: list[Point]) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from langchain_core.documents import Document
 from langchain_core.retrievers import RetrieverLike
 
-from langchain_rse._progress import progress_bar
+from langchain_rse._messages import progress_bar
 from langchain_rse._sync import Steps, as_async, call, during, run
 from langchain_rse.evaluation.evidence import access_of, find_evidence
 from langchain_rse.evaluation.measuring import Locator, Meter, Metrics, check_budgets

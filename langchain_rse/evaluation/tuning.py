@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from langchain_rse._progress import progress_bar
+from langchain_rse._messages import progress_bar
 from langchain_rse._sync import as_async, during, run
 from langchain_rse.config import Hybrid, QuerySettings, RSEConfig, settings_of_call
 from langchain_rse.engine import Floats

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from langchain_core.documents import Document
 
-from langchain_rse._messages import warn
-from langchain_rse._progress import Advance, progress_bar
+from langchain_rse._messages import Advance, progress_bar, warn
 from langchain_rse._sync import during, run
 from langchain_rse.errors import MetadataError, SplittingError
 from langchain_rse.ingest.appending import read_stored_parts

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from langchain_rse._progress import progress_bar
+from langchain_rse._messages import progress_bar
 from langchain_rse.errors import CorruptRecordError, FormatError, StoreMismatchError
 from langchain_rse.ingest.problems import (
     PROBLEMS,

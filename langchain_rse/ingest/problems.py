@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
 
-from langchain_rse._progress import Advance
+from langchain_rse._messages import Advance
 from langchain_rse._sync import batches, run
 from langchain_rse.errors import CorruptRecordError, StoreMismatchError
 from langchain_rse.ingest.docstore import StoredManifest

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeGuard, get_args, runtime_checkabl
 import numpy as np
 from langchain_core.documents import Document
 
-from langchain_rse._progress import Advance
+from langchain_rse._messages import Advance
 from langchain_rse._sync import Steps
 from langchain_rse.ingest.splitting import Span
 from langchain_rse.stores.compare_and_set import DocStore

@@ -8,7 +8,7 @@ import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
-from langchain_rse._progress import Advance, no_progress
+from langchain_rse._messages import Advance, no_progress
 from langchain_rse._sync import batches, call, during, run
 from langchain_rse.errors import EmbeddingError
 from langchain_rse.stores.pairing import PROBE

@@ -115,7 +115,18 @@ class Pattern:
                 f"a pattern has at most {MOST_OF_PATTERN:,} characters; got {len(text):,}"
             )
         text = _without_surrogates(text)
-        self._expression: Any = _compile(text) if regex else _phrase_of(text)
+        words = usual_spelling(text).split()
+        self._expression: Any
+        if regex:
+            self._expression = _compile(text)
+        elif words:
+            # Only at the beginning of a run, so that long runs are not tried from each character.
+            before = r"(?<!\s)\s+" if text[0].isspace() else ""
+            after = r"\s+" if text[-1].isspace() else ""
+            phrase = before + r"\s+".join(map(re.escape, words)) + after
+            self._expression = SpelledExpression(phrase)
+        else:  # only characters that spellings leave out, such as a byte order mark
+            self._expression = re.compile(re.escape(text))
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
         """Find the matches in a text: first character and the one after the last, without overlaps.
@@ -126,17 +137,6 @@ class Pattern:
         if isinstance(self._expression, SpelledExpression):
             return self._expression.finditer(text)
         return (match.span() for match in self._expression.finditer(text) if match[0])
-
-
-def _phrase_of(literal: str) -> SpelledExpression | re.Pattern[str]:
-    """An expression for a literal, in which white space matches any run of white space."""
-    words = usual_spelling(literal).split()
-    if not words:  # only characters that spellings leave out, such as a byte order mark
-        return re.compile(re.escape(literal))
-    # Only at the beginning of a run, so that long runs are not tried from each character.
-    before = r"(?<!\s)\s+" if literal[0].isspace() else ""
-    after = r"\s+" if literal[-1].isspace() else ""
-    return SpelledExpression(before + r"\s+".join(map(re.escape, words)) + after)
 
 
 def _without_surrogates(text: str) -> str:
