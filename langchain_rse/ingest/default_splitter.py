@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import NamedTuple
 
 from langchain_text_splitters import TextSplitter
@@ -186,14 +186,15 @@ class _Outline(NamedTuple):
     fences: Sequence[Fence]
     # The first of consecutive headings, with the highest of their levels.
     sections: Sequence[Heading]
-    uncut: Sequence[_Range]  # in text order, without overlap
+    uncut: Sequence[_Range]  # in text order, without overlap; then the end of the text
 
     def start_uncut(self, position: int) -> int:
         """Return the start of the uncut range around a position, or else the position."""
-        number = bisect_right(self.uncut, position, key=lambda stretch: stretch.end)
-        if number == len(self.uncut):
-            return position
-        return min(position, self.uncut[number].start)
+        return min(position, self.uncut_from(position).start)
+
+    def uncut_from(self, position: int) -> _Range:
+        """Return the first uncut range that ends after a position."""
+        return self.uncut[bisect_right(self.uncut, position, key=lambda stretch: stretch.end)]
 
 
 def _outline_of(text: str, size: int) -> _Outline:
@@ -221,7 +222,7 @@ def _outline_of(text: str, size: int) -> _Outline:
         if below + 1 - start <= _LONGEST_INTRODUCTION * size:
             uncut.append(_Range(start, min(below + 1, len(text))))
     uncut = _joined([*uncut, *(_Range(*fence) for fence in fences)], size)
-    return _Outline(fences, sections, uncut)
+    return _Outline(fences, sections, [*uncut, _Range(len(text), len(text))])
 
 
 def _joined(ranges: Sequence[_Range], size: int) -> list[_Range]:
@@ -299,33 +300,35 @@ def _cut(text: str, part: _Range, size: int, outline: _Outline, level: int = 0) 
     if part.end - part.start <= size or level == len(_END_FINDERS):
         yield from range(part.start, part.end, size)
         return
-    chunk_start = piece_start = part.start
     ends = _END_FINDERS[level](text, part.start, part.end)
-    for piece_end in _piece_ends(text, ends, part, size, outline.uncut):
+    last = bisect_left(ends, part.end)
+    chunk_start = part.start
+    while part.end - chunk_start > size:
+        first = bisect_right(ends, chunk_start)
+        behind = bisect_right(ends, chunk_start + size)
+        cut = _allowed_cut(text, ends, range(behind - 1, first - 1, -1), size, outline)
+        if cut is not None:
+            yield chunk_start
+            chunk_start = cut
+        following = _allowed_cut(text, ends, range(behind, last), size, outline)
+        piece_end = part.end if following is None else following
         if piece_end - chunk_start > size:
-            if piece_start > chunk_start:
-                yield chunk_start
-            chunk_start = piece_start
-            if piece_end - piece_start > size:
-                yield from _cut(text, _Range(piece_start, piece_end), size, outline, level + 1)
-                chunk_start = piece_end
-        piece_start = piece_end
+            yield from _cut(text, _Range(chunk_start, piece_end), size, outline, level + 1)
+            chunk_start = piece_end
     if chunk_start < part.end:
         yield chunk_start
 
 
-def _piece_ends(
-    text: str, ends: Iterator[int], part: _Range, size: int, uncut: Sequence[_Range]
-) -> Iterator[int]:
-    """Yield the ends of pieces where a cut is allowed, then the end of the part."""
-    number = bisect_right(uncut, part.start, key=lambda stretch: stretch.end)
-    for end in ends:
-        while number < len(uncut) and uncut[number].end <= end:
-            number += 1
-        following = uncut[number] if number < len(uncut) else _Range(part.end, part.end)
-        if end < part.end and end <= following.start and not _is_led(text, end, size, following):
-            yield end
-    yield part.end
+def _allowed_cut(
+    text: str, ends: Sequence[int], numbers: range, size: int, outline: _Outline
+) -> int | None:
+    """Return the first of the numbered ends at which a cut is allowed."""
+    for number in numbers:
+        end = ends[number]
+        following = outline.uncut_from(end)
+        if end <= following.start and not _is_led(text, end, size, following):
+            return end
+    return None
 
 
 def _is_led(text: str, position: int, size: int, following: _Range) -> bool:
@@ -342,44 +345,44 @@ def _is_led(text: str, position: int, size: int, following: _Range) -> bool:
     return not begins_uncut or following.end - lead <= size
 
 
-def _ends_of(separator: re.Pattern[str], text: str, start: int, end: int) -> Iterator[int]:
-    """Yield the end of each occurrence of a separator in a part of a text."""
-    for match in separator.finditer(text, start, end):
-        yield match.end()
+def _ends_of(separator: re.Pattern[str], text: str, start: int, end: int) -> list[int]:
+    """Return the end of each occurrence of a separator in a part of a text."""
+    return [match.end() for match in separator.finditer(text, start, end)]
 
 
 def _ends_at_empty_lines(
     empty_lines: re.Pattern[str], text: str, start: int, end: int
-) -> Iterator[int]:
-    """Yield the end of each run of empty lines; not in mid-sentence, as where a page ends."""
+) -> list[int]:
+    """Return the end of each run of empty lines; not in mid-sentence, as where a page ends."""
+    ends: list[int] = []
     for match in empty_lines.finditer(text, start, end):
         above = text[max(match.start() - _LONGEST_LEAD, start) : match.start()]
         line = above.rpartition("\n")[2].strip()
         below = text[match.end() : match.end() + _LEAST_WIDTH].lstrip()
         continues = below[:1].islower() and CODE_LINE.match(below) is None
         if not (continues and len(line) >= _LEAST_WIDTH and _may_be_broken(line)):
-            yield match.end()
+            ends.append(match.end())
+    return ends
 
 
-def _line_ends(text: str, start: int, end: int) -> Iterator[int]:
-    """Yield the ends of lines; not of lines that were broken because of their length."""
-    ends = [*_ends_of(_LINE_END, text, start, end)]
+def _line_ends(text: str, start: int, end: int) -> list[int]:
+    """Return the ends of lines; not of lines that were broken because of their length."""
+    ends = _ends_of(_LINE_END, text, start, end)
     lines = [text[first:last].strip() for first, last in pairwise([start, *ends, end])]
     lengths = sorted(map(len, lines))
     width = lengths[int(_NOT_OUTLYING * len(lines))]
     open_lines = 0  # lines that end within a sentence, or may do so
-    is_broken: list[bool] = []
+    is_whole: list[bool] = []  # true for a line that was not broken
     is_last: list[bool] = []  # true for a line that ends a paragraph
     for line, following in pairwise(lines):
         is_full = len(line) >= _FULL_LINE * width
         continues = following[:1].islower() or has_unspaced(following[:1])
         open_lines += not line.endswith(_SENTENCE_ENDS)
-        is_broken.append(is_full and continues and _may_be_broken(line))
+        is_whole.append(not (is_full and continues and _may_be_broken(line)))
         is_last.append(not is_full and not continues)
-    has_hard_breaks = sum(is_broken) > _BROKEN_LINES * open_lines and width >= _LEAST_WIDTH
-    for number, position in enumerate(ends):
-        if not (has_hard_breaks or is_broken[number]) or is_last[number]:
-            yield position
+    broken_lines = is_whole.count(False)
+    has_hard_breaks = broken_lines > _BROKEN_LINES * open_lines and width >= _LEAST_WIDTH
+    return [*compress(ends, is_last if has_hard_breaks else is_whole)]
 
 
 def _may_be_broken(line: str) -> bool:
@@ -389,7 +392,7 @@ def _may_be_broken(line: str) -> bool:
 
 
 # Finders of part, paragraph, line, sentence, word, phrase and character ends, best first.
-_END_FINDERS: Sequence[Callable[[str, int, int], Iterator[int]]] = (
+_END_FINDERS: Sequence[Callable[[str, int, int], Sequence[int]]] = (
     partial(_ends_at_empty_lines, re.compile(r"\n(?:[ \t\r\f]*+\n){2,}+")),
     partial(_ends_at_empty_lines, re.compile(r"\n(?:[ \t\r\f]*+\n)++")),
     _line_ends,

@@ -63,6 +63,7 @@ class _Separator:
         is_around_rows: bool = False,
     ) -> None:
         self.mark = mark
+        self.around_cells = f'{mark}" \t\r\n'
         self._is_around_rows = is_around_rows
         escaped = re.escape(mark)
         no_space = "" if may_precede_space else r"\s"
@@ -110,15 +111,14 @@ def find_tables(text: str, fences: Sequence[Fence] = ()) -> list[Table]:
     rules = _rules(text)
     position = 0
     while (mark := _MARK_OF_TABLE.search(text, position)) is not None:
-        fence = inside_fence(fences, mark.start())
+        fence = inside_fence(fences, mark.start()) if fences else None
         if fence is not None:
             position = fence.end
             continue
         start = max(text.rfind("\n", position, mark.start()) + 1, position)
-        table = _table_at(text, start, rules)
-        if table is None:
-            position = _line_end(text, start)
-        else:
+        position = _line_end(text, mark.start())
+        table = _table_at(text, start, text[start:position], rules)
+        if table is not None:
             tables.append(table)
             position = table.rows[-1]
     return tables
@@ -130,16 +130,17 @@ def _line_end(text: str, start: int) -> int:
     return len(text) if line_break < 0 else line_break + 1
 
 
-def _table_at(text: str, start: int, rules: Mapping[int, int]) -> Table | None:
-    """Return the table whose first row starts here; None if no table does."""
-    line = text[start : _line_end(text, start)]
+def _table_at(text: str, start: int, line: str, rules: Mapping[int, int]) -> Table | None:
+    """Return the table whose first row starts with this line; None if no table does."""
     if start in rules:
         return _ruled_table(text, start, rules[start])
-    html = _HTML_TABLE.match(line)
+    html = _HTML_TABLE.match(line) if "<" in line else None
     if html is not None:
         return _html_table(text, start, start + html.end())
+    has_open_quote = line.count('"') % 2 == 1  # the row may end on another line
     for separator in _SEPARATORS:
-        if separator.mark in line:
+        # A mark between the first cell that is filled and the last one.
+        if separator.mark in (line if has_open_quote else line.strip(separator.around_cells)):
             table = _separated_table(text, start, separator)
             if table is not None:
                 return table
@@ -207,7 +208,7 @@ def _separated_table(text: str, start: int, separator: _Separator) -> Table | No
     row_end = separator.row_end(text, row_start)
     while row_end is not None:
         cells = separator.cells(text[row_start:row_end])
-        if not ends and sum(map(bool, cells)) <= 1:
+        if not ends and len(cells) - cells.count("") <= 1:
             return None  # such as a list item that ends with a semicolon
         if first_rows and len(cells) != len(first_rows[0]):
             break
