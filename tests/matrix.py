@@ -91,7 +91,7 @@ def run(python: str, choice: str, dist: Path, folder: Path, arguments: list[str]
     output = call(
         "the tests fail",
         *(interpreter, "-m", "pytest", "-q", "-m", "not nightly", "--hypothesis-profile", "few"),
-        *("--disable-socket", "--allow-unix-socket", *ignored, "tests/unit_tests", *arguments),
+        *(*ignored, "tests/unit_tests", *arguments),
         folder=tree,
     )
     versions = call("the versions cannot be read", interpreter, "-c", VERSIONS)
