@@ -23,7 +23,7 @@ from tests.unit_tests import fakes
 way = fakes.way
 Way = fakes.Way
 
-LENGTH = 300_000
+LENGTH = 150_000
 
 
 class Given:

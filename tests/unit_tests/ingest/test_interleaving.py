@@ -2,14 +2,13 @@
 
 What both stores hold in the end is compared, record by record and vector by vector, with what they
 hold after the same calls one after the other, in some order. Random schedules print their seed.
-With SOAK=n in the environment, there are n times as many, and pairs change hands three times.
+There are more of them by night, and with SOAK=n in the environment 25 times n.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 import random
 import threading
 import warnings
@@ -18,6 +17,7 @@ from functools import partial
 from typing import Any, Literal, get_args
 
 import pytest
+from hypothesis import settings
 from langchain_core.documents import Document
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import VectorStore
@@ -25,6 +25,7 @@ from langchain_core.vectorstores import VectorStore
 from langchain_rse import RSEIndexer
 from langchain_rse.ingest import docstore as docstore_writing
 from langchain_rse.stores import compare_and_set
+from tests.soaking import SOAK
 from tests.unit_tests import fakes
 from tests.unit_tests.ingest import stepping
 from tests.unit_tests.ingest.stepping import (
@@ -41,9 +42,8 @@ from tests.unit_tests.ingest.stepping import (
 )
 from tests.unit_tests.writes import an_hour_later
 
-SOAK = int(os.environ.get("SOAK") or 1)
 # Of the schedules that are not all tried.
-SAMPLES = 25 * SOAK
+SAMPLES = 25 * SOAK if SOAK > 1 else settings.default.max_examples // 2
 
 ADDED: list[Operation] = ["v1", "v2", "v3", "force", "delete", "append"]
 # Calls that have been made before, and those that are then made at the same time.

@@ -78,8 +78,6 @@ def test_off_topic_questions_return_nothing(
         assert retriever.invoke(question)
     for question in UNRELATED:
         assert retriever.invoke(question) == []
-    # The same questions are asked again.
-    assert asyncio.run(retriever.afit_score_floor()) == found
 
 
 def small(text: str) -> RSERetriever:
@@ -125,5 +123,7 @@ def test_a_reranker_has_its_own_floor_and_gets_few_candidates(
     assert len(found_sizes) == 80
     assert found.scorer == "OverlapReranker"
     assert found.word_bonus == 0
+    # The same questions are asked again.
+    assert asyncio.run(reranking.afit_score_floor()) == found
     # The search alone has no floor from that.
     assert retriever.invoke(UNRELATED[0])
