@@ -1,18 +1,24 @@
-"""The report: a trace as an HTML page with sliders. Needs jinja2: the extra ``report``."""
+"""The report: a trace as an HTML page with sliders. Needs jinja2: the extra ``report``.
+
+The sliders show answers for other penalties and budgets. The solver of the query gets the
+candidates and scores of the query, so each answer is what the retriever returns with these
+settings.
+"""
 
 import base64
 import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
+from operator import attrgetter
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from langchain_rse.explaining.alternatives import find_alternatives, find_obstacle
+from langchain_rse.config import QuerySettings
 from langchain_rse.explaining.by_document import TraceByDocument
 from langchain_rse.explaining.text import (
     headline,
@@ -23,8 +29,9 @@ from langchain_rse.explaining.text import (
 )
 from langchain_rse.explaining.values import settings_as_values
 from langchain_rse.query.candidates import Reason
-from langchain_rse.query.reading import Passage
-from langchain_rse.query.scoring import Chunk
+from langchain_rse.query.reading import CHARACTERS, Passage, passage_of, steps_within
+from langchain_rse.query.rendering import choose
+from langchain_rse.query.scoring import Chunk, ScoredChunks, select
 from langchain_rse.query.trace import with_exclusion
 from langchain_rse.text.patterns import SpelledExpression, query_words
 from langchain_rse.text.quoting import format_range
@@ -36,13 +43,20 @@ _SCRIPTS = ("data.js", "strips.js", "passages.js", "chunk.js", "page.js")
 # The style sheet shows controls only where scripts run.
 _START = 'document.documentElement.className = "scripted";'
 
+_place_of = attrgetter("layout.manifest.key", "start", "end")  # of a passage
+_PENALTIES = 50  # steps of the slider from 0 to 1
+_LEAST_BUDGET = 250  # characters
+
 Columns = Mapping[tuple[str, int], int]
 """The positions of chunks on the page, by document key and chunk number."""
+
+PassagesData = tuple[tuple[int, int, float], ...]
+"""The passages of an answer."""
 
 
 def render_report(trace: TraceByDocument) -> str:
     """Return a trace as an HTML page: a single file that loads no others."""
-    obstacle = find_obstacle(trace)
+    obstacle = _find_obstacle(trace)
     data = json.dumps(
         _page_data(trace, has_sliders=not obstacle), ensure_ascii=False, separators=(",", ":")
     )
@@ -109,9 +123,7 @@ def _page_data(trace: TraceByDocument, *, has_sliders: bool) -> dict[str, Any]:
     return data
 
 
-def _passages_data(
-    passages: Sequence[Passage], columns: Columns
-) -> tuple[tuple[int, int, float], ...]:
+def _passages_data(passages: Iterable[Passage], columns: Columns) -> PassagesData:
     """Three numbers for each passage: its first position, the one after its last, its value."""
     numbers = []
     for passage in passages:
@@ -120,26 +132,65 @@ def _passages_data(
     return tuple(numbers)
 
 
+def _find_obstacle(trace: TraceByDocument) -> str:
+    """Say why the report cannot have sliders; empty if it can."""
+    settings = trace.settings
+    if trace.scored is None or not trace.scored.candidates:
+        return "nothing was close enough to consider, so they would have no effect"
+    in_characters = settings.length_function is CHARACTERS and not settings.include_header
+    if settings.config.solver == "exact" and in_characters:
+        answer, _ = _answer(trace.scored, settings, settings.max_context_length or math.inf)
+        if [*map(_place_of, answer)] == [*map(_place_of, trace.returned)]:
+            return ""
+    return (
+        "they need the exact solver, a budget in characters without headers, and documents whose "
+        "text is there and has not changed"
+    )
+
+
 def _alternatives_data(trace: TraceByDocument, columns: Columns) -> dict[str, Any]:
-    """The answers for all positions of the sliders; equal answers are stored once."""
-    if trace.scored is None:
+    """The answers for all positions of the sliders; equal answers are stored once.
+
+    A larger budget or a lower penalty only adds chunks, so there are few different answers.
+    """
+    scored, settings = trace.scored, trace.settings
+    if scored is None:
         return {}
-    alternatives = find_alternatives(trace, trace.scored)
-    places: dict[tuple[tuple[int, int, float], ...], int] = {}
+    budgets = {math.inf, settings.max_context_length or math.inf}
+    size = _LEAST_BUDGET
+    while size < scored.lengths.sum():
+        budgets |= {size, size * 3 / 2}
+        size *= 2
+    penalties = {number / _PENALTIES for number in range(_PENALTIES + 1)} | {settings.penalty}
+    places: dict[PassagesData, int] = {}
     rows = []
-    for answers in alternatives.answers:
-        row = []
-        for answer in answers:
-            numbers = _passages_data(answer, columns)
-            row.append(places.setdefault(numbers, len(places)))
+    for penalty in sorted(penalties):
+        changed = settings.model_copy(update={"irrelevant_chunk_penalty": penalty})
+        row: list[int] = []
+        taken = math.inf
+        for budget in sorted(budgets, reverse=True):
+            if taken >= budget:  # else the answer for the next larger budget fits
+                answer, taken = _answer(scored, changed, budget)
+                numbers = _passages_data(answer, columns)
+            row.insert(0, places.setdefault(numbers, len(places)))
         rows.append(row)
-    budgets = [None if math.isinf(budget) else budget for budget in alternatives.budgets]
     return {
-        "penalties": alternatives.penalties,
-        "budgets": budgets,
+        "penalties": sorted(penalties),
+        "budgets": [None if math.isinf(budget) else budget for budget in sorted(budgets)],
         "rows": rows,
         "answers": list(places),
     }
+
+
+def _answer(
+    scored: ScoredChunks, settings: QuerySettings, budget: float
+) -> tuple[list[Passage], float]:
+    """The answer, and how much of the budget all passages take, also those beyond ``k``."""
+    selection = select(scored, settings, budget)
+    chosen = selection.passages_after(steps_within(scored, selection, budget))
+    passages = [passage_of(segment, scored, selection) for segment in chosen]
+    taken = sum(float(scored.lengths[start:end].sum()) for start, end, _ in chosen)
+    return choose(passages, settings), taken
 
 
 def _chunk_data(
