@@ -5,8 +5,7 @@
 """
 
 from langchain_rse.evaluation.evaluating import aevaluate, evaluate
-from langchain_rse.evaluation.loading import load_questions
-from langchain_rse.evaluation.questions import Evidence, Question
+from langchain_rse.evaluation.questions import Evidence, Question, load_questions
 from langchain_rse.evaluation.reports import Comparison, Report
 from langchain_rse.evaluation.tuning import Trial, Tuning, atune, tune
 

@@ -1,13 +1,18 @@
 """Finds the evidence of questions in the texts of the documents."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import cache
 
 from pydantic import TypeAdapter
 
 from langchain_rse._messages import in_a_sentence
 from langchain_rse.access import DocumentAccess
-from langchain_rse.evaluation.questions import Evidence, Question, locate_evidence
+from langchain_rse.errors import MissingRecordError
+from langchain_rse.evaluation.questions import Evidence, Question
 from langchain_rse.retriever import RSERetriever
+from langchain_rse.text.quoting import first_few
 
 _QUESTIONS = TypeAdapter(tuple[Question, ...])
 
@@ -26,9 +31,7 @@ def find_evidence(
     """
     with in_a_sentence("questions must be a list of Question, as load_questions returns"):
         checked = _QUESTIONS.validate_python(questions)
-    all_evidence: list[Evidence] = []
-    for question in checked:
-        all_evidence.extend(question.evidence)
+    all_evidence = [evidence for question in checked for evidence in question.evidence]
     access = access_of(retriever)
     read_text: Callable[[str], str]
     if sources is not None:
@@ -45,7 +48,44 @@ def find_evidence(
         )
     else:
         return checked
-    return locate_evidence(checked, lengths, read_text)
+    read_once = cache(read_text)
+    found = []
+    problems = []
+    for number, question in enumerate(checked, 1):
+        located = []
+        for evidence in question.evidence:
+            try:
+                located.append(_locate(evidence, lengths.get(evidence.doc_id, 0), read_once))
+            except (ValueError, MissingRecordError) as error:
+                problems.append(f"question {number}: {error}")
+        found.append(replace(question, evidence=located))
+    if problems:
+        raise ValueError(
+            "evidence must be a range within its document, or a quotation that occurs there "
+            f"exactly once (ignoring white space); {first_few(problems)}. Copy the quotation from "
+            "the document, quote more, or pass start and end"
+        )
+    return tuple(found)
+
+
+def _locate(evidence: Evidence, length: int, read_text: Callable[[str], str]) -> Evidence:
+    """Return evidence with its position; raise a ValueError if it cannot be located."""
+    doc_id = evidence.doc_id
+    if not evidence.is_quoted:
+        if evidence.end > length:
+            raise ValueError(
+                f"{evidence.start} to {evidence.end} is not in document {doc_id!r}, which has "
+                f"{length or 'no'} characters"
+            )
+        return evidence
+    text = read_text(doc_id) if length else ""
+    characters = "".join(evidence.text.split())
+    pattern = re.compile(r"\s*".join(map(re.escape, characters)))
+    match = pattern.search(text)
+    if match is None or pattern.search(text, match.start() + 1):
+        count = "nowhere" if match is None else "more than once"
+        raise ValueError(f"{evidence.text!r:.80} is {count} in document {doc_id!r}")
+    return replace(evidence, start=match.start(), end=match.end())
 
 
 def access_of(retriever: object) -> DocumentAccess | None:

@@ -13,12 +13,13 @@ from langchain_rse.evaluation.questions import Question
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
 
 
-def check_budgets(budgets: Iterable[int]) -> tuple[int, ...]:
+def check_budgets(budgets: Iterable[int] | int) -> tuple[int, ...]:
     """Return the budgets, each once, in ascending order."""
-    ascending = tuple(sorted(set(budgets)))
+    ascending = () if isinstance(budgets, int) else tuple(sorted(set(budgets)))
     if not ascending or ascending[0] < 1:
         raise ValueError(
-            f"budgets must be numbers of characters, each at least 1; got {list(ascending)}"
+            "budgets must be a list of numbers of characters, each at least 1, for example "
+            f"[1000]; got {ascending or budgets}"
         )
     return ascending
 

@@ -1,23 +1,36 @@
-"""Questions and their evidence: the parts of documents that answer them."""
+"""Questions and their evidence, the parts of documents that answer them; read from files."""
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import cache
-from typing import Annotated, Self
+import csv
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import AfterValidator, NonNegativeInt, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    NonNegativeInt,
+    StringConstraints,
+    TypeAdapter,
+    model_validator,
+)
 from pydantic.dataclasses import dataclass
 
 from langchain_rse._messages import in_a_sentence
-from langchain_rse.errors import MissingRecordError
-from langchain_rse.text.quoting import first_few
+from langchain_rse._sync import during
 
-__all__ = ["Evidence", "Question"]
+_EVIDENCE_COLUMNS = ("doc_id", "text", "start", "end")
 
+Kind = TypeVar("Kind")
 NotBlank = Annotated[str, StringConstraints(pattern=r"\S")]
 
 
+def _explained(kind: type[Kind]) -> type[Kind]:
+    """Say in a sentence what is wrong with the fields of a pydantic dataclass."""
+    kind.__init__ = in_a_sentence(kind.__name__)(kind.__init__)  # type: ignore[method-assign]
+    return kind
+
+
+@_explained
 @dataclass(frozen=True)
 class Evidence:
     """A part of a document that answers a question.
@@ -53,6 +66,7 @@ class Evidence:
         return not self.end and bool(self.text.strip())
 
 
+@_explained
 @dataclass(frozen=True)
 class Question:
     """A question with its evidence.
@@ -75,58 +89,59 @@ class Question:
         return not self.evidence
 
 
-for _kind in (Evidence, Question):
-    _kind.__init__ = in_a_sentence(_kind.__name__)(_kind.__init__)  # type: ignore[method-assign]
+_QUESTION = TypeAdapter(Question)
 
 
-def locate_evidence(
-    questions: Iterable[Question], lengths: Mapping[str, int], read_text: Callable[[str], str]
-) -> tuple[Question, ...]:
-    """Find the positions of quoted evidence, and check that all evidence is in its document.
+def load_questions(source: str | os.PathLike[str]) -> list[Question]:
+    """Read questions from a file in UTF-8.
 
-    Args:
-        questions: The questions.
-        lengths: The length of each document in characters, by id.
-        read_text: Returns the text of a document by id; called only for quotations.
+    A file ending in ``.csv`` is CSV, any other file JSON Lines, such as ``{"question": "Why?",
+    "evidence": [{"doc_id": "a.txt", "text": "Rain fell"}]}``, with ``"evidence": []`` if the
+    documents do not answer the question. CSV has a column ``question`` and any of ``doc_id``,
+    ``text``, ``start`` and ``end``. Rows with the same question are parts of its evidence; a row
+    without evidence is a question that the documents do not answer. Other fields and blank lines
+    are ignored.
 
     Raises:
-        ValueError: If a range is outside its document, or a quotation does not occur exactly once.
+        ValueError: If a question is invalid. The message names the line of JSON or the question.
+        csv.Error: If a file is not CSV.
+        OSError: If the file cannot be read.
     """
-    read_once = cache(read_text)
-    found = []
-    problems = []
-    for number, question in enumerate(questions, 1):
-        located = []
-        for evidence in question.evidence:
-            try:
-                located.append(_locate(evidence, lengths.get(evidence.doc_id, 0), read_once))
-            except (ValueError, MissingRecordError) as error:
-                problems.append(f"question {number}: {error}")
-        found.append(replace(question, evidence=located))
-    if problems:
-        raise ValueError(
-            "evidence must be a range within its document, or a quotation that occurs there "
-            f"exactly once (ignoring white space); {first_few(problems)}. Copy the quotation from "
-            "the document, quote more, or pass start and end"
-        )
-    return tuple(found)
+    path = Path(source)
+    questions = []
+    if path.suffix.lower() == ".csv":
+        with during(f"reading {path}"):
+            evidence_of = _read_csv(path)
+        for text, evidence in evidence_of.items():
+            with in_a_sentence(f"{path}, question {text!r}"):
+                fields = {"question": text, "evidence": evidence}
+                questions.append(_QUESTION.validate_python(fields))
+        return questions
+    content = path.read_text(encoding="utf-8-sig")
+    for number, line in enumerate(content.split("\n"), 1):
+        if line.strip():
+            with in_a_sentence(f"{path}, line {number}"):
+                questions.append(_QUESTION.validate_json(line))
+    return questions
 
 
-def _locate(evidence: Evidence, length: int, read_text: Callable[[str], str]) -> Evidence:
-    """Return evidence with its position; raise a ValueError if it cannot be located."""
-    doc_id = evidence.doc_id
-    if not evidence.is_quoted:
-        if evidence.end > length:
-            raise ValueError(
-                f"{evidence.start} to {evidence.end} is not in document {doc_id!r}, which has "
-                f"{length or 'no'} characters"
-            )
-        return evidence
-    text = read_text(doc_id) if length else ""
-    characters = "".join(evidence.text.split())
-    pattern = re.compile(r"\s*".join(map(re.escape, characters)))
-    match = pattern.search(text)
-    if match is None or pattern.search(text, match.start() + 1):
-        count = "nowhere" if match is None else "more than once"
-        raise ValueError(f"{evidence.text!r:.80} is {count} in document {doc_id!r}")
-    return replace(evidence, start=match.start(), end=match.end())
+def _read_csv(path: Path) -> dict[str, list[Any]]:
+    """Read the evidence of each question."""
+    evidence_of: dict[str, list[Any]] = {}
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        # Without strict, an unclosed quotation mark would merge all later rows into one cell.
+        for row in csv.DictReader(file, restkey="", strict=True):
+            # A text with commas and without quotation marks has cells beyond the last column.
+            if "" in row or "question" not in row:
+                raise ValueError(
+                    "CSV needs a column named question, commas between cells, and quotes around "
+                    f"cells with commas; got {row}"
+                )
+            cells = {column: cell.strip() for column, cell in row.items() if cell}
+            question = cells.pop("question", "")
+            evidence = {column: cells[column] for column in _EVIDENCE_COLUMNS if cells.get(column)}
+            if question or evidence:
+                evidence_of.setdefault(question, [])
+            if evidence:
+                evidence_of[question].append(evidence)
+    return evidence_of

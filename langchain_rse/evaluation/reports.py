@@ -29,6 +29,12 @@ def as_text(title: str, rows: Mapping[str, Iterable[str]]) -> str:
     return "\n".join(lines)
 
 
+def check_metric(metric: str, metrics: Iterable[str]) -> None:
+    """Raise a ValueError that names the metrics if this is none of them."""
+    if metric not in metrics:
+        raise ValueError(f"metric must be one of {', '.join(metrics)}; got {metric!r}")
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
     """The metrics of a retriever for each question and budget. Prints as a table of means.
@@ -73,17 +79,19 @@ class Report:
 
     def mean(self, metric: str) -> Floats:
         """Return the mean over the questions; shape ``(budgets,)``."""
+        check_metric(metric, self.figures)
         return np.asarray(self.figures[metric].mean(axis=0))
 
     def interval(self, metric: str) -> Floats:
         """Return the ends of the mean's 95 % bootstrap interval; shape ``(budgets, 2)``."""
+        check_metric(metric, self.figures)
         return bootstrap(self.figures[metric])
 
     def compare(self, other: Report, metric: str = "recall") -> Comparison:
         """Compare a metric, question by question.
 
         Raises:
-            ValueError: If the reports have different questions or budgets.
+            ValueError: If the reports have different questions or budgets, or lack the metric.
         """
         for attribute in ("budgets", "questions"):
             if getattr(self, attribute) != getattr(other, attribute):
@@ -91,6 +99,7 @@ class Report:
                     f"{self.name} and {other.name} have different {attribute}, or a different "
                     "order of them"
                 )
+        check_metric(metric, self.figures)
         differences = self.figures[metric] - other.figures[metric]
         return Comparison(
             name=self.name,

@@ -12,9 +12,9 @@ from langchain_rse._sync import as_async, during, run
 from langchain_rse.config import Hybrid, QuerySettings, RSEConfig, settings_of_call
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.evidence import access_of, find_evidence
-from langchain_rse.evaluation.measuring import Locator, Meter, Metrics, check_budgets
+from langchain_rse.evaluation.measuring import Locator, Meter, check_budgets
 from langchain_rse.evaluation.questions import Question
-from langchain_rse.evaluation.reports import FEWEST_QUESTIONS, bootstrap
+from langchain_rse.evaluation.reports import FEWEST_QUESTIONS, bootstrap, check_metric
 from langchain_rse.query.pipeline import try_settings
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.text.quoting import counted
@@ -149,29 +149,37 @@ def tune(
     """
     if not isinstance(retriever, RSERetriever):
         raise TypeError(f"retriever must be an RSERetriever; got {retriever!r:.80}")
-    if metric not in METRICS:
-        raise ValueError(f"metric must be one of {', '.join(METRICS)}; got {metric!r}")
+    check_metric(metric, METRICS)
     ascending = check_budgets(budgets)
     located = find_evidence(questions, retriever)
     numbered = [each for each in enumerate(located, 1) if not each[1].is_unanswerable]
     if len(numbered) <= 1:
         raise ValueError(f"at least two questions must have evidence; got {len(numbered)}")
-    current_settings = _settings_within(ascending, retriever, arguments)
-    changing = _changing_values(space, current_settings[0].config)
-    changes_of_trials = _draw_trials(changing, trials)
-    settings = [_with_changes(current_settings, changes) for changes in changes_of_trials]
-    scores = np.empty((len(settings), len(numbered)))
+    current_settings = []
+    for budget in ascending:
+        # Raises a TypeError if the caller passes the budget as well.
+        limits = dict(**arguments, max_context_length=budget, length_function=len)
+        current_settings.append(settings_of_call(retriever, limits))
+    current = current_settings[0]
+    config = current.config.replace(irrelevant_chunk_penalty=current.penalty)
+    changes_of_trials = _draw_trials(space, config, trials)
+    settings = []  # by trial, then by budget
+    for changes in changes_of_trials:
+        changed = {"rse_config": config.replace(**changes)}
+        settings += [settings_of_call(each, changed) for each in current_settings]
+    scores = np.empty((len(changes_of_trials), len(numbered)))
     meter = Meter(Locator({}), access_of(retriever))
     with progress_bar(
         len(numbered), unit="questions", title="Tuning", show=show_progress
     ) as advance:
         for column, (number, question) in enumerate(numbered):
             with during(f"asking question {number}"):
-                figures = _measure(retriever, question, settings, ascending, meter)
-            by_budget = figures[..., Metrics._fields.index(metric)]
-            scores[:, column] = by_budget.mean(axis=1)
+                answers = run(try_settings(question.question, retriever.sources, settings))
+                figures = meter.measure(question, answers, ascending * len(scores))
+            values = [getattr(figures_of_answer, metric) for figures_of_answer in figures]
+            scores[:, column] = np.reshape(values, (len(scores), -1)).mean(axis=1)
             advance(1)
-    return _choose(changes_of_trials, settings, scores, metric)
+    return _choose(changes_of_trials, settings[:: len(ascending)], scores, metric)
 
 
 atune = as_async(tune)
@@ -179,10 +187,7 @@ atune = as_async(tune)
 
 
 def _choose(
-    changes: Sequence[Changes],
-    settings: Sequence[Sequence[QuerySettings]],
-    scores: Floats,
-    metric: str,
+    changes: Sequence[Changes], settings: Sequence[QuerySettings], scores: Floats, metric: str
 ) -> Tuning:
     """Choose the best trial by scores of shape ``(trials, questions)``; estimate its gain."""
     held_out = _cross_validate(scores)
@@ -200,37 +205,15 @@ def _choose(
         interval=(low, high),
         trials=tuple(Trial(changes[row], float(means[row])) for row in best_first),
         questions=len(gains),
-        config=settings[chosen][0].config,
-        hybrid=settings[chosen][0].hybrid,
+        config=settings[chosen].config,
+        hybrid=settings[chosen].hybrid,
     )
 
 
-def _settings_within(
-    budgets: Sequence[int], retriever: RSERetriever, arguments: Mapping[str, Any]
-) -> list[QuerySettings]:
-    """Return the settings of a query for each budget."""
-    settings = []
-    for budget in budgets:
-        # Raises a TypeError if the caller passes the budget as well.
-        settings_of_budget = dict(**arguments, max_context_length=budget, length_function=len)
-        settings.append(settings_of_call(retriever, settings_of_budget))
-    return settings
-
-
-def _with_changes(settings: Sequence[QuerySettings], changes: Changes) -> list[QuerySettings]:
-    """Return settings with the changes of a trial, and with the effective penalty in the config."""
-    changed = []
-    for each in settings:
-        penalty = {"irrelevant_chunk_penalty": each.penalty}
-        config = each.config.replace(**{**penalty, **changes})
-        changed.append(settings_of_call(each, {"rse_config": config}))
-    return changed
-
-
-def _changing_values(
-    space: Mapping[str, Sequence[Any]], current_config: RSEConfig
-) -> dict[str, list[Any]]:
-    """Return the values of the space that change a parameter, sorted by parameter."""
+def _draw_trials(
+    space: Mapping[str, Sequence[Any]], current_config: RSEConfig, count: int
+) -> list[Changes]:
+    """Draw the changes of each trial at random; the first trial changes nothing."""
     changing = {}
     for name in sorted(space):
         current_value = getattr(current_config, name)
@@ -239,13 +222,8 @@ def _changing_values(
             changing[name] = values
     if not changing:
         raise ValueError("space only contains values that the retriever already uses")
-    return changing
-
-
-def _draw_trials(space: Mapping[str, list[Any]], count: int) -> list[Changes]:
-    """Draw the changes of each trial at random; the first trial changes nothing."""
     rng = np.random.default_rng(0)
-    names = list(space)
+    names = list(changing)
     most_changes = min(_MAX_CHANGES, len(names))
     trials: list[Changes] = [{}]
     for _ in range(_DRAWS_PER_TRIAL * count):
@@ -254,25 +232,11 @@ def _draw_trials(space: Mapping[str, list[Any]], count: int) -> list[Changes]:
         changed_names = rng.choice(names, rng.integers(1, most_changes + 1), replace=False)
         changes = {}
         for name in sorted(changed_names.tolist()):
-            values = space[name]
+            values = changing[name]
             changes[name] = values[rng.integers(len(values))]
         if changes not in trials:
             trials.append(changes)
     return trials
-
-
-def _measure(
-    retriever: RSERetriever,
-    question: Question,
-    settings: Sequence[Sequence[QuerySettings]],
-    budgets: Sequence[int],
-    meter: Meter,
-) -> Floats:
-    """Measure the answers to a question; shape ``(trials, budgets, metrics)``."""
-    flat = [each for settings_of_trial in settings for each in settings_of_trial]
-    answers = run(try_settings(question.question, retriever.sources, flat))
-    figures = np.array(meter.measure(question, answers, [*budgets] * len(settings)))
-    return figures.reshape(len(settings), len(budgets), -1)
 
 
 def _cross_validate(scores: Floats) -> Floats:

@@ -45,6 +45,9 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "a dict of fields and rules; got ['page']": lambda _: check_rules(["page"]),
     "a list of Documents; got the text 'a'": lambda _: verify_quotes("a", "a"),
     "a list of Question, as load_questions returns: 0: ": lambda it: evaluate(it, ["a"]),
+    "a list of numbers of characters, each at least 1, for example [1000]; got 1000": (
+        lambda it: evaluate(it, [], 1000)
+    ),
     "Evidence: end must be above start=5; got end=3": lambda _: Evidence("a", 5, 3),
     "Question: question: Field required; got ": lambda _: Question(evidence=[]),
 }

@@ -45,8 +45,9 @@ def test_only_what_was_asked_the_same_is_compared() -> None:
     budgets = evaluate(canned(text_at(0, 1)), [ask_for((0, 10))], [5])
     with pytest.raises(ValueError, match="have different budgets"):
         report.compare(budgets)
-    with pytest.raises(KeyError, match="size"):
-        report.compare(report, metric="size")
+    for ask in (report.mean, report.interval, lambda metric: report.compare(report, metric)):
+        with pytest.raises(ValueError, match=r"one of recall, whole, .*; got 'size'"):
+            ask("size")
 
 
 def partly_refused(name: str) -> Report:
