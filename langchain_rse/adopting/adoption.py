@@ -4,11 +4,13 @@ import itertools
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import NoneType
 
 from langchain_core.documents import Document
+from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 
-from langchain_rse._messages import progress_bar, warn
+from langchain_rse._messages import progress_bar, type_name, warn
 from langchain_rse._sync import batches, call, during, run
 from langchain_rse.adopting.chunks import EXCERPT, doc_id_of, is_document_name, whole_number
 from langchain_rse.adopting.existing_index import Adoption, ExistingIndex
@@ -83,10 +85,14 @@ def adopt(
             documents = list(adapter.list_chunks())
     chunks = _chunks_to_adopt(documents, namespace_of(writer.docstore))
     is_recognized = index is None
+    if not isinstance(index, (ExistingIndex, NoneType)):
+        raise TypeError(f"index must be an ExistingIndex(...); got {type_name(index)}")
     if index is None:
         index = _recognize(chunks, are_in_order=are_in_order)
     elif index.doc_id_key is None and index.doc_id is None:
         index = index.model_copy(update={"doc_id_key": _recognize_documents(chunks)})
+    if isinstance(index.texts, Sequence):
+        index = index.model_copy(update={"texts": _texts_by_document(index.texts, index)})
     _check_search(writer.vectors.adapter.store)
     adopter = _Adopter(writer, index, rules, is_recognized, Adoption(index))
     by_document = adopter.group(chunks)
@@ -105,6 +111,14 @@ def adopt(
     if is_recognized:
         logger.info("adopted an index, recognized from chunk metadata: %s", adopter.report)
     return adopter.report
+
+
+def _texts_by_document(pages: Iterable[Document], index: ExistingIndex) -> dict[str, str]:
+    """Join the pages of each document."""
+    texts: dict[str, list[str]] = {}
+    for page in pages:
+        texts.setdefault(doc_id_of(page, index), []).append(page.page_content)
+    return {doc_id: "\n\n".join(pages) for doc_id, pages in texts.items()}
 
 
 def _check_listing(adapter: VectorStoreAdapter, *, in_order: bool) -> None:
@@ -231,12 +245,12 @@ class _Adopter:
     def _read_texts(self, doc_ids: list[str]) -> list[Document | str | None]:
         """Read the whole texts of documents; None for each without ``texts``."""
         store = self.index.texts
-        if store is None:
-            return [None] * len(doc_ids)
         if isinstance(store, Mapping):
             return [store.get(doc_id) for doc_id in doc_ids]
-        with during("reading whole texts"):
-            return [*store.mget(doc_ids)]
+        if isinstance(store, BaseStore):
+            with during("reading whole texts"):
+                return [*store.mget(doc_ids)]
+        return [None] * len(doc_ids)
 
     def _recorded_documents(self, vectors: Iterable[str]) -> dict[str, object]:
         """Return the recorded document of each known vector; None for excluded vectors."""
@@ -252,7 +266,9 @@ class _Adopter:
         """Exclude chunks that cannot be adopted, or raise an error, depending on ``on_error``."""
         if self.index.on_error == "raise":
             error = self._error(problem)
-            raise AdoptionError(f"{error}. To exclude such documents instead, set on_error='skip'")
+            raise AdoptionError(
+                f"{error}. To leave such documents out: ExistingIndex(..., on_error='skip')"
+            )
         self.report.problems.append(problem)
         self.excluded += vectors
 

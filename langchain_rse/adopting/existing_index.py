@@ -1,6 +1,6 @@
 """Defines ExistingIndex, the description of an index, and Adoption, the report."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, NamedTuple, Self
 
@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, NonNegativeInt, model_validator
 
 from langchain_rse._messages import Checked
 from langchain_rse.stores.compare_and_set import DocStore
-from langchain_rse.text.quoting import counted, first_few
+from langchain_rse.text.quoting import counted, first_few, shortened
 
 _Key = Annotated[str, Field(min_length=1)]
 
@@ -38,9 +38,11 @@ class ExistingIndex(Checked):
             ``chunk_overlap``, 0 for none. Required without `start_index_key` and `texts`.
         separator: Text to insert between neighboring chunks that neither overlap nor have white
             space between them, because the splitter stripped it. Ignored with `start_index_key`.
-        texts: The documents' whole texts by document id: a dict of strings or Documents, or a
-            store such as the docstore of a ``ParentDocumentRetriever`` if `doc_id_key` is its id.
-            Chunks are then located by their text and need no positions.
+        texts: The documents that the index was made from: a list, such as ``loader.load()``, in
+            which the pages of a document are joined by their `doc_id_key`; or their whole texts by
+            document id, in a dict of strings or Documents, or in a store such as the docstore of a
+            ``ParentDocumentRetriever`` if `doc_id_key` is its id. Chunks are then located by their
+            text and need no positions.
         on_error: What to do with a document whose chunks cannot be joined: ``"raise"`` an error,
             or ``"skip"`` the document. Skipped documents are reported, and queries ignore them.
 
@@ -59,7 +61,7 @@ class ExistingIndex(Checked):
     in_store_order: bool = False
     chunk_overlap: NonNegativeInt | None = None
     separator: str = "\n"
-    texts: DocStore | Mapping[str, Document | str] | None = None
+    texts: DocStore | Mapping[str, Document | str] | Sequence[Document] | None = None
     on_error: Literal["raise", "skip"] = "raise"
 
     @model_validator(mode="after")
@@ -73,8 +75,8 @@ class ExistingIndex(Checked):
         keys = (self.page_key, self.chunk_index_key, self.start_index_key)
         if not any(keys) and not self.in_store_order and self.texts is None:
             raise ValueError(
-                "the order of the chunks is unknown: set chunk_index_key, start_index_key, "
-                "page_key, in_store_order=True, or texts (the documents' whole texts)"
+                "the order of the chunks is unknown: set texts (the documents that the index was "
+                "made from), start_index_key, chunk_index_key, page_key or in_store_order=True"
             )
         return self
 
@@ -132,9 +134,14 @@ class Adoption:
         """Return a message with the first gaps and problems; None without any."""
         if not (self.gaps or self.problems):
             return None
-        return (
-            f"the index was adopted with {len(self.gaps)} gap(s) and {len(self.problems)} "
-            "problem(s). Passages never cross a gap, and queries ignore chunks with problems: "
-            f"{first_few([*map(str, self.gaps), *self.problems])}. RSEIndexer.adopt returns the "
-            "full list"
-        )
+        sentences: list[str] = []
+        if self.problems:
+            left_out = [shortened(problem, 100) for problem in self.problems]
+            sentences.append(
+                f"{len(left_out)} documents or chunks were left out and will not be found, "
+                f"{counted(self.documents, 'document')} adopted: {first_few(left_out, limit=3)}"
+            )
+        if self.gaps:
+            gaps = first_few(map(str, self.gaps), limit=3)
+            sentences.append(f"{counted(len(self.gaps), 'gap')}, which no passage crosses: {gaps}")
+        return ". ".join([*sentences, "RSEIndexer.adopt returns the full list"])

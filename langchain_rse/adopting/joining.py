@@ -41,11 +41,7 @@ _CONTRADICTION = (
     "in_store_order=True"
 )
 
-_POSITIONS = (
-    "Alternatively, provide positions: start_index_key (the field that splitters write with "
-    "add_start_index=True) or texts (the documents' whole texts). Or index the documents with "
-    "add_documents"
-)
+_TEXTS = "Pass the documents that the index was made from: ExistingIndex(texts=loader.load())"
 
 
 class UnstatedOverlapError(AdoptionError):
@@ -169,15 +165,16 @@ def _start_with_overlap(
     if index.chunk_overlap is None:
         stated = repr(index).removesuffix(")")
         raise UnstatedOverlapError(
-            "the overlap of neighboring chunks is unknown. Pass the chunk_overlap of the splitter "
-            f"that made them, 0 for none: {stated}, chunk_overlap=...). To find "
-            f"out, compare the end of a chunk with the beginning of the next. {_POSITIONS}"
+            "the index was split without add_start_index=True, so the overlap of neighboring "
+            f"chunks is unknown. {_TEXTS}. Without the documents, state the chunk_overlap of the "
+            f"splitter that made the chunks, 0 for none: {stated}, chunk_overlap=...). To find "
+            "out, compare the end of a chunk with the beginning of the next"
         )
     shared = _shared_length(last.text, chunk.text, index.chunk_overlap)
     if shared is None:
         raise AdoptionError(
             f"with chunk_overlap={index.chunk_overlap}, the number of characters that two chunks "
-            f"share is ambiguous: {last.description} and {chunk.description}. {_POSITIONS}"
+            f"share is ambiguous: {last.description} and {chunk.description}. {_TEXTS}"
         )
     has_white_space = last.text[-1].isspace() or chunk.text[0].isspace()
     if shared == 0 and not has_white_space:
@@ -276,6 +273,6 @@ def _check_no_repetition(chunks: Iterable[AdoptedChunk], shared_lengths: Sequenc
                 passage = " ".join(words[number + 1 : number + 1 + count])
                 if equal >= count and len(passage) >= least:
                     raise AdoptionError(
-                        f"a passage is repeated ({passage!r:.100} in {chunk.description}), so "
-                        "text that neighbors share may be a repetition instead of an overlap"
+                        f"it repeats text ({passage!r:.100}), so overlap cannot be distinguished "
+                        f"from repetition. {_TEXTS}"
                     )

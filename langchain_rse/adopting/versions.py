@@ -1,5 +1,6 @@
 """Makes a document for the docstore from its chunks in an existing index."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -64,6 +65,11 @@ def make_version(
     is_copied = False
     chunks = read_chunks(documents, index)
     if index.texts is not None:
+        if whole is None:
+            problem = f"texts has no key {doc_id!r}"
+            if isinstance(index.texts, Mapping):
+                problem += f"; its first keys are {list(itertools.islice(index.texts, 3))}"
+            raise AdoptionError(problem)
         whole = _checked_text(whole)
         chunks = merge_equal(find_in_text(whole, chunks))
         joined = cut_text(whole.page_content, chunks)
@@ -87,9 +93,7 @@ def make_version(
 
 
 def _checked_text(whole: object) -> Document:
-    """Return the document's text; raise an AdoptionError if it is missing or not a Document."""
-    if whole is None:
-        raise AdoptionError("texts does not contain its text")
+    """Return the document's text; raise an AdoptionError if it is not a Document."""
     if isinstance(whole, str):
         return Document(whole)
     if not isinstance(whole, Document):

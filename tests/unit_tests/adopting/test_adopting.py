@@ -248,9 +248,7 @@ def log(lines: int = 153) -> str:
 def test_an_overlap_of_unknown_length_is_refused(way: Way, texts: list[str]) -> None:
     index = Index(numbered(*texts))
     existing = BY_INDEX.model_copy(update={"chunk_overlap": 50})
-    message = (
-        r"'a': with chunk_overlap=50, .* ambiguous: .* begins '.* begins '.*start_index_key.*texts"
-    )
+    message = r"'a': with chunk_overlap=50, .* ambiguous: .* begins '.* begins '.*\(texts="
     with pytest.raises(AdoptionError, match=f"(?s){message}"):
         index.adopt(way, existing)
 
@@ -267,7 +265,7 @@ def test_more_than_the_stated_overlap_is_refused(way: Way) -> None:
 def test_without_a_stated_overlap_the_error_says_how_to_find_out(way: Way) -> None:
     shared = "a sentence that is long enough not to be repeated by chance."
     index = Index(numbered("Nothing here.", f"One. {shared}", f"{shared} Two."))
-    arguments = r"ExistingIndex\(doc_id_key='source', .*chunk_overlap=\.\.\.\)"
+    arguments = r"\(texts=loader.load.*ExistingIndex\(doc_id_key='source', .*chunk_overlap=\.\.\.\)"
     with pytest.raises(AdoptionError, match=rf"{arguments}.*compare the end of a chunk with"):
         index.adopt(way)
 
@@ -327,11 +325,20 @@ def test_text_that_is_in_no_vector_is_returned_beside_others_only(way: Way) -> N
 
 def test_a_document_whose_whole_text_is_not_known_is_refused_or_left_out(way: Way) -> None:
     index = Index([*numbered("one", "two"), *numbered("three", "four", source="b")])
-    with pytest.raises(AdoptionError, match="document 'b': texts does not contain its text"):
-        index.adopt(way, ExistingIndex(doc_id_key="source", texts=whole(a="one two")))
+    with pytest.raises(AdoptionError, match=r"texts has no key 'b'; its first keys are \['a'\]"):
+        index.adopt(way, ExistingIndex(doc_id_key="source", texts={"a": "one two"}))
     skipping = ExistingIndex(doc_id_key="source", texts=whole(a="one two"), on_error="skip")
     assert len(index.adopt(way, skipping).problems) == 1
     assert index.texts(way) == ["one two"]
+
+
+def test_texts_may_be_the_pages_that_the_index_was_made_from(way: Way) -> None:
+    pages = [chunk("one, two", page=0), chunk("B", "b"), chunk("three", page=1)]
+    index = Index([chunk("one", page=0), chunk("two", page=0), chunk("B", "b"), pages[2]])
+    index.adopt(way, ExistingIndex(texts=pages))
+    long, short = index.passages(way)
+    assert (long.page_content, short.page_content) == ("one, two\n\nthree", "B")
+    assert (long.metadata["page_start"], long.metadata["page_end"]) == (0, 1)
 
 
 def test_texts_may_be_a_dict(way: Way) -> None:
@@ -397,9 +404,7 @@ def test_a_number_that_is_left_out_is_a_gap(way: Way) -> None:
 
 def test_from_existing_warns_of_gaps(way: Way) -> None:
     index = Index([at(0, "one"), at(100, "two")])
-    with pytest.warns(
-        UserWarning, match=r"1 gap\(s\).*document 'a': 97 characters missing before chunk"
-    ):
+    with pytest.warns(UserWarning, match=r"1 gap, .*'a': 97 characters missing before chunk"):
         way.call(
             RSERetriever.from_existing_index,
             RSERetriever.afrom_existing_index,
@@ -617,11 +622,7 @@ BAD: list[tuple[Sequence[Document], ExistingIndex, str]] = [
         BY_START,
         r"disagree about the text they share: \S+ \(.*position 3, .*page_key",
     ),
-    (
-        [at(0, "one", page=0), at(0, "two", page=1)],
-        BY_START,
-        "set page_key",
-    ),
+    ([at(0, "one", page=0), at(0, "two", page=1)], BY_START, "set page_key"),
     ([at(-1, "one")], BY_START, "start_index=-1.*this field must hold"),
     ([at(0, "one"), chunk("two")], BY_START, "start_index=None"),
     ([chunk("one", number="first")], BY_INDEX, "number='first'.*this field must hold"),
