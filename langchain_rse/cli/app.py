@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
+from langchain_rse.cli.answers import compare, evaluate, query, serve_mcp
 from langchain_rse.cli.demo import demo
 from langchain_rse.cli.documents import check, index, list_documents, remove
 from langchain_rse.cli.output import exit_on_error, print_text
-from langchain_rse.cli.questions import compare, evaluate, query, serve_mcp
 
 app = typer.Typer(
     no_args_is_help=True,

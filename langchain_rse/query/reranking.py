@@ -63,8 +63,8 @@ def find_candidates(
     filters: Filters,
 ) -> Steps[Candidates]:
     """Search for candidates, then rerank them."""
-    found = yield from search(sources, queries, settings, filters, None)
-    return (yield from rerank(found.candidates, settings, None))
+    found, _, _ = yield from search(sources, queries, settings, filters, None)
+    return (yield from rerank(found, settings, None))
 
 
 def rerank(

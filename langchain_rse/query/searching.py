@@ -7,7 +7,7 @@ import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from langchain_core.callbacks import Callbacks
@@ -71,14 +71,6 @@ _OTHER_TEXTS = (
     "texts. Build it from RSEIndexer(vectorstore, docstore).chunks(), for example "
     "BM25Retriever.from_documents(list(...)), and again whenever documents change"
 )
-
-
-class Found(NamedTuple):
-    """The result of the searches for one question."""
-
-    candidates: Candidates  # of each query, best first
-    obstacle: str  # why the full-text index was not searched although it is enabled
-    documents: int  # number of Documents that the vector store or retriever returned
 
 
 def queries_of(question: str, settings: QuerySettings, callbacks: Callbacks) -> Steps[list[str]]:
@@ -171,8 +163,13 @@ def search(
     settings: QuerySettings,
     filters: Filters,
     callbacks: Callbacks,
-) -> Steps[Found]:
-    """Search for each query; each chunk becomes one candidate, at its best rank."""
+) -> Steps[tuple[Candidates, str, int]]:
+    """Search for each query; each chunk becomes one candidate, at its best rank.
+
+    Returns:
+        The candidates of each query, best first; why the full-text index was not searched although
+        it is enabled; and the number of Documents that the vector store or retriever returned.
+    """
     obstacle = check_search(sources, settings)
     searches = []
     for query in queries:
@@ -200,7 +197,7 @@ def search(
         _add_hits(by_chunk, VECTORS, vector_answer, sources, texts)
         _add_hits(by_chunk, FULL_TEXT, lexical_answer, sources, texts)
         candidates[query] = list(by_chunk.values())
-    return Found(candidates, obstacle or "", sum(map(len, by_vectors)))
+    return candidates, obstacle or "", sum(map(len, by_vectors))
 
 
 def _search_vectors(

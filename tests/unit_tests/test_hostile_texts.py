@@ -19,8 +19,8 @@ from mcp.server.mcpserver import MCPServer
 from rich.console import Console
 
 from langchain_rse import RSEConfig, RSERetriever, RSETrace, TraceCollector
+from langchain_rse.cli import answers as query_command
 from langchain_rse.cli import output
-from langchain_rse.cli import questions as query_command
 from langchain_rse.tools import create_mcp_server
 from tests.soaking import SOAK
 from tests.unit_tests.explaining.test_report import Page

@@ -11,8 +11,8 @@ import typer
 from typer.main import get_command
 
 from langchain_rse import PRESETS
+from langchain_rse.cli.answers import filter_of, settings
 from langchain_rse.cli.app import app
-from langchain_rse.cli.questions import filter_of, settings
 
 COMMANDS: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
 PAGE = Path(__file__).parents[3] / "docs" / "command-line.md"
