@@ -137,9 +137,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
     """Namespace of the documents that this retriever reads and writes; see ``docs/tenants.md``.
     Empty for no namespace."""
 
-    # Reset when a field is set.
-    _indexer: RSEIndexer | None = PrivateAttr(default=None)
-    _sources: Sources | None = PrivateAttr(default=None)
+    _sources: Sources | None = PrivateAttr(default=None)  # reset when a field is set
     # Closes the stores that `from_documents` opened; None if there is nothing to close.
     _close_stores: Callable[[], None] | None = PrivateAttr(default=None)
     _is_closed: bool = PrivateAttr(default=False)
@@ -151,7 +149,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         if (self.vectorstore is None) == (self.base_retriever is None):
             given = "neither" if self.vectorstore is None else "both"
             raise ValueError(f"pass exactly one of vectorstore and base_retriever; got {given}")
-        self._indexer = self._sources = None
+        self._sources = None
         self.__dict__["docstore"] = self.sources.docstore  # bypasses validation
         check_search(self.sources, self)
         return self
@@ -319,7 +317,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
     @override
     def __copy__(self) -> Self:
         copied = super().__copy__()
-        copied._indexer = copied._sources = None  # noqa: SLF001 - `model_copy` may change the stores
+        copied._sources = None  # noqa: SLF001 - `model_copy` may change the stores
         return copied
 
     # Whole documents
@@ -448,9 +446,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 "searches"
             )
         self._check_open()
-        if self._indexer is None:
-            self._indexer = RSEIndexer(**{name: getattr(self, name) for name in _SHARED})
-        return self._indexer
+        return RSEIndexer(**{name: getattr(self, name) for name in _SHARED})
 
     # Closing
 
