@@ -1,7 +1,10 @@
 """RSEIndexer: splits documents and writes them to a vector store and a docstore."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import (
+    Callable,
     Iterable,
     Iterator,
     Mapping,
@@ -27,13 +30,143 @@ from langchain_rse.stores.compare_and_set import DocStore
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.layouts import every_chunk
 from langchain_rse.stores.namespaces import in_namespace
-from langchain_rse.stores.records import Rule
+from langchain_rse.stores.records import Manifest, Rule
 from langchain_rse.stores.vectorstores import adapter_for
 
 __all__ = ["RSEIndexer", "default_text_splitter"]
 
 
-class RSEIndexer:
+class Writing:
+    """The methods of `RSEIndexer` and `RSERetriever` that add and delete documents."""
+
+    def _get_indexer(self) -> RSEIndexer:
+        raise NotImplementedError
+
+    def _may_delete(self) -> Callable[[Manifest], bool]:
+        """Return a function that tells which documents `sync` may delete."""
+        return lambda _: True
+
+    def add_documents(
+        self,
+        documents: Iterable[Document],
+        *,
+        ids: Iterable[str] | None = None,
+        separate: bool | None = None,
+        append: bool = False,
+        force: bool = False,
+        show_progress: bool = False,
+    ) -> list[str]:
+        """Add documents, and replace stored documents that have changed.
+
+        The id of a document is, in this order: its entry in ``ids``, the metadata ``doc_id``,
+        ``Document.id``, the metadata ``source``, a digest of its text. LangChain Documents with the
+        same id are parts of one document and are joined in their order; a metadata field such as
+        ``page`` must distinguish them. Chunks are an error: pass whole documents. Rows of tables
+        and records of JSON files (metadata ``row``, ``seq_num``) become separate documents, with
+        ids like ``"people.csv, row 17"``.
+
+        Args:
+            documents: Whole documents, with all their parts. In a list, the parts of a document may
+                be anywhere. An iterator is read in batches and must yield the parts of a document
+                one after the other.
+            ids: One id for each of ``documents``.
+            separate: True to make each of ``documents`` a separate document, such as an entry, post
+                or message. Its id is then ``doc_id``, or else ``Document.id``, or else ``source``
+                with the row or a digest of the text. False to join rows and records as well. None:
+                as described above.
+            append: Add to the end of stored documents, as if all parts came in one call.
+            force: Write and embed unchanged documents as well.
+            show_progress: Show the number of written chunks; needs tqdm.
+
+        Returns:
+            The ids of the documents, each once, in order of appearance.
+
+        Raises:
+            ValueError: If the number of ``ids`` differs from the number of documents, or an id is
+                empty; if a document is a chunk or a passage; if parts of a document are scattered
+                over an iterator, have equal metadata, or violate a rule ``"same"``; if two
+                documents have the same id and ``separate`` is True; with ``append``, if the
+                document already ends with these parts.
+            SplittingError: If the splitter changes or drops text.
+            MetadataError: If an id or metadata cannot be stored. The error names these documents.
+                It is raised at the end, after all other documents were added.
+            CorruptRecordError: If the docstore's record of a document is corrupt.
+        """
+        adding = self._adding(separate=separate, append=append, force=force)
+        return adding.add(documents, ids, show_progress=show_progress)
+
+    aadd_documents = as_async(add_documents)
+
+    def _adding(self, *, separate: bool | None, append: bool = False, force: bool) -> AddOperation:
+        indexer = self._get_indexer()
+        return AddOperation(
+            writer=indexer._writer(),  # noqa: SLF001
+            splitter=indexer.text_splitter,
+            headers=indexer.headers,
+            separator=indexer.document_separator,
+            rules=indexer.metadata_rules,
+            separate=separate,
+            append=append,
+            force=force,
+        )
+
+    def sync(
+        self,
+        documents: Iterable[Document],
+        *,
+        ids: Iterable[str] | None = None,
+        separate: bool | None = None,
+        force: bool = False,
+        show_progress: bool = False,
+    ) -> SyncResult:
+        """Add documents like `add_documents`, and delete all other documents.
+
+        Documents that other calls add meanwhile are kept, as are documents of other namespaces
+        and those that a filter in ``search_kwargs`` of an `RSERetriever` excludes.
+
+        Args:
+            documents: All documents, with all their parts, as for `add_documents`.
+            ids: One id for each of ``documents``.
+            separate: As in `add_documents`.
+            force: Write and embed unchanged documents as well.
+            show_progress: Show the number of written chunks; needs tqdm.
+
+        Returns:
+            The ids of the given documents and the ids of the deleted documents.
+
+        Raises:
+            ValueError: If ``documents`` is empty and stored documents would be deleted: a loader
+                may have looked in the wrong place. If a filter of an `RSERetriever` cannot be
+                applied to a whole document.
+            Exception: All errors of `add_documents`. After an error, nothing is deleted.
+        """
+        adding = self._adding(separate=separate, force=force)
+        return sync_documents(
+            adding, documents, ids, may_delete=self._may_delete(), show_progress=show_progress
+        )
+
+    # The name ``async`` would be a Python keyword.
+    async_sync = as_async(sync, "async_sync")
+
+    def delete(self, ids: Sequence[str]) -> list[str]:
+        """Delete documents from both stores, the vectors first.
+
+        Args:
+            ids: Ids of documents. Unknown ids are ignored.
+
+        Returns:
+            The ids of the deleted documents.
+
+        Raises:
+            TypeError: If ``ids`` is a single string.
+            CorruptRecordError: If the docstore's record of a document is corrupt.
+        """
+        return self._get_indexer()._writer().delete(ids)  # noqa: SLF001
+
+    adelete = as_async(delete)
+
+
+class RSEIndexer(Writing):
     """Adds, replaces and deletes documents in a vector store and a docstore.
 
     Adding a document again replaces it, or does nothing if text, chunks and metadata are unchanged.
@@ -101,126 +234,14 @@ class RSEIndexer:
     def __repr__(self) -> str:
         return f"RSEIndexer({type(self.vectorstore).__name__}, {self.docstore!r})"
 
-    def add_documents(
-        self,
-        documents: Iterable[Document],
-        *,
-        ids: Iterable[str] | None = None,
-        separate: bool | None = None,
-        append: bool = False,
-        force: bool = False,
-        show_progress: bool = False,
-    ) -> list[str]:
-        """Add documents, and replace stored documents that have changed.
-
-        The id of a document is, in this order: its entry in ``ids``, the metadata ``doc_id``,
-        ``Document.id``, the metadata ``source``, a digest of its text. LangChain Documents with the
-        same id are parts of one document and are joined in their order; a metadata field such as
-        ``page`` must distinguish them. Chunks are an error: pass whole documents. Rows of tables
-        and records of JSON files (metadata ``row``, ``seq_num``) become separate documents, with
-        ids like ``"people.csv, row 17"``.
-
-        Args:
-            documents: Whole documents, with all their parts. In a list, the parts of a document may
-                be anywhere. An iterator is read in batches and must yield the parts of a document
-                one after the other.
-            ids: One id for each of ``documents``.
-            separate: True to make each of ``documents`` a separate document, such as an entry, post
-                or message. Its id is then ``doc_id``, or else ``Document.id``, or else ``source``
-                with the row or a digest of the text. False to join rows and records as well. None:
-                as described above.
-            append: Add to the end of stored documents, as if all parts came in one call.
-            force: Write and embed unchanged documents as well.
-            show_progress: Show the number of written chunks; needs tqdm.
-
-        Returns:
-            The ids of the documents, each once, in order of appearance.
-
-        Raises:
-            ValueError: If the number of ``ids`` differs from the number of documents, or an id is
-                empty; if a document is a chunk or a passage; if parts of a document are scattered
-                over an iterator, have equal metadata, or violate a rule ``"same"``; if two
-                documents have the same id and ``separate`` is True; with ``append``, if the
-                document already ends with these parts.
-            SplittingError: If the splitter changes or drops text.
-            MetadataError: If an id or metadata cannot be stored. The error names these documents.
-                It is raised at the end, after all other documents were added.
-            CorruptRecordError: If the docstore's record of a document is corrupt.
-        """
-        adding = self._adding(separate=separate, append=append, force=force)
-        return adding.add(documents, ids, show_progress=show_progress)
-
-    aadd_documents = as_async(add_documents)
+    def _get_indexer(self) -> RSEIndexer:
+        return self
 
     def _writer(self) -> Writer:
         return Writer(
             Vectors(self._adapter, self.batch_size),
             DocStoreWriter(self.docstore, self.batch_size),
         )
-
-    def _adding(self, *, separate: bool | None, append: bool = False, force: bool) -> AddOperation:
-        """The call that adds documents; `RSERetriever.sync` uses it too."""
-        return AddOperation(
-            writer=self._writer(),
-            splitter=self.text_splitter,
-            headers=self.headers,
-            separator=self.document_separator,
-            rules=self.metadata_rules,
-            separate=separate,
-            append=append,
-            force=force,
-        )
-
-    def sync(
-        self,
-        documents: Iterable[Document],
-        *,
-        ids: Iterable[str] | None = None,
-        separate: bool | None = None,
-        force: bool = False,
-        show_progress: bool = False,
-    ) -> SyncResult:
-        """Add documents like `add_documents`, and delete all other documents.
-
-        Documents that other calls add meanwhile are kept, as are documents of other namespaces.
-
-        Args:
-            documents: All documents, with all their parts, as for `add_documents`.
-            ids: One id for each of ``documents``.
-            separate: As in `add_documents`.
-            force: Write and embed unchanged documents as well.
-            show_progress: Show the number of written chunks; needs tqdm.
-
-        Returns:
-            The ids of the given documents and the ids of the deleted documents.
-
-        Raises:
-            ValueError: If ``documents`` is empty and stored documents would be deleted: a loader
-                may have looked in the wrong place.
-            Exception: All errors of `add_documents`. After an error, nothing is deleted.
-        """
-        adding = self._adding(separate=separate, force=force)
-        return sync_documents(adding, documents, ids, show_progress=show_progress)
-
-    # The name ``async`` would be a Python keyword.
-    async_sync = as_async(sync, "async_sync")
-
-    def delete(self, ids: Sequence[str]) -> list[str]:
-        """Delete documents from both stores, the vectors first.
-
-        Args:
-            ids: Ids of documents. Unknown ids are ignored.
-
-        Returns:
-            The ids of the deleted documents.
-
-        Raises:
-            TypeError: If ``ids`` is a single string.
-            CorruptRecordError: If the docstore's record of a document is corrupt.
-        """
-        return self._writer().delete(ids)
-
-    adelete = as_async(delete)
 
     def check(self, *, repair: bool = False, show_progress: bool = False) -> CheckReport:
         """Compare the contents of the two stores; see ``docs/scaling.md#checks-and-repairs``.

@@ -1,7 +1,7 @@
 """RSERetriever: a LangChain retriever that returns passages instead of chunks."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Self
 
 from langchain_core.callbacks import (
@@ -29,8 +29,7 @@ from langchain_rse.explaining import (
     compare_answers,
 )
 from langchain_rse.fitting import fit_floor
-from langchain_rse.indexer import RSEIndexer, default_text_splitter
-from langchain_rse.ingest.adding import SyncResult, sync_documents
+from langchain_rse.indexer import RSEIndexer, Writing, default_text_splitter
 from langchain_rse.ingest.source_documents import HeaderMaker, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.query.candidates import Sources
@@ -41,7 +40,7 @@ from langchain_rse.stores.embedded import open_stores
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.layouts import read_manifests
 from langchain_rse.stores.namespaces import in_namespace
-from langchain_rse.stores.records import Rule
+from langchain_rse.stores.records import Manifest, Rule
 
 _NO_DOCSTORE = (
     "It stores the text of the documents. To create both stores and add "
@@ -54,7 +53,7 @@ _NO_DOCSTORE = (
 _SHARED = ("vectorstore", "docstore", "text_splitter", "headers", "metadata_rules", "namespace")
 
 
-class RSERetriever(QuerySettings, BaseRetriever):
+class RSERetriever(Writing, QuerySettings, BaseRetriever):
     """A retriever that returns passages: the best runs of neighboring chunks.
 
     It fetches candidate chunks, selects the passages of their documents with the highest total
@@ -373,64 +372,11 @@ class RSERetriever(QuerySettings, BaseRetriever):
 
     # Writing
 
-    def add_documents(
-        self,
-        documents: Iterable[Document],
-        *,
-        ids: Iterable[str] | None = None,
-        separate: bool | None = None,
-        append: bool = False,
-        force: bool = False,
-        show_progress: bool = False,
-    ) -> list[str]:
-        """Add documents to both stores and return their ids; see `RSEIndexer.add_documents`.
+    def _get_indexer(self) -> RSEIndexer:
+        return self.indexer
 
-        Pass whole documents, each with all its parts in one call; ``text_splitter`` splits them.
-        With ``append``, pass pieces, which are added to the end of the stored documents.
-        """
-        return self.indexer.add_documents(
-            documents,
-            ids=ids,
-            separate=separate,
-            append=append,
-            force=force,
-            show_progress=show_progress,
-        )
-
-    aadd_documents = as_async(add_documents)
-
-    def sync(
-        self,
-        documents: Iterable[Document],
-        *,
-        ids: Iterable[str] | None = None,
-        separate: bool | None = None,
-        force: bool = False,
-        show_progress: bool = False,
-    ) -> SyncResult:
-        """Add documents and delete all others; see `RSEIndexer.sync`.
-
-        Documents that the filters of ``search_kwargs`` exclude are not deleted.
-
-        Raises:
-            ValueError: If ``documents`` is empty and stored documents would be deleted, or if a
-                filter cannot be applied to a whole document.
-            Exception: All errors of `RSEIndexer.add_documents`. After an error, nothing is deleted.
-        """
-        adding = self.indexer._adding(separate=separate, force=force)  # noqa: SLF001
-        may_delete = self.document_access().may_read
-        return sync_documents(
-            adding, documents, ids, may_delete=may_delete, show_progress=show_progress
-        )
-
-    # The name ``async`` would be a Python keyword.
-    async_sync = as_async(sync, "async_sync")
-
-    def delete(self, ids: Sequence[str]) -> list[str]:
-        """Delete documents from both stores and return the ids of the deleted documents."""
-        return self.indexer.delete(ids)
-
-    adelete = as_async(delete)
+    def _may_delete(self) -> Callable[[Manifest], bool]:
+        return self.document_access().may_read
 
     @property
     def indexer(self) -> RSEIndexer:

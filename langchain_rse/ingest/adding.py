@@ -190,7 +190,7 @@ def sync_documents(
     documents: Iterable[Document],
     ids: Iterable[str] | None,
     *,
-    may_delete: Callable[[Manifest], bool] = lambda _: True,
+    may_delete: Callable[[Manifest], bool],
     show_progress: bool,
 ) -> SyncResult:
     """Add documents, then delete all other stored documents that ``may_delete`` allows.
