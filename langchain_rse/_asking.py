@@ -59,9 +59,9 @@ class LanguageModelSettings(Checked):
     llm: Runnable[Any, Any]
     """A chat model, or any Runnable from messages to a message or a string. Set a timeout in its
     constructor: a call waits for the model."""
-    max_retries: int = Field(default=2, ge=0, strict=True)
+    max_retries: int = Field(default=2, ge=0)
     """Number of retries after an error or an unusable answer. There is no pause between them."""
-    max_concurrency: int = Field(default=4, ge=1, strict=True)
+    max_concurrency: int = Field(default=4, ge=1)
     """Maximum number of concurrent calls. Set 1 for models that threads must not share."""
     structured_output: bool = True
     """True to use ``llm.with_structured_output``. If False, or if the model does not implement it,

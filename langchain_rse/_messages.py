@@ -52,7 +52,7 @@ class Checked(BaseModel):
     """A model whose wrong values are a ValueError of one sentence: name, allowed, given."""
 
     model_config = ConfigDict(
-        arbitrary_types_allowed=True, extra="forbid", use_attribute_docstrings=True
+        arbitrary_types_allowed=True, extra="forbid", strict=True, use_attribute_docstrings=True
     )
 
     # What to write instead of an unknown name, or for a missing field.

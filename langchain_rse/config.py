@@ -17,12 +17,12 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_v
 from langchain_rse._messages import Checked
 from langchain_rse.engine import Calibration
 
-ScoreFloor = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+ScoreFloor = Annotated[float, Field(allow_inf_nan=False)]
 LengthFunction = Callable[[str], float]
 """Returns the length of a text: ``len`` counts characters."""
 
 
-Hybrid = Annotated[float, Field(ge=0, le=1, strict=True)] | Literal["auto"]
+Hybrid = Annotated[float, Field(ge=0, le=1)] | Literal["auto"]
 """Weight of the full-text index; ``"auto"`` uses ``lexical_weight`` if there is an index."""
 
 
@@ -55,7 +55,7 @@ def _check_search_kwargs(search_kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Frozen(Checked):
-    model_config = ConfigDict(frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
 
 class _PublishedSolver(_Frozen):
@@ -254,14 +254,14 @@ class QuerySettings(Checked):
     ``search_kwargs={"filter": x}``.
     """
 
-    k: int | None = Field(default=None, ge=1, strict=True)
+    k: int | None = Field(default=None, ge=1)
     """Maximum number of passages. The passage with the best candidate and the most valuable others
     are kept. ``k`` favors long passages, because value grows with length; with short documents,
     limit ``max_context_length`` instead. None for no limit."""
-    max_context_length: float | None = Field(default=16_000, ge=1, strict=True, allow_inf_nan=False)
+    max_context_length: float | None = Field(default=16_000, ge=1, allow_inf_nan=False)
     """Budget: maximum total length of the returned passages, in units of ``length_function``. None
     for no limit."""
-    irrelevant_chunk_penalty: float | None = Field(default=None, ge=0, le=1, strict=True)
+    irrelevant_chunk_penalty: float | None = Field(default=None, ge=0, le=1)
     """Minimum relevance of returned text, from 0 to 1. Lower values return more text. None uses the
     value of ``config``: 0.35 by default."""
     reranker: BaseDocumentCompressor | None = None
@@ -274,12 +274,12 @@ class QuerySettings(Checked):
     """Extra arguments of the vector store's search, such as ``{"filter": ...}``; a wrapped
     retriever takes none. If a filter is a dict of fields and values, the results are checked
     against it."""
-    fetch_k: int = Field(default=200, ge=1, strict=True)
+    fetch_k: int = Field(default=200, ge=1)
     """Number of candidate chunks to fetch."""
     length_function: LengthFunction = len
     """Measures text for ``max_context_length``. The default counts characters; pass a token counter
     to limit tokens."""
-    include_header: bool = Field(default=False, strict=True)
+    include_header: bool = False
     """True to put the document's header and an empty line above each passage. A passage that begins
     inside a table also gets the header row that the default splitter found.
     ``max_context_length`` counts both; ``start_index`` and ``end_index`` do not."""
@@ -312,7 +312,7 @@ class QuerySettings(Checked):
     the document whose top candidate ranks higher: a candidate is excluded if its whole text (at
     least 150 characters, not counting white space) occurs word for word in candidates of that
     document. Both stay if the query names the lower-ranked document. ``"keep"`` keeps all."""
-    candidates_only: bool | None = Field(default=None, strict=True)
+    candidates_only: bool | None = None
     """True to return only chunks that the search found, False to fill the gaps between them with
     other chunks. None fills gaps, except if chunks in a gap might not pass a filter: with a filter
     that is not a dict of fields and values, or a ``base_retriever`` of an unknown class, it acts

@@ -175,7 +175,7 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
     """Format string of the header, as in `DocumentHeaders`, also with ``{summary}``."""
     instructions: str = _INSTRUCTIONS
     """Instructions for the model. The prompt ends with the text."""
-    max_characters: int = Field(default=12_000, ge=100, strict=True)
+    max_characters: int = Field(default=12_000, ge=100)
     """Maximum number of characters of text in one call: the beginning of the document."""
 
     _made: ClassVar = frozenset({"title", "section", "summary"})

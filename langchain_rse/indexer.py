@@ -1,7 +1,5 @@
 """RSEIndexer: splits documents and writes them to a vector store and a docstore."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import (
     Callable,
@@ -39,7 +37,7 @@ __all__ = ["RSEIndexer", "default_text_splitter"]
 class Writing:
     """The methods of `RSEIndexer` and `RSERetriever` that add and delete documents."""
 
-    def _get_indexer(self) -> RSEIndexer:
+    def _get_indexer(self) -> "RSEIndexer":
         raise NotImplementedError
 
     def _may_delete(self) -> Callable[[Manifest], bool]:
@@ -234,7 +232,7 @@ class RSEIndexer(Writing):
     def __repr__(self) -> str:
         return f"RSEIndexer({type(self.vectorstore).__name__}, {self.docstore!r})"
 
-    def _get_indexer(self) -> RSEIndexer:
+    def _get_indexer(self) -> "RSEIndexer":
         return self
 
     def _writer(self) -> Writer:

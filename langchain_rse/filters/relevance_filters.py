@@ -62,7 +62,7 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
         ValueError: At construction, if a parameter is out of range or unknown.
     """
 
-    batch_size: int = Field(default=10, ge=1, strict=True)
+    batch_size: int = Field(default=10, ge=1)
     """Maximum number of documents judged in one call of the model."""
     on_failure_keep_all: bool = True
     """True to keep all documents of a failed batch, False to drop them."""
@@ -144,7 +144,7 @@ class SimilarityBasedRelevanceFilter(Compressor):
 
     embeddings: Embeddings
     """Embeds the query and the documents."""
-    threshold: float = Field(default=0.5, ge=0, le=1, strict=True)
+    threshold: float = Field(default=0.5, ge=0, le=1)
     """Minimum similarity of kept documents, from 0 to 1."""
 
     @override
