@@ -11,6 +11,7 @@ import pkgutil
 import random
 import re
 from collections.abc import Iterable, Iterator
+from re import _compiler as compiler  # type: ignore[attr-defined]
 from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
@@ -109,40 +110,12 @@ class _Writer:
         state = parser.State()
         state.str = ""
         node = parser.SubPattern(state, [(code, argument)])
-        pattern = re.compile(_as_class(node), re.DOTALL)
+        pattern = compiler.compile(node, re.DOTALL | re.UNICODE)
         fitting = [each for each in _CHARACTERS if pattern.fullmatch(each)]
         if code is codes.IN and not fitting:
             kind, value = next(each for each in argument if each[0] is not codes.NEGATE)
             return chr(value[0] if kind is codes.RANGE else value)
         return self.chance.choice(fitting or "x")
-
-
-def _as_class(node: Any) -> str:
-    """Write a node for one character as an expression again."""
-    [(code, argument)] = node
-    if code is codes.ANY:
-        return "."
-    if code is codes.NOT_LITERAL:
-        return f"[^{re.escape(chr(argument))}]"
-    categories = {
-        codes.CATEGORY_DIGIT: r"\d",
-        codes.CATEGORY_NOT_DIGIT: r"\D",
-        codes.CATEGORY_SPACE: r"\s",
-        codes.CATEGORY_NOT_SPACE: r"\S",
-        codes.CATEGORY_WORD: r"\w",
-        codes.CATEGORY_NOT_WORD: r"\W",
-    }
-    text = ""
-    for kind, value in argument:
-        if kind is codes.NEGATE:
-            text += "^"
-        elif kind is codes.LITERAL:
-            text += re.escape(chr(value))
-        elif kind is codes.RANGE:
-            text += f"{re.escape(chr(value[0]))}-{re.escape(chr(value[1]))}"
-        else:
-            text += categories[value]
-    return f"[{text}]"
 
 
 def _contains(nodes: Iterable[Any], target: object) -> bool:
