@@ -218,7 +218,7 @@ class DocumentAccess:
         if not indexes or len(indexes) <= indexes[-1] - indexes[0]:  # empty, or with a gap
             return None
         keys = [(manifest.key, index) for index in indexes]
-        records = read_chunks(self.docstore, {manifest.key: layout}, keys).records
+        records, _ = read_chunks(self.docstore, {manifest.key: layout}, keys)
         found = [Chunk(layout, key[1], record=readable(records[key])) for key in keys]
         if any(chunk.record is None for chunk in found):
             return None

@@ -3,7 +3,7 @@
 import itertools
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import NoneType
 
 from langchain_core.documents import Document
@@ -12,23 +12,42 @@ from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._messages import progress_bar, type_name, warn
 from langchain_rse._sync import batches, call, during, run
-from langchain_rse.adopting.chunks import EXCERPT, doc_id_of, is_document_name, whole_number
-from langchain_rse.adopting.existing_index import Adoption, ExistingIndex
-from langchain_rse.adopting.joining import UnstatedOverlapError
-from langchain_rse.adopting.versions import make_version
+from langchain_rse.adopting.chunks import (
+    EXCERPT,
+    AdoptedChunk,
+    UnstatedOverlapError,
+    cut_text,
+    doc_id_of,
+    find_in_text,
+    is_document_name,
+    join_chunks,
+    merge_copies,
+    merge_equal,
+    read_chunks,
+    whole_number,
+)
+from langchain_rse.adopting.existing_index import Adoption, ExistingIndex, Gap
 from langchain_rse.errors import AdoptionError
+from langchain_rse.ingest.source_documents import dropped, sort_metadata, with_name, without
 from langchain_rse.ingest.writing import WAS_ADDED, Writer
 from langchain_rse.stores.compare_and_set import namespace_of, readable
 from langchain_rse.stores.pairing import PROBE, check_pair
 from langchain_rse.stores.records import (
+    CHUNK_INDEX,
     DOC_ID,
+    END_INDEX,
     NAMESPACE,
+    START_INDEX,
     VERSION,
+    AdoptedVector,
+    Chunk,
     DocumentVersion,
     Manifest,
     Rule,
+    Version,
     adopted_key,
     adopted_record,
+    digest,
     document_key,
     namespace_in,
 )
@@ -55,13 +74,15 @@ DOCUMENT_FIELDS = (
     "title",
 )
 PAGE_FIELDS = ("page", "page_number")
-START_FIELDS = ("start_index",)
 NUMBER_FIELDS = ("chunk_index", "chunk_number", "chunk", "seq", "sequence")
 
 _HOW = (
     "Name the metadata fields that locate each chunk: ExistingIndex(doc_id_key=..., "
     "start_index_key=...); docs/adopting.md lists all options"
 )
+
+# Fields that are set on passages and not taken from chunks.
+_PASSAGE_FIELDS = frozenset({CHUNK_INDEX, START_INDEX, END_INDEX, NAMESPACE})
 
 # Documents per write.
 _DOCUMENTS = 100
@@ -144,11 +165,10 @@ def _check_search(vectorstore: VectorStore) -> None:
     try:
         run(call(vectorstore.similarity_search, vectorstore.asimilarity_search, PROBE, k=1))
     except Exception as error:
-        name = type(vectorstore).__name__
         raise AdoptionError(
-            f"a search of {name} with {type(vectorstore.embeddings).__name__} fails "
-            f"({type(error).__name__}: {error}). Open {name} with the embedding model that its "
-            "chunks were embedded with"
+            f"a search of {type(vectorstore).__name__} with "
+            f"{type(vectorstore.embeddings).__name__} fails ({type(error).__name__}: {error}). "
+            "Open the vector store with the embedding model that its chunks were embedded with"
         ) from error
 
 
@@ -209,7 +229,7 @@ class _Adopter:
             chunks = documents[doc_id]
             try:
                 _check_document(doc_id, manifest, [recorded.get(vector) for vector in chunks])
-                made = make_version(
+                version, gaps, is_copied = _make_version(
                     doc_id,
                     chunks,
                     text,
@@ -224,12 +244,12 @@ class _Adopter:
                 # Some errors already contain the name.
                 self._exclude(name + str(error).removeprefix(name), chunks)
                 continue
-            versions.append(made.version)
+            versions.append(version)
             self.report.documents += 1
-            self.report.chunks += len(made.version.chunks) - len(made.gaps)
+            self.report.chunks += len(version.chunks) - len(gaps)
             self.report.vectors += len(chunks)
-            self.report.gaps += made.gaps
-            if made.is_copied:
+            self.report.gaps += gaps
+            if is_copied:
                 self.report.copied.append(doc_id)
         self.writer.write(versions)
 
@@ -296,6 +316,116 @@ def _check_document(doc_id: str, manifest: Manifest | None, recorded: Iterable[o
         )
 
 
+# Documents from chunks
+
+
+def _make_version(
+    doc_id: str,
+    documents: Mapping[str, Document],
+    whole: object,
+    *,
+    index: ExistingIndex,
+    rules: Mapping[str, Rule],
+    namespace: str,
+) -> tuple[DocumentVersion, list[Gap], bool]:
+    """Make a document from its chunks, given by vector id.
+
+    ``whole`` is the document's text, if the index has ``texts``.
+
+    Returns:
+        The document, its gaps, and True if it was in the index several times, without positions.
+
+    Raises:
+        AdoptionError: If the chunks cannot be joined.
+    """
+    gaps: list[Gap] = []
+    is_copied = False
+    chunks = read_chunks(documents, index)
+    if index.texts is not None:
+        if whole is None:
+            problem = f"texts has no key {doc_id!r}"
+            if isinstance(index.texts, Mapping):
+                problem += f"; its first keys are {list(itertools.islice(index.texts, 3))}"
+            raise AdoptionError(problem)
+        whole = _checked_text(whole)
+        chunks = merge_equal(find_in_text(whole, chunks))
+        joined = cut_text(whole.page_content, chunks)
+    else:
+        if index.start_index_key is not None or index.chunk_index_key is not None:
+            chunks = merge_equal(chunks)
+        else:
+            chunks = merge_copies(chunks)
+            is_copied = len(chunks) < len(documents)
+        chunks.sort(key=lambda chunk: (chunk.page, chunk.start))
+        joined, gaps = join_chunks(doc_id, chunks, index)
+    version = _version(doc_id, chunks, joined, rules)
+    # Without start positions, the white space between chunks is a guess.
+    counts_in_source = index.start_index_key is not None
+    if index.texts is not None:
+        source = version.manifest.metadata.get("source")
+        counts_in_source = source is None or str(source) == doc_id
+    manifest = replace(version.manifest, counts_in_source=counts_in_source)
+    version = with_name(replace(version, manifest=manifest), namespace)
+    return version, gaps, is_copied
+
+
+def _checked_text(whole: object) -> Document:
+    """Return the document's text; raise an AdoptionError if it is not a Document."""
+    if isinstance(whole, str):
+        return Document(whole)
+    if not isinstance(whole, Document):
+        raise AdoptionError(
+            f"texts contains {type(whole).__name__} instead of a Document or a string. To convert "
+            "the byte store of a ParentDocumentRetriever to a store of Documents, see "
+            "docs/migrating.md"
+        )
+    return whole
+
+
+def _version(
+    doc_id: str,
+    stored: Sequence[AdoptedChunk],
+    joined: Sequence[AdoptedChunk],
+    rules: Mapping[str, Rule],
+) -> DocumentVersion:
+    excluded = _PASSAGE_FIELDS | dropped(rules)
+    metadata = [without(excluded, joined_chunk.metadata) for joined_chunk in joined]
+    shared, changing, stored_rules = sort_metadata(metadata, rules, doc_id)
+    adopted = _number_vectors(stored, joined)
+
+    chunks: list[Chunk] = []
+    for number, chunk in enumerate(joined):
+        changes_of_chunk = [(0, changing[number])] if changing else []
+        chunks.append(Chunk(chunk.start, chunk.end, chunk.text, chunk.text, changes_of_chunk))
+    length = chunks[-1].end if chunks else 0
+
+    manifest = Manifest(
+        doc_id,
+        Version("", len(chunks), len(adopted)),
+        length=length,
+        starts=[chunk.start for chunk in chunks],
+        gaps=tuple(number for number, chunk in enumerate(chunks) if not chunk.text),
+        text_digest=digest("".join(chunk.text for chunk in chunks)) if chunks else "",
+        metadata=shared,
+        rules=stored_rules,
+    )
+    return DocumentVersion(manifest=manifest, chunks=chunks, adopted=adopted)
+
+
+def _number_vectors(
+    stored: Sequence[AdoptedChunk], joined: Sequence[AdoptedChunk]
+) -> list[AdoptedVector]:
+    """Assign each vector the number of its chunk; None if its text is part of another chunk."""
+    numbers: dict[str, int] = {}  # by vector
+    for number, joined_chunk in enumerate(joined):
+        numbers |= dict.fromkeys(joined_chunk.vectors, number)
+    adopted: list[AdoptedVector] = []
+    for chunk in stored:
+        for vector in chunk.vectors:
+            adopted.append(AdoptedVector(vector, digest(chunk.text), numbers.get(vector)))
+    return adopted
+
+
 # Usual metadata fields
 
 
@@ -311,13 +441,13 @@ def _recognize(chunks: Sequence[Document], *, are_in_order: bool) -> ExistingInd
     """
     doc_id_key = _recognize_documents(chunks)
     page_key = _common_field(chunks, PAGE_FIELDS, _is_whole_number)
-    start_index_key = _common_field(chunks, START_FIELDS, _is_whole_number)
+    start_index_key = _common_field(chunks, [START_INDEX], _is_whole_number)
     chunk_index_key = None
     if start_index_key is None:
         chunk_index_key = _common_field(chunks, NUMBER_FIELDS, _is_whole_number)
     has_order = start_index_key is not None or chunk_index_key is not None
     if not has_order and not are_in_order and page_key is None:
-        names = ", ".join([*START_FIELDS, *NUMBER_FIELDS, *PAGE_FIELDS])
+        names = ", ".join([START_INDEX, *NUMBER_FIELDS, *PAGE_FIELDS])
         raise AdoptionError(
             f"the order of the chunks is unknown: none of {names} is an integer of at least 0 in "
             "every chunk, and the chunks may not be in insertion order. "

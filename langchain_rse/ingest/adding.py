@@ -3,8 +3,6 @@
 Assigns ids, splits the texts, adds headers, and hands the documents to the `Writer`.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,11 +14,11 @@ from langchain_core.documents import Document
 from langchain_rse._messages import Advance, progress_bar, warn
 from langchain_rse._sync import during, run
 from langchain_rse.errors import MetadataError, SplittingError
-from langchain_rse.ingest.appending import read_stored_parts
 from langchain_rse.ingest.source_documents import (
     HeaderMaker,
     SourceDocument,
     described,
+    dropped,
     is_whole_number,
     make_document,
     with_name,
@@ -28,7 +26,7 @@ from langchain_rse.ingest.source_documents import (
 from langchain_rse.ingest.splitting import Span, Splitter, find_spans
 from langchain_rse.ingest.writing import ExpectedVersions, Writer
 from langchain_rse.stores.compare_and_set import namespace_of
-from langchain_rse.stores.layouts import read_manifests
+from langchain_rse.stores.layouts import read_manifests, read_parts
 from langchain_rse.stores.records import (
     DOC_ID,
     PASSAGE,
@@ -37,7 +35,9 @@ from langchain_rse.stores.records import (
     DocumentVersion,
     Manifest,
     Rule,
+    Version,
     digest,
+    document_key,
 )
 from langchain_rse.text.quoting import UNENCODABLE, counted, first_few
 
@@ -131,7 +131,7 @@ class AddOperation:
         """Add documents."""
         expected: ExpectedVersions | None = None
         if self.append:
-            batch, expected = read_stored_parts(self.writer, batch, self.rules)
+            batch, expected = _read_stored_parts(self.writer, batch, self.rules)
         documents = self._convert_each(self._split, batch)
         if self.headers is not None and documents:
             documents = run(self.headers.make(documents, self.writer.docstore, answered))
@@ -171,6 +171,61 @@ class AddOperation:
             except MetadataError as error:
                 self._refused.append(str(error))
         return converted
+
+
+# Appending
+
+
+def _read_stored_parts(
+    writer: Writer, sources: Sequence[SourceDocument], rules: Mapping[str, Rule]
+) -> tuple[list[SourceDocument], dict[str, Version | None]]:
+    """Put the stored parts of documents before the new ones.
+
+    Returns the documents, and the stored version of each by document id.
+    """
+    manifests = writer.records.manifests(document_key(source.doc_id) for source in sources)
+    extended: list[SourceDocument] = []
+    versions: dict[str, Version | None] = {}
+    for source, manifest in zip(sources, manifests, strict=True):
+        if source.id_origin == "text":
+            raise ValueError(
+                "append=True: the document that begins "
+                f"{source.parts[0].page_content[:_EXCERPT]!r} has no id, so the document to extend "
+                "is unknown. Set ids= or metadata['doc_id']"
+            )
+        whole = source
+        # A row has no parts: it replaces the stored row.
+        if not source.is_separate and manifest is not None and manifest.current is not None:
+            whole = _with_stored_parts(writer, source, manifest, rules)
+        extended.append(whole)
+        versions[source.doc_id] = manifest.current if manifest is not None else None
+    return extended, versions
+
+
+def _with_stored_parts(
+    writer: Writer, source: SourceDocument, manifest: Manifest, rules: Mapping[str, Rule]
+) -> SourceDocument:
+    stored = read_parts(writer.docstore, manifest)
+    if stored is None:
+        raise ValueError(
+            f"append=True: the docstore does not have the full text of document "
+            f"{source.doc_id!r}, which is normal for adopted documents. Add the whole document "
+            "without append=True"
+        )
+    fields = dropped(rules)
+
+    def content(part: Document) -> tuple[str, str]:
+        return part.page_content, described(part, source.doc_id, fields)
+
+    last_stored = stored[-len(source.parts) :]
+    if list(map(content, last_stored)) == list(map(content, source.parts)):
+        end = source.parts[-1].page_content
+        raise ValueError(
+            f"append=True: document {source.doc_id!r} already ends with these parts "
+            f"({end[:_EXCERPT]!r}). Pass only new parts, or drop append=True and pass the whole "
+            "document"
+        )
+    return replace(source, parts=[*stored, *source.parts], stored=len(stored))
 
 
 # Syncing

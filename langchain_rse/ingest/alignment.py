@@ -283,8 +283,12 @@ class _Finder:
         first_part = parts[0]
         bound = latest + len(first_part)
         while True:
-            if last:
-                start = self._find_last(first_part, earliest, bound)
+            if last:  # like `str.rfind`
+                length = len(self.text)
+                before = length - min(bound, length)
+                start = self._reversed.find(first_part[::-1], before, length - earliest)
+                if start >= 0:
+                    start = length - start - len(first_part)
             else:
                 start = self.text.find(first_part, earliest, bound)
             if start < 0:
@@ -296,12 +300,6 @@ class _Finder:
                 bound = start + len(first_part) - 1
             else:
                 earliest = start + 1
-
-    def _find_last(self, part: str, earliest: int, bound: int) -> int:
-        """Like ``str.rfind``."""
-        length = len(self.text)
-        start = self._reversed.find(part[::-1], length - min(bound, length), length - earliest)
-        return start if start < 0 else length - start - len(part)
 
     def _end(self, parts: Sequence[str], start: int, reach: int) -> int | None:
         """Return the first end of a chunk that starts here; None if a part is out of reach."""

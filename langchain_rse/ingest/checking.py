@@ -5,26 +5,63 @@ and, if all manifests are readable, records and vectors of unknown documents. Ev
 written again or reported as "add again".
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from langchain_rse._messages import progress_bar
+from langchain_core.documents import Document
+
+from langchain_rse._messages import Advance, progress_bar
+from langchain_rse._sync import batches, run
 from langchain_rse.errors import CorruptRecordError, FormatError, StoreMismatchError
-from langchain_rse.ingest.problems import (
-    PROBLEMS,
-    Problem,
-    Scan,
-    check_pair_record,
-    find_index_problems,
-)
+from langchain_rse.ingest.docstore import StoredManifest
 from langchain_rse.ingest.writing import UnexpectedVersionError, Writer
-from langchain_rse.stores.compare_and_set import change
+from langchain_rse.stores.compare_and_set import change, namespace_of, read_records
+from langchain_rse.stores.layouts import (
+    Layout,
+    read_description,
+    read_document,
+    read_layouts,
+    stored_versions,
+)
 from langchain_rse.stores.namespaces import whole_store
-from langchain_rse.stores.records import Manifest, manifest_key
+from langchain_rse.stores.pairing import PAIR_KEY, check_pair
+from langchain_rse.stores.records import (
+    DOC_ID,
+    VERSION,
+    Description,
+    DocumentVersion,
+    Manifest,
+    Version,
+    adopted_key,
+    answers_key,
+    document_key,
+    manifest_key,
+    namespace_in,
+)
+from langchain_rse.stores.vectorstores import LISTED
 from langchain_rse.text.quoting import counted, first_few
+
+PROBLEMS = {
+    "unreadable": "records that are missing, corrupt or inconsistent with their document",
+    "vectors": "vectors that are missing, or belong to another store or embedding model",
+    "leftovers": "records and vectors of no current version, left by interrupted calls",
+    "foreign_vectors": "vectors written by other code (queries that find one fail)",
+    "indexes": "docstore indexes, such as the full-text index, that do not match the records",
+}
+"""The kinds of problems, with descriptions."""
+
+# Keys, records or documents per call.
+_BATCH = 500
+
+# Family, name and version in a record's key; records of versions have no family.
+_KEY = re.compile(r"(?:(manifest|answers|adopted)/)?([0-9a-f]{32})(?:/([^/]+)/.+)?")
+
+_Owner = tuple[str, object]
+"""A document's key and the name of its version; None for any version."""
 
 # A repair can uncover more problems, such as missing vectors of a restored manifest.
 _REPAIRS = 2
@@ -72,6 +109,314 @@ class CheckReport:
             lines.append(f"add (or adopt) again: {names}")
         lines += [f"note: {note}" for note in self.notes]
         return "\n".join(lines)
+
+
+class Problem(NamedTuple):
+    """Problems of one kind with one document, or with an unknown document."""
+
+    kind: str  # a key of `PROBLEMS`
+    items: list[str]  # keys of records, ids of vectors, or descriptions
+    doc_id: str = ""  # empty if unknown
+
+    def __str__(self) -> str:
+        name = f"document {self.doc_id!r}" if self.doc_id else self.items[0]
+        if len(self.items) == 1:
+            return name
+        return f"{name} ({len(self.items):,})"
+
+
+@dataclass
+class Scan:
+    """One scan of both stores, in batches: the problems, and the work for `repair`.
+
+    Keys of records and ids of vectors are listed before manifests are read. So a listed version
+    that its manifest no longer mentions is never written again and may be removed.
+
+    Attributes:
+        writer: Holds the two stores.
+        advance: Counts records on a progress bar.
+        problems: The problems found.
+        notes: Checks that were not possible, and leftovers to keep; an ordered set.
+        documents: Number of documents.
+        chunks: Number of chunks.
+        unreadable: Errors of corrupt manifests that cannot be restored.
+        manifests: Lost or corrupt manifests, restored from other records.
+        unfinished: Manifests of documents with versions to remove.
+        unlisted: Versions to remove that their manifest does not list, by document key.
+        damaged: Manifests of documents to write again, or to add again.
+        records: Keys of records to remove.
+        vectors: Ids of vectors to remove.
+        to_write: Documents to write again.
+        add_again: Ids of documents that must be added, or adopted, again, by document key.
+    """
+
+    writer: Writer
+    advance: Advance
+    problems: list[Problem] = field(default_factory=list)
+    notes: dict[str, None] = field(default_factory=dict)
+    documents: int = 0
+    chunks: int = 0
+    unreadable: list[CorruptRecordError] = field(default_factory=list)
+    manifests: list[Manifest] = field(default_factory=list)
+    unfinished: list[StoredManifest] = field(default_factory=list)
+    unlisted: dict[str, list[Version]] = field(default_factory=dict)
+    damaged: list[StoredManifest] = field(default_factory=list)
+    records: list[str] = field(default_factory=list)
+    vectors: list[str] = field(default_factory=list)
+    to_write: list[DocumentVersion] = field(default_factory=list)
+    add_again: dict[str, str] = field(default_factory=dict)
+    # Names of the versions that have records, by document key.
+    _versions: dict[str, set[str]] = field(default_factory=dict)
+    # Keys of documents whose manifest is lost or corrupt.
+    _unknown: set[str] = field(default_factory=set)
+
+    def run(self) -> None:
+        """Check the docstore's indexes and records, then the vectors if they can be listed."""
+        self._add("indexes", find_index_problems(self.writer))
+        owned = self._list_keys()
+        for keys in batches(self._versions, _BATCH):
+            self._check_documents(keys)
+        for keys in batches(owned, _BATCH):
+            self._check_owned_records(keys)
+        self._check_vectors()
+
+    def _add(self, kind: str, items: list[str], doc_id: str = "") -> None:
+        """Record problems of one kind, if any."""
+        if items:
+            self.problems.append(Problem(kind, items, doc_id))
+
+    # The docstore
+
+    def _list_keys(self) -> list[str]:
+        """List all keys; return those of answers and of adopted vectors."""
+        owned: list[str] = []
+        for keys in batches(self.writer.docstore.yield_keys(), _BATCH):
+            for key in keys:
+                match = _KEY.fullmatch(key)
+                if match is None:
+                    continue  # not a record of a document
+                family, name, version = match.groups()
+                if family in ("answers", "adopted"):
+                    owned.append(key)
+                    continue
+                versions = self._versions.setdefault(name, set())
+                if version is not None:
+                    versions.add(version)
+            self.advance(len(keys))
+        return owned
+
+    def _check_documents(self, keys: Sequence[str]) -> None:
+        """Check documents; ignore problems of documents that change during the check."""
+        layouts, _ = read_layouts(self.writer.docstore, keys)
+        found: dict[str, _Findings] = {}
+        for key, layout in layouts.items():
+            if isinstance(layout, Layout):
+                found[key] = self._check_document(layout.manifest)
+            else:
+                self._check_without_manifest(key, layout)
+        self._find_missing_vectors(found.values())
+        with_problems = [key for key, each in found.items() if each.problems]
+        latest, _ = read_layouts(self.writer.docstore, with_problems)
+        for key, layout in latest.items():
+            before = found[key].manifest
+            if isinstance(layout, Layout) and layout.manifest.revision == before.revision:
+                self._keep(found[key])
+
+    def _check_document(self, manifest: Manifest) -> "_Findings":
+        """Compare a document with its manifest."""
+        found = _Findings(manifest)
+        current = manifest.current
+        self.documents += 1
+        found.unlisted = self._unlisted(manifest.key, manifest.versions)
+        abandoned = manifest.abandoned()
+        leftovers_of_document = [*manifest.garbage, *abandoned, *found.unlisted]
+        found.note("leftovers", [version.name for version in leftovers_of_document])
+        if len(abandoned) < len(manifest.announced):
+            self.notes[
+                f"document {manifest.doc_id!r} is being written, or a call that was writing it "
+                "was interrupted less than an hour ago"
+            ] = None
+        if current is None:
+            return found
+        self.chunks += current.chunks
+        stored = read_document(self.writer.docstore, manifest)
+        found.note("unreadable", stored.problems)
+        found.document = stored.document
+        found.vectors = stored.vectors
+        if self.writer.is_of_another_model(manifest):
+            found.note("vectors", ["vectors of another embedding model"])
+        if current.adopted and not stored.problems:
+            versions = dict.fromkeys(found.vectors, current.name)
+            found.note("unreadable", self.writer.records.unrecorded(versions))
+        return found
+
+    def _unlisted(self, key: str, listed: Iterable[Version]) -> list[Version]:
+        """Find the versions of a document that have records and are not listed."""
+        names = self._versions[key].difference(version.name for version in listed)
+        if not names:
+            return []
+        stored = stored_versions(self.writer.docstore, key)
+        return [version for version in stored if version.name in names]
+
+    def _keep(self, found: "_Findings") -> None:
+        """Record the problems of a document and the work for `repair`."""
+        manifest = found.manifest
+        current = manifest.current
+        for kind, items in found.problems.items():
+            self._add(kind, items, manifest.doc_id)
+        stored = StoredManifest(manifest, manifest.to_document())
+        if "leftovers" in found.problems:
+            self.unfinished.append(stored)
+            self.unlisted[manifest.key] = found.unlisted
+        if not found.problems.keys() & {"unreadable", "vectors"} or current is None:
+            return
+        self.damaged.append(stored)
+        if found.document is not None:
+            self.to_write.append(found.document)
+        else:
+            self.add_again[manifest.key] = manifest.doc_id
+
+    def _check_without_manifest(self, key: str, error: CorruptRecordError | None) -> None:
+        """Restore a lost or corrupt manifest, or record the work for `repair` without one."""
+        doc_id = ""
+        newest: Description | None = None
+        for name in self._versions[key]:
+            description = read_description(self.writer.docstore, key, name)
+            if description is None:
+                continue
+            doc_id = description.manifest.doc_id
+            is_newer = newest is None or description.time > newest.time
+            if is_newer and not read_document(self.writer.docstore, description.manifest).problems:
+                newest = description
+        if newest is not None:
+            self.manifests.append(newest.manifest)
+        elif error is not None:
+            self.unreadable.append(error)
+            self.add_again[key] = doc_id or f"the document with the key {key}"
+        else:
+            versions = self._unlisted(key, [])
+            for version in versions:
+                self.records += version.docstore_keys(key)
+                self.vectors += version.vector_ids(key)
+            self._add("leftovers", [version.name for version in versions], doc_id)
+            return
+        self._unknown.add(key)
+        self._add("unreadable", [manifest_key(key)], doc_id)
+
+    def _check_owned_records(self, record_keys: Sequence[str]) -> None:
+        """Find answers and records of adopted vectors that are corrupt, or whose owner is gone."""
+        owners: dict[str, _Owner] = {}
+        for key, record in read_records(self.writer.docstore, record_keys).items():
+            if isinstance(record, CorruptRecordError):
+                self._add("unreadable", [key])
+                self.records.append(key)
+            elif key.startswith(answers_key("")):
+                owners[key] = key.removeprefix(answers_key("")), None
+            elif record is not None and record.metadata.get(DOC_ID) is not None:
+                owner = document_key(str(record.metadata[DOC_ID]))
+                owners[key] = owner, record.metadata.get(VERSION)
+        gone = self._without_owner(owners)
+        self._add("leftovers", gone)
+        self.records += gone
+
+    def _without_owner(self, owners: Mapping[str, _Owner]) -> list[str]:
+        """Return keys or ids whose document or version certainly no longer exists."""
+        layouts, _ = read_layouts(self.writer.docstore, [key for key, _ in owners.values()])
+        gone: list[str] = []
+        for item, (key, version) in owners.items():
+            layout = layouts[key]
+            if key in self._unknown or isinstance(layout, CorruptRecordError):
+                continue
+            if layout is None:
+                gone.append(item)
+            elif version is not None:
+                names = [listed.name for listed in layout.manifest.versions]
+                if version not in names:
+                    gone.append(item)
+        return gone
+
+    # The vector store
+
+    def _find_missing_vectors(self, documents: Iterable["_Findings"]) -> None:
+        """Find vectors of documents that are missing in the vector store."""
+        vectors = self.writer.vectors
+        by_vector: dict[str, _Findings] = {}
+        for found in documents:
+            by_vector.update(dict.fromkeys(found.vectors, found))
+        for ids in batches(by_vector, vectors.batch_size):
+            existing = vectors.existing(ids)
+            if existing is None:
+                self.notes[
+                    f"{type(vectors.adapter.store).__name__} does not report which vectors exist, "
+                    "so missing vectors are not detected"
+                ] = None
+                return
+            for vector in ids:
+                if vector not in existing:
+                    by_vector[vector].note("vectors", [vector])
+
+    def _check_vectors(self) -> None:
+        """Find vectors of unknown versions, if the store can list its chunks."""
+        vectors = self.writer.vectors
+        if not vectors.adapter.can_list:
+            self.notes[
+                f"{type(vectors.adapter.store).__name__} cannot list its chunks (supported: "
+                f"{LISTED}), so leftover vectors are not detected"
+            ] = None
+            return
+        namespace = namespace_of(self.writer.docstore)
+        for chunks in batches(vectors.adapter.list_chunks(), _BATCH):
+            own = [chunk for chunk in chunks if namespace_in(chunk.metadata) == namespace]
+            self._check_own_vectors(own)
+            self._find_foreign_vectors(own)
+            self.advance(len(chunks))
+
+    def _check_own_vectors(self, chunks: Iterable[Document]) -> None:
+        """Find vectors that this package wrote for versions that no manifest lists."""
+        doc_ids: dict[str, str] = {}  # by vector id
+        owners: dict[str, _Owner] = {}
+        for chunk in chunks:
+            if VERSION in chunk.metadata and chunk.metadata.get(DOC_ID):
+                doc_id = str(chunk.metadata[DOC_ID])
+                doc_ids[str(chunk.id)] = doc_id
+                owners[str(chunk.id)] = document_key(doc_id), chunk.metadata[VERSION]
+        gone = self._without_owner(owners)
+        existing = self.writer.vectors.existing(gone) if gone else None
+        leftovers: dict[str, list[str]] = {}  # by document id
+        for vector in gone:
+            if existing is None or vector in existing:
+                leftovers.setdefault(doc_ids[vector], []).append(vector)
+        for doc_id, ids in leftovers.items():
+            self._add("leftovers", ids, doc_id)
+            self.vectors += ids
+
+    def _find_foreign_vectors(self, chunks: Iterable[Document]) -> None:
+        """Find vectors that other code wrote and that were not adopted."""
+        record_keys: dict[str, str] = {}  # by vector id
+        for chunk in chunks:
+            if VERSION not in chunk.metadata:
+                record_keys[str(chunk.id)] = adopted_key(str(chunk.id))
+        records = read_records(self.writer.docstore, list(record_keys.values()))
+        foreign = [vector for vector, key in record_keys.items() if records[key] is None]
+        self._add("foreign_vectors", foreign)
+
+
+@dataclass
+class _Findings:
+    """The findings about one document."""
+
+    manifest: Manifest
+    problems: dict[str, list[str]] = field(default_factory=dict)  # items by kind
+    unlisted: list[Version] = field(default_factory=list)
+    vectors: list[str] = field(default_factory=list)  # ids of its vectors, existing or missing
+    document: DocumentVersion | None = None  # None if its text is incomplete
+
+    def note(self, kind: str, items: Sequence[str]) -> None:
+        if items:
+            self.problems.setdefault(kind, []).extend(items)
+
+
+# Checking
 
 
 def check_stores(
@@ -128,6 +473,27 @@ def _report(scan: Scan, problems: Sequence[Problem]) -> CheckReport:
     )
 
 
+def find_index_problems(writer: Writer) -> list[str]:
+    """Describe where the docstore's indexes, over all namespaces, do not match its records."""
+    store: Any = whole_store(writer.docstore)
+    return [*store.index_problems()] if hasattr(store, "index_problems") else []
+
+
+def check_pair_record(writer: Writer, *, repair: bool) -> list[Problem]:
+    """Check that the two stores belong together; with ``repair``, record that they do."""
+    problems: list[Problem] = []
+    records = read_records(writer.docstore, [PAIR_KEY])
+    if isinstance(records[PAIR_KEY], CorruptRecordError):
+        problems.append(Problem("unreadable", [PAIR_KEY]))
+    try:
+        writer.model = run(
+            check_pair(writer.docstore, writer.vectors.adapter.store, force=repair, record=repair)
+        )
+    except StoreMismatchError as error:
+        problems.append(Problem("vectors", [str(error)]))
+    return problems
+
+
 # Repairing
 
 
@@ -151,11 +517,11 @@ def _check_repairable(scan: Scan) -> None:
     writer = scan.writer
     if scan.vectors and scan.documents == 0 and not scan.unreadable and not scan.manifests:
         vectors = counted(len(scan.vectors), "vector")
-        store = type(writer.vectors.adapter.store).__name__
         raise StoreMismatchError(
-            f"the docstore {writer.docstore!r:.200} is empty, but {store} has {vectors} of "
-            "documents. Check the path of the docstore. No vector was removed. If the docstore is "
-            "lost, delete the collection through the vector store and add the documents again"
+            f"the docstore {writer.docstore!r:.200} is empty, but "
+            f"{type(writer.vectors.adapter.store).__name__} has {vectors} of documents. Check "
+            "the path of the docstore. No vector was removed. If the docstore is lost, delete the "
+            "collection through the vector store and add the documents again"
         )
     unreadable = len(scan.unreadable)
     all_documents = scan.documents + len(scan.manifests) + unreadable
@@ -200,6 +566,6 @@ def _repair(scan: Scan) -> None:
         return replace(manifest, is_damaged=True) if is_unchanged else None
 
     writer.records.change_manifests(scan.damaged, as_damaged)
-    for document, version in scan.to_write:
+    for document in scan.to_write:
         with suppress(UnexpectedVersionError):  # changed since: left to the next scan
-            writer.write([document], {document.doc_id: version})
+            writer.write([document], {document.doc_id: document.version})

@@ -118,8 +118,11 @@ class DefaultTextSplitter(TextSplitter):
         for table in find_tables(text, outline.fences):
             table_start, table_end = table.rows[0], table.rows[-1]
             if table_end - table_start > self._size:
-                # The last row of one table may introduce the next table.
-                first = max(end, self._start_with_introduction(text, table, outline))
+                first = start_of_lead(text, table_start)
+                first = min(first, outline.uncut_from(first).start)
+                if table.rows[1] - first > _LONGEST_ROW * self._size:
+                    first = table_start
+                first = max(end, first)  # the last row of one table may introduce the next table
                 prose = _chunk_starts(text, end, first, self._size, outline)
                 starts += [(start, "") for start in prose]
                 starts += self._cut_table(text, table, first, outline)
@@ -133,14 +136,6 @@ class DefaultTextSplitter(TextSplitter):
             embedded_text = with_table_header(header, text[start:stop].strip())
             spans.append(Span(start, stop, embedded_text, table_header=header))
         return spans
-
-    def _start_with_introduction(self, text: str, table: Table, outline: _Outline) -> int:
-        """Return the start of a table's first chunk, which includes a line that introduces it."""
-        table_start, first_row_end = table.rows[:2]
-        introduction_start = outline.start_uncut(start_of_lead(text, table_start))
-        if first_row_end - introduction_start > _LONGEST_ROW * self._size:
-            return table_start
-        return introduction_start
 
     def _cut_table(
         self, text: str, table: Table, first: int, outline: _Outline
@@ -187,10 +182,6 @@ class _Outline(NamedTuple):
     # The first of consecutive headings, with the highest of their levels.
     sections: Sequence[Heading]
     uncut: Sequence[_Range]  # in text order, without overlap; then the end of the text
-
-    def start_uncut(self, position: int) -> int:
-        """Return the start of the uncut range around a position, or else the position."""
-        return min(position, self.uncut_from(position).start)
 
     def uncut_from(self, position: int) -> _Range:
         """Return the first uncut range that ends after a position."""

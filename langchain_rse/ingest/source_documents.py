@@ -69,7 +69,7 @@ def with_headers(document: DocumentVersion, shown: str, embedded: Iterable[str])
 
 def described(part: Document, doc_id: str, dropped: Iterable[str] = ()) -> str:
     """Encode a part's metadata, except position and dropped fields, to compare it with others."""
-    fields = _without({*WRITTEN, *dropped}, part.metadata)
+    fields = without({*WRITTEN, *dropped}, part.metadata)
     return encode_json(fields, f"metadata of document {doc_id!r}", in_order=True)
 
 
@@ -90,8 +90,8 @@ def make_document(
     """
     doc_id = source.doc_id
     excluded = WRITTEN | dropped(rules)
-    metadata_of_parts = [_without(excluded, part.metadata) for part in source.parts]
-    metadata_of_spans = [_without(excluded, span.metadata) for span in spans]
+    metadata_of_parts = [without(excluded, part.metadata) for part in source.parts]
+    metadata_of_spans = [without(excluded, span.metadata) for span in spans]
     # Metadata that the splitter adds to chunks never holds for the whole document.
     names_in_spans = set(itertools.chain.from_iterable(metadata_of_spans))
     shared, changing, stored_rules = sort_metadata(
@@ -140,7 +140,8 @@ def dropped(rules: Mapping[str, Rule]) -> set[str]:
     return {name for name, rule in rules.items() if rule == "drop"}
 
 
-def _without(names: Collection[str], metadata: Mapping[str, Any]) -> dict[str, Any]:
+def without(names: Collection[str], metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata without some fields."""
     return {name: value for name, value in metadata.items() if name not in names}
 
 
@@ -229,7 +230,7 @@ def sort_metadata(
         if is_shared and name not in changing:
             shared[name] = value
 
-    part_metadata = [_without(shared, part) for part in parts]
+    part_metadata = [without(shared, part) for part in parts]
     names = {*shared, *changing, *itertools.chain.from_iterable(part_metadata)}
     custom_rules = sorted(rules.items() - DEFAULT_RULES.items())
     stored_rules = {name: rule for name, rule in custom_rules if name in names}

@@ -48,25 +48,17 @@ class Table(NamedTuple):
 class _Separator:
     """A character between the cells of a row.
 
-    Args:
-        mark: The character.
-        may_precede_space: True if cells may begin with white space; False for commas and
-            semicolons, which white space follows in prose.
-        is_around_rows: True if the character must also begin and end each row.
+    White space follows commas and semicolons in prose, so then cells must not begin with it. Pipes
+    must also begin and end each row.
     """
 
-    def __init__(
-        self,
-        mark: str,
-        *,
-        may_precede_space: bool,
-        is_around_rows: bool = False,
-    ) -> None:
+    def __init__(self, mark: str) -> None:
         self.mark = mark
         self.around_cells = f'{mark}" \t\r\n'
-        self._is_around_rows = is_around_rows
+        self._is_around_rows = mark == "|"
+        is_of_prose = mark in ",;"
         escaped = re.escape(mark)
-        no_space = "" if may_precede_space else r"\s"
+        no_space = r"\s" if is_of_prose else ""
         plain = rf'[^"\n{escaped}{no_space}][^\n{escaped}]*'
         # A row has several lines only if its quotes are in pairs: each quote then either opens or
         # closes a cell, whichever line is read first, so the lines of failed rows are read twice
@@ -74,7 +66,7 @@ class _Separator:
         paired = rf'[^"\n{escaped}{no_space}](?:[^"\n{escaped}]|"[^"\n{escaped}]*")*'
         in_line = _QUOTED.replace('[^"]', r'[^"\n]')
         # Indented lines are not rows; neither are list items with commas or semicolons.
-        no_item = "" if may_precede_space else "(?![-*+] )"
+        no_item = "(?![-*+] )" if is_of_prose else ""
         self._rows = [
             re.compile(rf"(?!\s){no_item}{cell}(?:{escaped}{cell})++\r?(?:\n|\Z)")
             for cell in (f"(?>{_QUOTED}|{paired})?+", f"(?>{in_line}|{plain})?+")
@@ -97,12 +89,7 @@ class _Separator:
         return [cell.strip('" \t\r\n') for cell in self._cell.findall(row)]
 
 
-_SEPARATORS = (
-    _Separator("\t", may_precede_space=True),
-    _Separator("|", may_precede_space=True, is_around_rows=True),
-    _Separator(";", may_precede_space=False),
-    _Separator(",", may_precede_space=False),
-)
+_SEPARATORS = [_Separator(mark) for mark in "\t|;,"]
 
 
 def find_tables(text: str, fences: Sequence[Fence] = ()) -> list[Table]:
@@ -229,18 +216,15 @@ def _name_columns(first_row: Sequence[str], second_row: Sequence[str]) -> bool:
     Years and dates can be column names unless the cells below them are years or dates, too.
     """
     names = [cell for cell in first_row if cell]
-    if len(set(names)) < len(names) or any(_is_amount(name) for name in names):
+    if len(set(names)) < len(names):
         return False
+    for name in names:
+        has_digit = any(map(str.isdigit, name))
+        if has_digit and not any(map(str.isalpha, name)) and not _DATE.fullmatch(name):
+            return False
     below_dates = []
     for cell, below in zip(first_row, second_row, strict=True):
         if _DATE.fullmatch(cell):
             below_dates.append(below)
     has_dates_below = all(_DATE.fullmatch(below) for below in below_dates)
     return not below_dates or not has_dates_below
-
-
-def _is_amount(cell: str) -> bool:
-    """True for digits without letters, except years and dates."""
-    has_digit = any(character.isdigit() for character in cell)
-    has_letter = any(character.isalpha() for character in cell)
-    return has_digit and not has_letter and _DATE.fullmatch(cell) is None

@@ -62,7 +62,14 @@ class Vectors:
     ) -> list[Document]:
         """Write chunks whose text already has a vector; return the others."""
         same_text = [reusable.get(digest(chunk.page_content), "") for chunk in chunks]
-        vectors = self._read([vector_id for vector_id in same_text if vector_id])
+        ids = [vector_id for vector_id in dict.fromkeys(same_text) if vector_id]
+        vectors: dict[str, list[float]] = {}
+        try:
+            if ids:
+                vectors = self.adapter.read_vectors(ids)
+        except Exception:  # such as a FAISS index that compresses its vectors
+            name = type(self.adapter.store).__name__
+            logger.info("cannot read vectors from %s; embedding again", name, exc_info=True)
         rows: list[ChunkRow] = []
         others: list[Document] = []
         for chunk, vector_id in zip(chunks, same_text, strict=True):
@@ -74,17 +81,6 @@ class Vectors:
         if rows:
             self.adapter.put_chunks(rows)
         return others
-
-    def _read(self, ids: Sequence[str]) -> dict[str, list[float]]:
-        """Read vectors by id; empty if the store cannot return vectors."""
-        if not ids:
-            return {}
-        try:
-            return self.adapter.read_vectors(list(dict.fromkeys(ids)))
-        except Exception:  # such as a FAISS index that compresses its vectors
-            name = type(self.adapter.store).__name__
-            logger.info("cannot read vectors from %s; embedding again", name, exc_info=True)
-            return {}
 
     def _embed(self, chunks: list[Document], dimensions: int) -> dict[str, str]:
         """Embed and write chunks; return the problems with vectors, by document id."""

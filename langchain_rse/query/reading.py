@@ -221,21 +221,21 @@ def _read_records(
         chunks.append((layout.manifest.key, index))
     if not chunks:
         return {}, {}, ()
-    read_of_store = yield from compute(read_chunks, sources.docstore, layouts, chunks)
+    stored, replaced = yield from compute(read_chunks, sources.docstore, layouts, chunks)
     records: dict[int, Document] = {}
     corrupt: dict[VersionKey, CorruptRecordError] = {}
     for position, (key, index) in zip(positions, chunks, strict=True):
-        record = read_of_store.records[key, index]
+        record = stored[key, index]
         if isinstance(record, Document):
             records[position] = record
-        elif key not in read_of_store.replaced:
+        elif key not in replaced:
             version = layouts[key].version
             doc_id = layouts[key].manifest.doc_id
             corrupt[key, version] = record or CorruptRecordError(
                 f"chunk {index} of document {doc_id!r} is missing from the docstore (key "
                 f"{chunk_key(key, version, index)!r})"
             )
-    return records, corrupt, read_of_store.replaced
+    return records, corrupt, replaced
 
 
 def _without_last_headings(passage: Passage) -> Passage:

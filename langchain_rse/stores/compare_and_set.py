@@ -48,38 +48,34 @@ class ComparesAndSets(BaseStore[str, Document]):
         """
 
 
-def change(docstore: DocStore, changes: Sequence[Change]) -> list[bool]:
-    """Make changes by the docstore's compare and set, or by one that holds in this process."""
-    with during("writing to the docstore"):
-        if hasattr(docstore, "compare_and_set"):
-            made: list[bool] = docstore.compare_and_set(changes)
-            return made
-        return _compare_and_set_in_process(docstore, changes)
-
-
 # Held while this process changes records of a store without compare and set.
 _lock = threading.Lock()
 
 
-def _compare_and_set_in_process(docstore: DocStore, changes: Sequence[Change]) -> list[bool]:
-    """Like `ComparesAndSets.compare_and_set`, but only for calls of this process."""
-    with _lock:
-        records = read_records(docstore, [key for key, _, _ in changes])
-        new_records: list[tuple[str, Document]] = []
-        removed_keys: list[str] = []
-        made: list[bool] = []
-        for key, expected, new in changes:
-            is_made = is_as_expected(records[key], expected)
-            made.append(is_made)
-            if is_made and new is not None:
-                new_records.append((key, new))
-            elif is_made:
-                removed_keys.append(key)
-        if new_records:
-            docstore.mset(new_records)
-        if removed_keys:
-            docstore.mdelete(removed_keys)
-        return made
+def change(docstore: DocStore, changes: Sequence[Change]) -> list[bool]:
+    """Make changes by the docstore's compare and set, or by one that holds in this process."""
+    made: list[bool]
+    with during("writing to the docstore"):
+        if hasattr(docstore, "compare_and_set"):
+            made = docstore.compare_and_set(changes)
+            return made
+        with _lock:
+            records = read_records(docstore, [key for key, _, _ in changes])
+            new_records: list[tuple[str, Document]] = []
+            removed_keys: list[str] = []
+            made = []
+            for key, expected, new in changes:
+                is_made = is_as_expected(records[key], expected)
+                made.append(is_made)
+                if is_made and new is not None:
+                    new_records.append((key, new))
+                elif is_made:
+                    removed_keys.append(key)
+            if new_records:
+                docstore.mset(new_records)
+            if removed_keys:
+                docstore.mdelete(removed_keys)
+            return made
 
 
 def is_as_expected(record: object, expected: Document | None) -> bool:

@@ -4,8 +4,6 @@ An example: ``{"year": {"$gte": 2023}, "$or": [{"group": "all"}, {"owner": "ann"
 any other operator, and any other kind of filter, is not understood.
 """
 
-from __future__ import annotations
-
 import numbers
 import operator
 from collections.abc import Callable, Iterable, Mapping
@@ -30,10 +28,12 @@ def fields_of(condition: object) -> set[str] | None:
                 if fields_of_part is None:
                     return None
                 fields |= fields_of_part
-        elif _is_field(name) and _is_comparison(value):
-            fields.add(name)
-        else:
+            continue
+        # A name with a dot is a path in the language of some stores.
+        is_field = isinstance(name, str) and not name.startswith("$") and "." not in name
+        if not is_field or not _is_comparison(value):
             return None
+        fields.add(name)
     return fields
 
 
@@ -71,11 +71,6 @@ def describe_fields(conditions: Iterable[object], documents: Iterable[Mapping[st
     return "".join(notes)
 
 
-def _is_field(name: object) -> bool:
-    """True for a name of a field; a name with a dot is a path in the language of some stores."""
-    return isinstance(name, str) and not name.startswith("$") and "." not in name
-
-
 def _is_comparison(value: object) -> bool:
     """True if a field is compared with values, directly or with known operators."""
     if not isinstance(value, Mapping):
@@ -108,7 +103,10 @@ def matches(
             parts = [matches(part, metadata, is_lenient=is_lenient) for part in value]
             passes = _JOINS[name](parts)
         elif metadata.get(name) is None:
-            passes = is_lenient and not _is_equality(value)
+            is_equality = value is not None  # the field must be there
+            if isinstance(value, Mapping):
+                is_equality = value.keys() <= {"$eq", "$in"}
+            passes = is_lenient and not is_equality
         else:
             passes = _compares(metadata[name], value)
         if not passes:
@@ -116,19 +114,15 @@ def matches(
     return True
 
 
-def _is_equality(comparison: object) -> bool:
-    """True if a field must be there and equal a value."""
-    if isinstance(comparison, Mapping):
-        return comparison.keys() <= {"$eq", "$in"}
-    return comparison is not None
-
-
 def _compares(value: object, comparison: object) -> bool:
     """True if a value passes a comparison: a value, a list of values, or operators."""
     if isinstance(comparison, _LISTS):
         return _is_in(value, comparison)
     if isinstance(comparison, Mapping):
-        return all(_OPERATORS[name](value, operand) for name, operand in comparison.items())
+        try:
+            return all(_OPERATORS[name](value, operand) for name, operand in comparison.items())
+        except TypeError:  # values of different kinds, such as 1 and "a", have no order
+            return False
     return _equals(value, comparison)
 
 
@@ -143,18 +137,6 @@ def _is_in(value: object, allowed_values: Any) -> bool:  # noqa: ANN401 - a list
     return any(_equals(value, allowed) for allowed in allowed_values)
 
 
-def _by_order(compare: Callable[[Any, Any], bool]) -> Callable[[object, object], bool]:
-    """Make a comparison by order; values of different kinds, such as 1 and "a", have no order."""
-
-    def compares(value: object, other: object) -> bool:
-        try:
-            return compare(value, other)
-        except TypeError:
-            return False
-
-    return compares
-
-
 _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "$eq": _equals,
     "$ne": lambda value, other: not _equals(value, other),
@@ -162,10 +144,10 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "$nin": lambda value, others: not _is_in(value, others),
     "$contains": lambda value, item: isinstance(value, _LISTS) and _equals(value, item),
     "$not_contains": lambda value, item: not _equals(value, item),
-    "$gt": _by_order(operator.gt),
-    "$gte": _by_order(operator.ge),
-    "$lt": _by_order(operator.lt),
-    "$lte": _by_order(operator.le),
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+    "$lt": operator.lt,
+    "$lte": operator.le,
 }
 
 OPERATORS = f"{', '.join(_OPERATORS)}, {' and '.join(_JOINS)}"

@@ -1,19 +1,14 @@
 """Finds documents by id, path or file name."""
 
-from __future__ import annotations
-
 import difflib
 import os
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from langchain_rse.stores.records import Manifest
 from langchain_rse.text.names import short_names
 from langchain_rse.text.quoting import first_few, shortened
-
-if TYPE_CHECKING:
-    from langchain_rse.stores.records import Manifest
 
 _LONGEST_NAME = 200  # in messages
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,17 +49,15 @@ def open_stores(
     if folder is None:
         return InMemoryVectorStore(embedding), SQLDocStore("sqlite://"), closing.close
     # Chroma first: if it is not installed, no file is made.
-    vectorstore, close = _open_chroma(embedding, folder)
-    closing.callback(close)
+    vectorstore = _open_chroma(embedding, folder)
+    closing.callback(_close, vectorstore._client)  # noqa: SLF001
     docstore = open_docstore(folder)
     closing.callback(docstore.close)
     return vectorstore, docstore, closing.close
 
 
-def _open_chroma(
-    embedding: Embeddings, folder: str | os.PathLike[str]
-) -> tuple[Chroma, Callable[[], None]]:
-    """Open the vector store in a folder; also return a function that closes it."""
+def _open_chroma(embedding: Embeddings, folder: str | os.PathLike[str]) -> Chroma:
+    """Open the vector store in a folder; its vectors are those of ``embedding``."""
     user = f"persist_directory={os.fspath(folder)!r}"
     chromadb = load("chromadb", "chroma", user)
     langchain_chroma = load("langchain_chroma", "chroma", user)
@@ -69,21 +66,22 @@ def _open_chroma(
     path.mkdir(parents=True, exist_ok=True)
     if not (path / _CHROMA_FILE).exists():  # a new client would share the files that were deleted
         for client in tuple(_clients.get(path, ())):
-            _close(path, client)
+            _close(client)
     client_settings = chromadb.config.Settings(anonymized_telemetry=False)
     client = chromadb.PersistentClient(str(path), client_settings)
     _clients.setdefault(path, []).append(client)
     vectorstore: Chroma = langchain_chroma.Chroma(
         _COLLECTION, embedding, client=client, collection_configuration=_INDEX
     )
-    return vectorstore, partial(_close, path, client)
+    return vectorstore
 
 
-def _close(path: Path, client: Any) -> None:  # noqa: ANN401 - of Chroma
+def _close(client: Any) -> None:  # noqa: ANN401 - of Chroma
     """Close a client, unless it was closed before."""
-    if client in _clients[path]:
-        _clients[path].remove(client)
-        client.close()
+    for clients in _clients.values():
+        if client in clients:
+            clients.remove(client)
+            client.close()
 
 
 def open_docstore(folder: str | os.PathLike[str]) -> SQLDocStore:

@@ -263,7 +263,11 @@ class _MatchReader:
 
     def _read_documents(self, documents: Collection[str]) -> None:
         """Read the manifests of documents that were not seen before."""
-        keys = {each: _manifest_of(each) for each in documents if each not in self._documents}
+        keys: dict[str, str] = {}
+        for document in documents:
+            if document not in self._documents:
+                namespace, dash, key = document.rpartition("-")
+                keys[document] = f"{namespace}{dash}{manifest_key(key)}"
         records = self._read_values(keys.values())
         for document, key in keys.items():
             self._documents[document] = None
@@ -274,25 +278,14 @@ class _MatchReader:
             except CorruptRecordError as error:
                 _warn_of_corrupt(error)
                 continue
-            if self._may_pass(manifest):
+            shared = {**manifest.metadata, DOC_ID: manifest.doc_id}
+            may_pass = not self._fields <= shared.keys() or matches(self._condition, shared)
+            if may_pass and manifest.current is not None:
                 self._documents[document] = _Document(manifest, simple_metadata(manifest.metadata))
-
-    def _may_pass(self, manifest: Manifest) -> bool:
-        """True if some chunk of a document may pass the filter."""
-        if manifest.current is None:
-            return False
-        shared = {**manifest.metadata, DOC_ID: manifest.doc_id}
-        return not self._fields <= shared.keys() or matches(self._condition, shared)
 
 
 def _document_of(key: str) -> str:
     return key.partition("/")[0]
-
-
-def _manifest_of(document: str) -> str:
-    """Return the key of a document's manifest; its namespace, if any, comes first."""
-    namespace, dash, key = document.rpartition("-")
-    return f"{namespace}{dash}{manifest_key(key)}"
 
 
 def _warn_of_corrupt(error: CorruptRecordError) -> None:

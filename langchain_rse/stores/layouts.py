@@ -1,7 +1,5 @@
 """Reads the docstore: layouts and chunks for queries, and all documents, listed and whole."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -134,20 +132,16 @@ def read_layouts(docstore: DocStore, keys: Iterable[str]) -> tuple[Layouts, Reco
 # Chunks
 
 
-class ReadChunks(NamedTuple):
-    """The result of `read_chunks`."""
-
-    # By document key and chunk index: an error for a corrupt chunk or one that does not match its
-    # layout, None for a missing chunk.
-    records: dict[tuple[str, int], Record]
-    # Keys of documents with missing chunks because they were replaced since the layout was read.
-    replaced: set[str]
-
-
 def read_chunks(
     docstore: DocStore, layouts: Mapping[str, Layout], chunks: Iterable[tuple[str, int]]
-) -> ReadChunks:
-    """Read chunks of the layouts' versions in one batch."""
+) -> tuple[dict[tuple[str, int], Record], set[str]]:
+    """Read chunks of the layouts' versions in one batch.
+
+    Returns:
+        The records by document key and chunk index: an error for a corrupt chunk or one that does
+        not match its layout, None for a missing chunk. And the keys of documents with missing
+        chunks because they were replaced since the layout was read.
+    """
     chunk_keys = {
         (key, index): chunk_key(key, layouts[key].version, index) for key, index in chunks
     }
@@ -171,7 +165,7 @@ def read_chunks(
         for key, layout in latest.items():
             if not isinstance(layout, Layout) or layout.version != layouts[key].version:
                 replaced.add(key)
-    return ReadChunks(checked, replaced)
+    return checked, replaced
 
 
 def _check_chunk(record: Document, key: str, layout: Layout, index: int) -> None:
@@ -308,27 +302,26 @@ def _read_chunks(docstore: DocStore, manifest: Manifest) -> tuple[list[Chunk], l
     problems: list[str] = []
     for indexes in batches(range(manifest.chunk_count), _BATCH):
         numbers = [(manifest.key, index) for index in indexes]
-        records = read_chunks(docstore, {manifest.key: layout}, numbers).records
+        records, _ = read_chunks(docstore, {manifest.key: layout}, numbers)
         for (_, index), record in records.items():
             key = chunk_key(manifest.key, manifest.version, index)
             if isinstance(record, Document):
-                chunks.append(_chunk_of(record, key, layout.span_of(index)))
+                text = record.page_content
+                table_header = table_header_of(record)
+                chunk = Chunk(
+                    *layout.span_of(index),
+                    text=text,
+                    embedded_text=with_table_header(table_header, text.strip()),
+                    metadata=metadata_changes(record, key)
+                    if METADATA_CHANGES in record.metadata
+                    else (),
+                    header=str(record.metadata.get(HEADER, "")),
+                    table_header=table_header,
+                )
+                chunks.append(chunk)
             elif record is not None or index not in manifest.gaps:
                 problems.append(key)
     return chunks, problems
-
-
-def _chunk_of(record: Document, key: str, span: tuple[int, int]) -> Chunk:
-    text = record.page_content
-    table_header = table_header_of(record)
-    return Chunk(
-        *span,
-        text=text,
-        embedded_text=with_table_header(table_header, text.strip()),
-        metadata=metadata_changes(record, key) if METADATA_CHANGES in record.metadata else (),
-        header=str(record.metadata.get(HEADER, "")),
-        table_header=table_header,
-    )
 
 
 def read_parts(docstore: DocStore, manifest: Manifest) -> list[Document] | None:

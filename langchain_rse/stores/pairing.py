@@ -1,7 +1,5 @@
 """Records and checks which vector store and embedding model a docstore belongs to."""
 
-from __future__ import annotations
-
 import weakref
 from typing import NamedTuple
 
@@ -40,16 +38,6 @@ class _Pair(BaseModel, frozen=True):
     def store_name(self) -> str:
         """Name of the vector store for messages."""
         return f"{self.kind} {self.name!r}" if self.name else self.kind
-
-    def has_model_of(self, other: _Pair) -> bool:
-        """True if both models are the same, or one is unknown."""
-        if not self.probe or not other.probe:
-            return True
-        if len(self.probe) != len(other.probe):
-            return False
-        difference = np.subtract(self.probe, other.probe)
-        longest = max(np.linalg.norm(self.probe), np.linalg.norm(other.probe))
-        return bool(np.linalg.norm(difference) <= _NEAR * longest)
 
 
 class Model(NamedTuple):
@@ -144,9 +132,14 @@ def _differences(stored: _Pair, pair: _Pair) -> list[str]:
         differences.append(
             f"the docstore's vectors are in {stored.store_name}, not in {pair.store_name}"
         )
-    if not stored.has_model_of(pair):
-        difference = "the docstore's vectors are from another embedding model"
-        if len(stored.probe) != len(pair.probe):
-            difference += f" ({len(stored.probe)} dimensions, not {len(pair.probe)})"
+    if not stored.probe or not pair.probe:  # a model is unknown
+        return differences
+    difference = "the docstore's vectors are from another embedding model"
+    if len(stored.probe) != len(pair.probe):
+        sizes = f"{len(stored.probe)} dimensions, not {len(pair.probe)}"
+        return [*differences, f"{difference} ({sizes})"]
+    distance = np.linalg.norm(np.subtract(stored.probe, pair.probe))
+    longest = max(np.linalg.norm(stored.probe), np.linalg.norm(pair.probe))
+    if distance > _NEAR * longest:
         differences.append(difference)
     return differences

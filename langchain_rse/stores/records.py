@@ -181,19 +181,14 @@ def simple_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """
     simple: dict[str, Any] = {}
     for name, value in metadata.items():
-        simple_value = _simple_list(value) if isinstance(value, list) else _simple(value)
+        simple_value: Any = _simple(value)
+        if isinstance(value, list):
+            items = [_simple(item) for item in value]
+            is_uniform = len(set(map(type, items))) == 1 and None not in items
+            simple_value = items if is_uniform else None
         if simple_value is not None and not _RESERVED_NAME.match(name):
             simple[encodable(name)] = simple_value
     return simple
-
-
-def _simple_list(values: Sequence[object]) -> list[Any] | None:
-    """Convert a list to a supported one; None if that is impossible."""
-    simple_values = [_simple(value) for value in values]
-    types = {type(value) for value in simple_values}
-    if len(types) != 1 or None in simple_values:
-        return None
-    return simple_values
 
 
 def _simple(value: object) -> str | int | float | bool | None:

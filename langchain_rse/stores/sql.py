@@ -130,7 +130,14 @@ class SQLDocStore(ComparesAndSets):
         elif lexical:
             self._index = PostgresIndex(table_name, language)
         self._table = make_table(table_name)
-        self._select = self._make_select()
+        key = self._table.c.key
+        # One parameter: PostgreSQL uses the plan again, and SQLite reads twice as fast.
+        if self._is_sqlite:
+            keys = sa.func.json_each(sa.bindparam("keys", type_=sa.JSON)).table_valued("value")
+            is_wanted: sa.ColumnElement[bool] = key.in_(sa.select(keys.c.value))
+        else:
+            is_wanted = key == sa.any_(sa.bindparam("keys", type_=sa.ARRAY(key.type)))
+        self._select = sa.select(self._table).where(is_wanted)
         self._engine = make_engine(self._url, engine_kwargs or {})
         if self._is_sqlite:
             sa.event.listen(self._engine, "connect", add_words_function)
@@ -230,11 +237,11 @@ class SQLDocStore(ComparesAndSets):
 
     @override
     def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
-        self._run(self._set, _make_rows(key_value_pairs))
+        self._run(self._write, _make_rows(key_value_pairs), [])
 
     @override
     def mdelete(self, keys: Sequence[str]) -> None:
-        self._run(self._delete, keys)
+        self._run(self._write, [], keys)
 
     @override
     def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
@@ -255,13 +262,11 @@ class SQLDocStore(ComparesAndSets):
             values.update(map(tuple, rows))
         return values
 
-    def _set(self, connection: Connection, rows: list[tuple[str, str]]) -> None:
-        self._begin_write(connection, [key for key, _ in rows])
-        self._write_rows(connection, rows)
-
-    def _delete(self, connection: Connection, keys: Sequence[str]) -> None:
-        self._begin_write(connection, keys)
-        self._delete_rows(connection, keys)
+    def _write(
+        self, connection: Connection, rows: list[tuple[str, str]], removed_keys: Sequence[str]
+    ) -> None:
+        self._begin_write(connection, [*(key for key, _ in rows), *removed_keys])
+        self._change_rows(connection, rows, removed_keys)
 
     def _begin_write(self, connection: Connection, keys: Iterable[str]) -> None:
         """Prepare to replace or remove records: exclude damaged ones from the full-text index."""
@@ -272,8 +277,13 @@ class SQLDocStore(ComparesAndSets):
         read = partial(self._read_values, connection, keys)
         forget_damaged(connection, self._table.name, read)
 
-    def _write_rows(self, connection: Connection, rows: Sequence[tuple[str, str]]) -> None:
-        """Insert or replace rows."""
+    def _change_rows(
+        self,
+        connection: Connection,
+        rows: Iterable[tuple[str, str]],
+        removed_keys: Iterable[str],
+    ) -> None:
+        """Insert or replace rows, and remove others."""
         row = "(?, ?)" if self._is_sqlite else "(%s, %s)"
         # Many rows per statement, because FTS5 writes its words to disk after each statement.
         for batch in batches(rows, _ROWS_PER_STATEMENT):
@@ -284,11 +294,9 @@ class SQLDocStore(ComparesAndSets):
             )
             parameters = itertools.chain.from_iterable(batch)
             connection.exec_driver_sql(statement, tuple(parameters))
-
-    def _delete_rows(self, connection: Connection, keys: Sequence[str]) -> None:
         key = self._table.c.key
-        for batch in batches(sorted(keys), _KEYS_PER_STATEMENT):
-            connection.execute(sa.delete(self._table).where(key.in_(batch)))
+        for keys in batches(sorted(removed_keys), _KEYS_PER_STATEMENT):
+            connection.execute(sa.delete(self._table).where(key.in_(keys)))
 
     def _change(self, connection: Connection, changes: Sequence[Change]) -> list[bool]:
         """Make each change whose record is as expected; the first change of a key wins."""
@@ -307,8 +315,7 @@ class SQLDocStore(ComparesAndSets):
                 accepted[key] = new
         removed_keys = [key for key, new in accepted.items() if new is None]
         new_records = [(key, new) for key, new in accepted.items() if new is not None]
-        self._write_rows(connection, _make_rows(new_records))
-        self._delete_rows(connection, removed_keys)
+        self._change_rows(connection, _make_rows(new_records), removed_keys)
         return made
 
     def _read_keys(self, connection: Connection, prefix: str) -> list[str]:
@@ -386,43 +393,29 @@ class SQLDocStore(ComparesAndSets):
 
     # The database
 
-    def _make_select(self) -> sa.Select[Any]:
-        """Make the query for the records of ``keys``."""
-        key = self._table.c.key
-        if not self._is_sqlite:  # a single array parameter lets PostgreSQL reuse the plan
-            keys = sa.bindparam("keys", type_=sa.ARRAY(key.type))
-            return sa.select(self._table).where(key == sa.any_(keys))
-        # One parameter as well: with a parameter for each key, reading takes twice as long.
-        listed = sa.func.json_each(sa.bindparam("keys", type_=sa.JSON)).table_valued("value")
-        return sa.select(self._table).where(key.in_(sa.select(listed.c.value)))
-
     def _prepare(self) -> None:
         """Create the table and its full-text index if they are missing."""
         with self._lock:
             if self._is_ready:  # by another thread
                 return
             self._create_table()
-            self._create_index()
+            try:
+                if self._index is not None:
+                    with self._engine.begin() as connection:
+                        self._index.create(connection)
+            except DBAPIError as error:
+                if not cannot_create_index(error):
+                    raise
+                self._index = None
+                warn(
+                    f"{self!r} does not support keyword search: it has no full-text index that "
+                    f"this user may read, and this user cannot create one ({first_line(error)}). "
+                    "Open the database once with write access, as the owner of the table; on "
+                    "PostgreSQL, also grant this user SELECT on the table of the index, whose "
+                    "name ends with _lexical. To silence this warning, open the store with "
+                    "lexical=False"
+                )
             self._is_ready = True
-
-    def _create_index(self) -> None:
-        """Create the full-text index if it is missing; warn if this user may not."""
-        if self._index is None:
-            return
-        try:
-            with self._engine.begin() as connection:
-                self._index.create(connection)
-        except DBAPIError as error:
-            if not cannot_create_index(error):
-                raise
-            self._index = None
-            warn(
-                f"{self!r} does not support keyword search: it has no full-text index that this "
-                f"user may read, and this user cannot create one ({first_line(error)}). Open the "
-                "database once with write access, as the owner of the table; on PostgreSQL, also "
-                "grant this user SELECT on the table of the index, whose name ends with _lexical. "
-                "To silence this warning, open the store with lexical=False"
-            )
 
     def _create_table(self) -> None:
         is_file = self._is_sqlite and not self._is_memory

@@ -1,7 +1,5 @@
 """The base adapter: everything that LangChain's vector store interface supports."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 

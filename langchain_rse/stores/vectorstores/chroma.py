@@ -1,7 +1,5 @@
 """Adapter for Chroma of langchain-chroma and langchain-community."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 

@@ -5,8 +5,6 @@ change one after the other, and a search in between finds a vector without an id
 all access from this package.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Adapter for InMemoryVectorStore of langchain-core."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Adapter for Milvus of langchain-milvus, and for its subclass Zilliz."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

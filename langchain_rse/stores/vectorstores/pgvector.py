@@ -1,7 +1,5 @@
 """Adapters for PGVector and PGVectorStore of langchain-postgres."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence

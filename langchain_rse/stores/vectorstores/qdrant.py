@@ -1,7 +1,5 @@
 """Adapter for QdrantVectorStore of langchain-qdrant."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

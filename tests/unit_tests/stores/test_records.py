@@ -105,4 +105,4 @@ def test_missing_chunks_are_told_from_replaced_documents() -> None:
     assert replaced_keys == set()
     replaced = Manifest("d", current=Version("new", 1), length=1, starts=[0])
     store.mset([(manifest_key(key), replaced.to_document())])
-    assert read_chunks(store, {key: layout}, [(key, 0), (key, 1)]).replaced == {key}
+    assert read_chunks(store, {key: layout}, [(key, 0), (key, 1)])[1] == {key}
