@@ -7,7 +7,10 @@ from collections.abc import Callable, Sequence
 from multiprocessing.context import ForkServerContext
 
 # What takes long to import is imported once, by the process that all others are forked of.
-_IMPORTED_ONCE = ["tests.integration_tests.killing", "langchain_postgres", "chromadb.api.rust"]
+_IMPORTED_ONCE = [
+    *("tests.integration_tests.test_changing", "tests.integration_tests.test_lexical"),
+    *("tests.integration_tests.killing", "langchain_postgres", "chromadb.api.rust"),
+]
 
 
 def process_context() -> ForkServerContext:

@@ -92,6 +92,7 @@ def test_common_words_are_left_out_beside_rarer_ones(
     store.close()
 
 
+@pytest.mark.nightly
 def test_more_words_than_an_index_holds(postgres_url: str) -> None:
     """PostgreSQL's limit for the words of a text is a megabyte; pairs of characters count twice."""
     chance = random.Random(1)  # noqa: S311 - reproducible

@@ -26,6 +26,9 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, InitializeResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from typer.testing import CliRunner
+
+from langchain_rse.cli.app import app
 
 TEXT = "Herons fish at dawn.\n\n" + "Nobody knows why that is so. " * 800 + "\n\nCranes dance.\n"
 # A model that prints, as some do, and is slow where it is asked to be.
@@ -43,7 +46,7 @@ class Printing(DeterministicFakeEmbedding):
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a knowledge base of 60 documents, made with the model that prints."""
     folder = tmp_path_factory.mktemp("mcp")
@@ -53,7 +56,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in range(59):
         (folder / "docs" / f"{number:02}.txt").write_text(f"Number {number} is odd or even.")
     command = ["index", "docs", "--kb", "kb", "--embeddings", "printing_model:Printing"]
-    subprocess.run([*PROGRAM, *command], cwd=folder, env=environment(folder), check=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.syspath_prepend(folder)
+        result = CliRunner().invoke(app, command, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
     return folder
 
 
@@ -177,6 +184,7 @@ async def test_over_stdio(folder: Path) -> None:
     assert "embedding When do herons fish?" in (folder / "stderr").read_text()
 
 
+@pytest.mark.nightly
 async def test_a_connector_over_stdio(folder: Path) -> None:
     async with over_stdio(folder, "--tools", "connector") as session:
         text, _ = await ask(session, "search", query="When do herons fish?")
