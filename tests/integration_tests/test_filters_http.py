@@ -10,7 +10,6 @@ from typing import Any
 import httpx
 import pytest
 from langchain_core.documents import Document
-from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from langchain_rse.filters import LMBasedRelevanceFilter
@@ -35,7 +34,9 @@ def server() -> Iterator[ChatServer]:
         yield server
 
 
-def chat_model(server: ChatServer, **settings: Any) -> ChatOpenAI:
+def chat_model(server: ChatServer, **settings: Any) -> Any:
+    from langchain_openai import ChatOpenAI
+
     return ChatOpenAI(
         model="judge",
         base_url=server.url,
@@ -51,7 +52,7 @@ def client() -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
-def model(server: ChatServer, client: httpx.Client) -> ChatOpenAI:
+def model(server: ChatServer, client: httpx.Client) -> Any:
     return chat_model(server, http_client=client)
 
 
@@ -84,7 +85,7 @@ def check_kept(kept: Sequence[Document], server: ChatServer, *, structured: bool
 
 @pytest.mark.parametrize("structured", [True, False])
 async def test_chunks_are_judged_over_http(
-    server: ChatServer, model: ChatOpenAI, *, structured: bool
+    server: ChatServer, model: Any, *, structured: bool
 ) -> None:
     settings = {
         "batch_size": 2,
@@ -114,7 +115,7 @@ _FAILURES = {
 @pytest.mark.parametrize(("answer", "reason"), _FAILURES.values(), ids=_FAILURES)
 def test_a_failing_batch_leaves_the_others_alone(
     server: ChatServer,
-    model: ChatOpenAI,
+    model: Any,
     caplog: pytest.LogCaptureFixture,
     answer: Answer,
     reason: str,

@@ -14,7 +14,6 @@ from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter, TokenTextSplitter
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
 
 from langchain_rse import RSEIndexer
 from langchain_rse.headers import DocumentHeaders
@@ -43,6 +42,8 @@ def words_tokenizer() -> Any:
     """Each word and each sign is a token."""
     tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))  # noqa: S106
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    from transformers import PreTrainedTokenizerFast
+
     make: Any = PreTrainedTokenizerFast
     return make(tokenizer_object=tokenizer, unk_token="[UNK]")  # noqa: S106
 
