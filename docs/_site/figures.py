@@ -10,8 +10,6 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
-from langchain_rse.explaining.colors import DARK, LIGHT, Colors
-
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 IMAGES = ROOT / "docs" / "images"
@@ -21,6 +19,19 @@ ALTERNATIVE_NAMES = {"ensemble ±1": "ensemble + neighbors", "words ±1": "BM25 
 
 WIDTH, NAME_WIDTH, FIGURE_WIDTH = 440, 160, 44  # in pixels
 BAR, ROW, MARGIN = 16, 22, 8
+
+
+class Colors(NamedTuple):
+    """The colors of the chart."""
+
+    ink: str
+    passage: str
+    chunk: str
+    other: str
+
+
+LIGHT = Colors("#1b1f24", passage="#0072b2", chunk="#d55e00", other="#7f7f7f")
+DARK = Colors("#e6e9ec", passage="#56b4e9", chunk="#e8853a", other="#a6a6a6")
 
 
 class Recall(NamedTuple):

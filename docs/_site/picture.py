@@ -27,7 +27,7 @@ from langchain_rse.cli.demo import (
 )
 from langchain_rse.embeddings import WordLlamaEmbeddings
 from langchain_rse.explaining import RSETrace, SideBySide
-from langchain_rse.explaining.colors import DARK, LIGHT, Colors
+from langchain_rse.explaining.plots import DARK, LIGHT, Colors
 
 IMAGES = Path(__file__).parents[1] / "images"
 
@@ -61,9 +61,14 @@ class Shades(NamedTuple):
 
     answer: str  # behind it
     quiet: str  # text outside the answer
+    panel: str  # behind texts
+    passage: str
 
 
-SHADES = {LIGHT: Shades("#ffe89a", "#5f656c"), DARK: Shades("#5e4c0c", "#9aa1a8")}
+SHADES = {
+    LIGHT: Shades("#ffe89a", "#5f656c", "#f2f2f2", "#0072b2"),
+    DARK: Shades("#5e4c0c", "#9aa1a8", "#1e1e1e", "#56b4e9"),
+}
 
 
 def make_retriever() -> RSERetriever:
@@ -114,7 +119,7 @@ class Drawing:
         """Draw a returned text; return where the next thing begins."""
         lines = lines_of(paragraphs, self.layout)
         height = (len(lines) + 1) * LINE + 10
-        self.box(x, y, self.layout.column, height, self.colors.panel)
+        self.box(x, y, self.layout.column, height, SHADES[self.colors].panel)
         self.box(x, y, 3, height, color)
         self.text(x + PADDING, y + LINE, title, bold=True)
         self.lines(x, y + LINE + 6, lines)
@@ -132,12 +137,12 @@ class Drawing:
 
     def missing(self, x: float, y: float, height: float, paragraphs: Iterable[Paragraph]) -> None:
         """Draw what no chunk has, in a dashed box."""
-        self.box(x + 0.5, y, self.layout.column - 1, height, self.colors.line, dashed=True)
-        self.text(x + PADDING, y + LINE, "missing", color=self.colors.line, bold=True)
+        self.box(x + 0.5, y, self.layout.column - 1, height, self.colors.threshold, dashed=True)
+        self.text(x + PADDING, y + LINE, "missing", color=self.colors.threshold, bold=True)
         y += LINE + 6
         for text, _ in paragraphs:
             line = wrap(text, self.layout.letters, 1)[0]
-            self.text(x + PADDING, y + LINE - 4, line, color=self.colors.line)
+            self.text(x + PADDING, y + LINE - 4, line, color=self.colors.threshold)
             y += LINE
 
     def svg(self, height: float, title: str) -> str:
@@ -186,7 +191,7 @@ def draw(comparison: SideBySide, layout: Layout, colors: Colors) -> str:
     ends = []
     for x, name, kind, outline, color in (
         (left, "Top-k chunks", "rank", chunks, colors.chunk),
-        (right, "langchain-rse", "passage", passages, colors.passage),
+        (right, "langchain-rse", "passage", passages, SHADES[colors].passage),
     ):
         y = heading(drawing, x, top, name, outline)
         for number, paragraphs in enumerate(outline.pieces, start=1):

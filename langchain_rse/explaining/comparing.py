@@ -1,6 +1,6 @@
 """Compares the answer to a query with the result of another retriever."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.callbacks import Callbacks
@@ -10,7 +10,7 @@ from langchain_rse._sync import Steps, call, compute, during
 from langchain_rse.access import DocumentAccess
 from langchain_rse.config import QuerySettings
 from langchain_rse.explaining.side_by_side import TOP_K, Piece, SideBySide
-from langchain_rse.query.candidates import VECTORS, Candidate, Sources, best_of_queries
+from langchain_rse.query.candidates import VECTORS, Sources, best_of_queries
 from langchain_rse.query.pipeline import answer
 from langchain_rse.query.searching import check_documents
 from langchain_rse.query.trace import Trace
@@ -53,28 +53,24 @@ def compare_answers(
 
 def _best_chunks(sources: Sources, trace: Trace, length: int) -> list[Piece]:
     """Read the best chunks of the search, before any reranker, from their documents."""
-    ranked: list[tuple[int, Candidate]] = []
-    for candidate in best_of_queries(trace.searched):
-        if VECTORS in candidate.hits:
-            ranked.append((candidate.hits[VECTORS].rank, candidate))
-    ranked.sort(key=lambda pair: pair[0])
+    found = [each for each in best_of_queries(trace.searched) if VECTORS in each.hits]
+    found.sort(key=lambda candidate: candidate.hits[VECTORS].rank)
     access = DocumentAccess(sources.docstore)
     pieces: list[Piece] = []
-    found = 0
-    for _, candidate in ranked:
-        if found >= length:
+    for candidate in found:
+        if length <= 0:
             break
         chunk = range(candidate.chunk_index, candidate.chunk_index + 1)
         passage = access.chunks(candidate.doc_id, candidate.version, chunk)
         if passage is not None:
             pieces.append(_piece_of(passage))
-            found += len(passage.page_content)
+            length -= len(passage.page_content)
     return pieces
 
 
 def _piece_of(document: Document) -> Piece:
     """A returned Document as a piece, with its place if its metadata has one."""
-    metadata: Mapping[str, Any] = document.metadata
+    metadata = document.metadata
     doc_id = metadata.get(DOC_ID, metadata.get("source"))
     start = metadata.get(START_INDEX)
     end = metadata.get(END_INDEX)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import textwrap
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib.style
 import numpy as np
@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from langchain_rse.explaining.by_document import DocumentTrace, TraceByDocument
-from langchain_rse.explaining.colors import DARK, LIGHT, Colors
 from langchain_rse.text.quoting import first_few, format_range, one_line
 
 # In inches. README shows the figure on phones too, so that letters have to be large in it.
@@ -24,6 +23,20 @@ _LONGEST_TITLE = 120  # characters
 _TOP = 1.05  # of the axis
 _AROUND = 9  # chunks before and after the passages
 _MOST_DESCRIBED = 20  # passages in the alternative text
+
+
+class Colors(NamedTuple):
+    """The colors on a light or a dark background; passage and chunk as in comparisons."""
+
+    background: str
+    ink: str
+    threshold: str
+    passage: str  # behind the bars
+    chunk: str
+
+
+LIGHT = Colors("#ffffff", "#1b1f24", "#b3261e", passage="#cfe8f7", chunk="#d55e00")
+DARK = Colors("#121212", "#e6e9ec", "#ff8a80", passage="#124a6b", chunk="#e8853a")
 
 
 class Picture(Figure):
@@ -123,13 +136,13 @@ def _draw(
     for _, passage in document.returned:
         returned[passage.start - first : passage.end - first] = _TOP
     edges = first + np.arange(count + 1) - 0.5
-    ax.stairs(returned, edges, fill=True, color=colors.passage_mark, label="returned passages")
+    ax.stairs(returned, edges, fill=True, color=colors.passage, label="returned passages")
     ax.stairs(alone, edges, fill=True, color=colors.chunk, label="relevance alone")
     label = "relevance with neighbors"
     ax.stairs(credited, edges, baseline=None, color=colors.ink, linewidth=1.5, label=label)
     threshold = trace.settings.penalty
     label = f"threshold {threshold:g}"
-    ax.axhline(threshold, color=colors.line, linestyle="--", label=label)
+    ax.axhline(threshold, color=colors.threshold, linestyle="--", label=label)
     start, end = _shown_range(document, limits)
     ax.set(xlim=(start - 0.6, end - 0.4), ylim=(0, _TOP))
     ax.set_xlabel("chunk number, in the order of the text")

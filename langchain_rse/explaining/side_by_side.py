@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
-from string import Template
 from typing import NamedTuple
 
-from langchain_rse.explaining.colors import DARK, LIGHT
 from langchain_rse.text.names import short_names
 from langchain_rse.text.quoting import as_html as text_as_html
 from langchain_rse.text.quoting import counted, format_range, visible
@@ -22,17 +22,16 @@ _EXCERPT = 60
 _CUT = " (cut to equal length)"
 _SHORTEST_COPY = 64  # characters without white space
 
-# Pages that choose a theme themselves: Material for MkDocs, JupyterLab, Colab, VS Code.
-_LIGHT_PAGES = "[data-md-color-scheme=default], [data-jp-theme-light=true], .vscode-light"
-_DARK_PAGES = (
-    "[data-md-color-scheme=slate], [data-jp-theme-light=false], [theme=dark], .vscode-dark"
-)
-_STYLE = Template("""
+# Passage and chunk have Okabe and Ito's colors, which color-blind people can tell apart.
+# Some pages choose a theme themselves: Material for MkDocs, JupyterLab, Colab, VS Code.
+_STYLE = """
 .rse-compare { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; color: CanvasText;
   background: Canvas; padding: .1rem .5rem .5rem; overflow-wrap: anywhere; max-width: 72rem;
   margin: 0 auto; }
-:is($light_pages) .rse-compare { color-scheme: light; }
-:is($dark_pages) .rse-compare { color-scheme: dark; }
+:is([data-md-color-scheme=default], [data-jp-theme-light=true], .vscode-light) .rse-compare {
+  color-scheme: light; }
+:is([data-md-color-scheme=slate], [data-jp-theme-light=false], [theme=dark], .vscode-dark)
+  .rse-compare { color-scheme: dark; }
 .rse-compare h2 { font-size: 1.15rem; margin: .2rem 0; }
 .rse-compare p { margin: .4rem 0; }
 .rse-compare .sides { display: grid; gap: 1.5rem;
@@ -40,21 +39,16 @@ _STYLE = Template("""
 .rse-compare h3 { font-size: 1rem; margin: .8rem 0 .2rem; }
 .rse-compare .place { opacity: .75; font-size: .85em; margin: .8rem 0 .1rem; }
 .rse-compare .text { white-space: pre-wrap; print-color-adjust: exact; padding: .4rem .6rem;
-  border-left: 3px solid $passage; background: color-mix(in srgb, CanvasText 5%, Canvas); }
-.rse-compare .other .text { border-color: $chunk; }
-.rse-compare mark { background: $passage_mark; color: inherit; print-color-adjust: exact; }
-.rse-compare .other mark { background: $chunk_mark; }
+  border-left: 3px solid light-dark(#0072b2, #56b4e9);
+  background: color-mix(in srgb, CanvasText 5%, Canvas); }
+.rse-compare .other .text { border-color: light-dark(#d55e00, #e8853a); }
+.rse-compare mark { background: light-dark(#cfe8f7, #124a6b); color: inherit;
+  print-color-adjust: exact; }
+.rse-compare .other mark { background: light-dark(#fbdcc8, #6b3312); }
 @media print {
   .rse-compare .place { break-after: avoid; }
 }
-""").substitute(
-    passage=f"light-dark({LIGHT.passage}, {DARK.passage})",
-    chunk=f"light-dark({LIGHT.chunk}, {DARK.chunk})",
-    passage_mark=f"light-dark({LIGHT.passage_mark}, {DARK.passage_mark})",
-    chunk_mark=f"light-dark({LIGHT.chunk_mark}, {DARK.chunk_mark})",
-    light_pages=_LIGHT_PAGES,
-    dark_pages=_DARK_PAGES,
-)
+"""
 
 
 class Piece(NamedTuple):
@@ -75,13 +69,6 @@ class Piece(NamedTuple):
         return f"{name}, characters {format_range(self.start, end)}{cut}"
 
 
-class Part(NamedTuple):
-    """A part of a piece's text."""
-
-    text: str
-    is_only_here: bool  # True if the other side does not have it
-
-
 class Side(NamedTuple):
     """One side of a comparison."""
 
@@ -100,12 +87,7 @@ class Side(NamedTuple):
     @property
     def only_here(self) -> int:
         """The number of characters that the other side does not have."""
-        count = 0
-        for piece in self.pieces:
-            for part in parts_of(piece, self.others):
-                if part.is_only_here:
-                    count += len(part.text)
-        return count
+        return sum(sum(only_in(piece, self.others)) for piece in self.pieces)
 
 
 @dataclass(frozen=True, repr=False)
@@ -151,18 +133,19 @@ class SideBySide:
         """Yield the comparison as lines for a terminal."""
         yield self.query
         yield f"{self.summary}."
-        names = self.shown_names()
         other, passages = self.sides
         yield f"+ marks text only in the {passages.name}, - text only in {other.name}."
         for side, mark in ((passages, "+"), (other, "-")):
-            for number, piece in enumerate(side.pieces, start=1):
-                yield f"{side.noun} {number}: {piece.place_in(names[piece.name])}"
-                for line, has_only in _lines_of(parts_of(piece, side.others)):
+            for piece, place in self._places(side):
+                yield place
+                for line, has_only in _lines_of(piece, side.others):
                     yield f"{mark if has_only else ' '} {line}"
 
-    def shown_names(self) -> dict[str, str]:
-        """The names of all pieces, with paths shortened to what tells them apart."""
-        return short_names(piece.name for piece in [*self.passages, *self.other])
+    def _places(self, side: Side) -> Iterator[tuple[Piece, str]]:
+        """Yield the pieces of a side, with their places; paths are shortened in these."""
+        names = short_names(piece.name for piece in [*self.passages, *self.other])
+        for number, piece in enumerate(side.pieces, start=1):
+            yield piece, f"{side.noun} {number}: {piece.place_in(names[piece.name])}"
 
     def __repr__(self) -> str:
         return f"<SideBySide of {visible(self.query)[:_EXCERPT]!r}: {visible(self.summary)}>"
@@ -183,13 +166,13 @@ class SideBySide:
 
     def _section(self, css_class: str, side: Side) -> str:
         """The column of a side."""
-        names = self.shown_names()
         rows = [f'<section class="{css_class}"><h3>{text_as_html(side.name)}</h3>']
-        for number, piece in enumerate(side.pieces, start=1):
-            place = f"{side.noun} {number}: {piece.place_in(names[piece.name])}"
-            rows.append(_place_as_html(piece.name, place))
+        for piece, place in self._places(side):
+            # Pointing at the place shows the whole name of the document.
+            title = "" if piece.name in place else f' title="{text_as_html(piece.name)}"'
+            rows.append(f'<div class="place"{title}>{text_as_html(place)}</div>')
             shown = piece._replace(text=piece.text.rstrip())
-            text = "".join(map(_part_as_html, parts_of(shown, side.others)))
+            text = _marked(shown, side.others)
             rows.append(f'<div class="text" dir="auto">{text}</div>')
         return "".join([*rows, "</section>"])
 
@@ -210,24 +193,17 @@ class SideBySide:
         return page
 
 
-def parts_of(piece: Piece, others: Sequence[Piece]) -> list[Part]:
-    """Cut a piece into parts that other pieces have, and parts that they do not have.
+def only_in(piece: Piece, others: Iterable[Piece]) -> list[bool]:
+    """For each character of a piece, True if the other pieces do not have it.
 
     Text is the same if it has the same place, or if another piece has a longer copy of it, for
     example in another document.
     """
-    text = piece.text
-    is_shared = [False] * len(text)
+    is_only_here = [True] * len(piece.text)
     overlaps = [_overlap(piece, other) for other in others]
-    for start, end in [*overlaps, *_copied(text, others)]:
-        is_shared[start:end] = [True] * (end - start)
-    parts: list[Part] = []
-    begin = 0
-    for position in range(1, len(text) + 1):
-        if position == len(text) or is_shared[position] != is_shared[begin]:
-            parts.append(Part(text[begin:position], not is_shared[begin]))
-            begin = position
-    return parts
+    for start, end in [*overlaps, *_copied(piece.text, others)]:
+        is_only_here[start:end] = [False] * (end - start)
+    return is_only_here
 
 
 def _overlap(piece: Piece, other: Piece) -> tuple[int, int]:
@@ -258,27 +234,23 @@ def _copied(text: str, others: Iterable[Piece]) -> Iterator[tuple[int, int]]:
             yield positions[start], positions[end]  # with the white space after it
 
 
-def _lines_of(parts: Iterable[Part]) -> Iterator[tuple[str, bool]]:
-    """The lines of a text, each with True if the other side does not have some of its words."""
-    line = ""
-    has_only = False
-    for part in parts:
-        for number, text in enumerate(part.text.split("\n")):
-            if number:
-                yield line, has_only
-                line, has_only = "", False
-            line += text
-            has_only = has_only or (part.is_only_here and bool(text.strip()))
-    if line:
-        yield line, has_only
+def _lines_of(piece: Piece, others: Sequence[Piece]) -> Iterator[tuple[str, bool]]:
+    """The lines of a piece, each with True if the other pieces do not have some of its words."""
+    is_only_here = only_in(piece, others)
+    start = 0
+    for line in piece.text.removesuffix("\n").split("\n"):
+        end = start + len(line)
+        only_here = itertools.compress(line, is_only_here[start:end])
+        yield line, bool("".join(only_here).strip())
+        start = end + 1
 
 
-def _place_as_html(name: str, shown: str) -> str:
-    """A line with the place of a piece; pointing at it shows the whole name of the document."""
-    title = "" if name in shown else f' title="{text_as_html(name)}"'
-    return f'<div class="place"{title}>{text_as_html(shown)}</div>'
-
-
-def _part_as_html(part: Part) -> str:
-    text = text_as_html(part.text, "\t\n")
-    return f"<mark>{text}</mark>" if part.is_only_here and text.strip() else text
+def _marked(piece: Piece, others: Sequence[Piece]) -> str:
+    """The text of a piece as HTML; what the other pieces do not have is marked."""
+    marked = ""
+    characters = zip(piece.text, only_in(piece, others), strict=True)
+    for is_only_here, group in itertools.groupby(characters, itemgetter(1)):
+        text = "".join(character for character, _ in group)
+        shown = text_as_html(text, "\t\n")
+        marked += f"<mark>{shown}</mark>" if is_only_here and text.strip() else shown
+    return marked

@@ -9,7 +9,7 @@ from langchain_core.documents import Document
 
 from langchain_rse import RSERetriever
 from langchain_rse.explaining import Piece, SideBySide
-from langchain_rse.explaining.side_by_side import parts_of
+from langchain_rse.explaining.side_by_side import only_in
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import PLAIN, QUERY, FixedRetriever, lines, make_retriever
 
@@ -88,20 +88,15 @@ def test_a_page_shows_text_as_text() -> None:
     st.integers(0, 40),
     st.integers(1, 20),
 )
-def test_parts(others: list[tuple[int, int]], start: int, length: int) -> None:
+def test_same_place(others: list[tuple[int, int]], start: int, length: int) -> None:
     text = "".join(chr(0x100 + number) for number in range(80))
 
     def piece(first: int, size: int) -> Piece:
         return Piece("d", "d", first, text[first : first + size])
 
-    parts = parts_of(piece(start, length), [piece(*other) for other in others])
-    assert "".join(part.text for part in parts) == text[start : start + length]
     shared = {number for first, size in others for number in range(first, first + size)}
-    position = start
-    for part in parts:
-        for _ in part.text:
-            assert (position not in shared) == part.is_only_here
-            position += 1
+    expected = [number not in shared for number in range(start, start + length)]
+    assert only_in(piece(start, length), [piece(*other) for other in others]) == expected
 
 
 def test_text_of_another_document_that_is_the_same_is_no_difference() -> None:
