@@ -30,9 +30,8 @@ def as_text(trace: TraceByDocument) -> str:
     if trace.full_text:
         lines.append(f"Full-text index not searched: {trace.full_text}")
     for number, passage in enumerate(trace.returned[:_MOST_SHOWN], start=1):
-        lines.append(f"  {number}. {_describe_passage(trace, passage)}")
-        lines.append(f"     {_describe_relevance(passage)}")
-        lines.append(f"     {_shorten(passage.text)}")
+        place, relevance = _describe(trace, passage)
+        lines += [f"  {number}. {place}", f"     {relevance}", f"     {_shorten(passage.text)}"]
     if len(trace.returned) > _MOST_SHOWN:
         lines.append(f"  and {len(trace.returned) - _MOST_SHOWN} more")
     lines += _left_out_lines(trace)
@@ -87,29 +86,21 @@ def headline(trace: TraceByDocument) -> str:
     return f"{line})"
 
 
-def _describe_passage(trace: TraceByDocument, passage: Passage) -> str:
-    """The place and value of a passage."""
-    details = ""
+def _describe(trace: TraceByDocument, passage: Passage) -> tuple[str, str]:
+    """A passage's place and value in a line; the relevance of its best chunk in another."""
+    best = _best_of(passage.chunks)
+    place = f"{_name_in(trace, passage)}, {_chunks_of(passage)}"
     if len(passage.chunks) > 1:
-        details = f" (best: {_best_of(passage.chunks).index}"
         filled = sum(chunk.candidate is None for chunk in passage.chunks)
-        details += f", {filled} filled in)" if filled else ")"
-    return (
-        f"{_name_in(trace, passage)}, {_chunks_of(passage)}{details}, characters "
-        f"{format_range(*passage.span)}, value {passage.value:.3g}"
-    )
-
-
-def _describe_relevance(passage: Passage) -> str:
-    """One line: the relevance of a passage's best chunk, and its parts."""
-    chunk = _best_of(passage.chunks)
-    parts = [f"{name} {number}" for name, number in relevance_parts(chunk)]
-    from_neighbors = _shown(chunk.credited) - _shown(chunk.relevance)
+        place += f" (best: {best.index}{f', {filled} filled in' if filled else ''})"
+    place += f", characters {format_range(*passage.span)}, value {passage.value:.3g}"
+    parts = [f"{name} {number}" for name, number in relevance_parts(best)]
+    from_neighbors = _shown(best.credited) - _shown(best.relevance)
     if from_neighbors >= _LEAST_SHOWN:
         parts.append(f"neighbors {from_neighbors:.2f}")
-    line = f"relevance of chunk {chunk.index}: {chunk.credited:.2f} ({', '.join(parts)})"
-    words = words_in(chunk)
-    return f"{line}; query words: {words}" if words else line
+    relevance = f"relevance of chunk {best.index}: {best.credited:.2f} ({', '.join(parts)})"
+    words = words_in(best)
+    return place, f"{relevance}; query words: {words}" if words else relevance
 
 
 def relevance_parts(chunk: Chunk) -> list[tuple[str, str]]:
@@ -157,7 +148,7 @@ def _left_out_lines(trace: TraceByDocument) -> Iterator[str]:
             details = [rank_of(trace, chunk)]
             if chunk.outcome is not Reason.BELOW_THE_PENALTY:  # which names the relevance
                 details.append(f"relevance {chunk.relevance:.2f}")
-            name = _shorten_name(trace.short_names[document.name])
+            name = one_line(trace.short_names[document.name], _MOST_CHARACTERS)
             shown = ", ".join(filter(None, details))
             yield f"  {name}, chunk {chunk.index} ({shown}): {trace.why(chunk)}"
 
@@ -169,19 +160,11 @@ def rank_of(trace: TraceByDocument, chunk: Chunk) -> str:
     return f"rank {trace.ranks[chunk.candidate.chunk_key]}"
 
 
-def name_of_passage(passage: Passage) -> str:
-    """The name of a passage's document, for people."""
-    manifest = passage.layout.manifest
-    return name_of(manifest.doc_id, manifest.metadata)
-
-
 def _name_in(trace: TraceByDocument, passage: Passage) -> str:
     """The name of a passage's document, as printed."""
-    return _shorten_name(trace.short_names[name_of_passage(passage)])
-
-
-def _shorten_name(name: str) -> str:
-    return one_line(name, _MOST_CHARACTERS)
+    manifest = passage.layout.manifest
+    name = name_of(manifest.doc_id, manifest.metadata)
+    return one_line(trace.short_names[name], _MOST_CHARACTERS)
 
 
 def name_of_function(function: object) -> str:

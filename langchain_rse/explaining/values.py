@@ -9,8 +9,6 @@ from langchain_rse.config import QuerySettings
 from langchain_rse.explaining.by_document import DocumentTrace, TraceByDocument
 from langchain_rse.explaining.text import name_of_function
 from langchain_rse.query.candidates import Candidate
-from langchain_rse.query.floor import FloorCheck
-from langchain_rse.query.reading import Passage
 from langchain_rse.query.scoring import Chunk
 
 _NOT_SHOWN = frozenset({"config", "queries", "query_generator", "reranker", "search_kwargs"})
@@ -22,7 +20,21 @@ def as_values(trace: TraceByDocument) -> dict[str, Any]:
     numbers = {id(passage): number for number, passage in enumerate(trace.returned, start=1)}
     passages = []
     for passage in trace.passages:
-        passages.append({"number": numbers.get(id(passage)), **_passage_as_values(passage)})
+        start, end = passage.span
+        fields = {
+            "number": numbers.get(id(passage)),
+            "doc_id": passage.layout.manifest.doc_id,
+            "chunk_start": passage.start,
+            "chunk_end": passage.end,
+            "start_index": start,
+            "end_index": end,
+            "value": passage.value,
+            "text": passage.text,
+        }
+        passages.append(fields)
+    checks = [check._asdict() for check in trace.floor_checks]
+    for check in checks:
+        del check["best"]
     return {
         "query": trace.query,
         "queries": list(trace.queries),
@@ -31,7 +43,7 @@ def as_values(trace: TraceByDocument) -> dict[str, Any]:
         "seconds": dict(trace.seconds),
         "reason": trace.reason,
         "full_text": trace.full_text,
-        "floor_checks": [_check_as_values(check) for check in trace.floor_checks],
+        "floor_checks": checks,
         "documents": [_document_as_values(trace, document) for document in trace.documents],
         "passages": passages,
     }
@@ -48,19 +60,6 @@ def settings_as_values(settings: QuerySettings) -> dict[str, Any]:
         if callable(value):
             values[name] = name_of_function(value)
     return values
-
-
-def _passage_as_values(passage: Passage) -> dict[str, Any]:
-    start, end = passage.span
-    return {
-        "doc_id": passage.layout.manifest.doc_id,
-        "chunk_start": passage.start,
-        "chunk_end": passage.end,
-        "start_index": start,
-        "end_index": end,
-        "value": passage.value,
-        "text": passage.text,
-    }
 
 
 def _document_as_values(trace: TraceByDocument, document: DocumentTrace) -> dict[str, Any]:
@@ -101,9 +100,3 @@ def _candidate_as_values(candidate: Candidate | None) -> Mapping[str, Any] | Non
         "found_words": list(candidate.found_words),
         "text": candidate.document.page_content,
     }
-
-
-def _check_as_values(check: FloorCheck) -> dict[str, Any]:
-    values = check._asdict()
-    del values["best"]
-    return values

@@ -6,13 +6,19 @@ import pytest
 from playwright.sync_api import FloatRect, Locator
 
 from langchain_rse import RSERetriever
-from langchain_rse.explaining.text import name_of_passage
+from langchain_rse.query.reading import Passage
+from langchain_rse.text.names import name_of
 from tests.browser_tests.conftest import Open
 from tests.browser_tests.reports import (
     QUESTION,
     shown_in,
     slide,
 )
+
+
+def name_of_passage(passage: Passage) -> str:
+    manifest = passage.layout.manifest
+    return name_of(manifest.doc_id, manifest.metadata)
 
 
 @pytest.mark.parametrize("order", ["document", "relevance"])
