@@ -24,17 +24,17 @@ from langchain_rse.explaining.text import (
     headline,
     rank_of,
     relevance_parts,
+    settings_as_values,
     summarize,
     words_in,
 )
-from langchain_rse.explaining.values import settings_as_values
 from langchain_rse.query.candidates import Reason
 from langchain_rse.query.reading import CHARACTERS, Passage, passage_of, steps_within
 from langchain_rse.query.rendering import choose
 from langchain_rse.query.scoring import Chunk, ScoredChunks, select
 from langchain_rse.query.trace import with_exclusion
 from langchain_rse.text.patterns import SpelledExpression, query_words
-from langchain_rse.text.quoting import format_range
+from langchain_rse.text.quoting import encodable, format_range
 
 # Characters that could end a script element or a line of JavaScript.
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
@@ -78,8 +78,7 @@ def render_report(trace: TraceByDocument) -> str:
         inline={name: Markup(code) for name, code in inline.items()},  # noqa: S704
         digests={name: _digest(code) for name, code in inline.items()},
     )
-    # A file cannot contain lone surrogates.
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return encodable(text)  # a file cannot contain lone surrogates
 
 
 def _read(name: str) -> str:

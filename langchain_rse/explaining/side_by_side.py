@@ -189,7 +189,7 @@ class SideBySide:
             f"<body>{self._repr_html_()}</body></html>\n"
         )
         if path is not None:
-            Path(path).write_text(page, encoding="utf-8", errors="replace")
+            Path(path).write_text(page, encoding="utf-8")
         return page
 
 

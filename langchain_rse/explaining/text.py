@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
+from typing import Any
 
+from langchain_rse.config import QuerySettings
 from langchain_rse.explaining.by_document import TraceByDocument
 from langchain_rse.query.candidates import Reason
 from langchain_rse.query.reading import Passage
@@ -18,6 +20,8 @@ _MOST_LEFT_OUT = 3  # candidates for each reason
 _MOST_CHARACTERS = 100
 _MOST_WORDS = 3  # of the query, for a chunk
 _LEAST_SHOWN = 0.005  # of relevance
+_NOT_SHOWN = frozenset({"config", "queries", "query_generator", "reranker", "search_kwargs"})
+"""Settings that are neither numbers nor names."""
 
 
 def as_text(trace: TraceByDocument) -> str:
@@ -170,6 +174,19 @@ def _name_in(trace: TraceByDocument, passage: Passage) -> str:
 def name_of_function(function: object) -> str:
     """The name of a function; the class of an object without a name."""
     return str(getattr(function, "__name__", None) or type(function).__name__)
+
+
+def settings_as_values(settings: QuerySettings) -> dict[str, Any]:
+    """The settings of a query, with its config, as numbers and names."""
+    values = settings.config.model_dump()
+    for name in QuerySettings.model_fields:
+        if name not in _NOT_SHOWN:
+            values[name] = getattr(settings, name)
+    values["irrelevant_chunk_penalty"] = settings.penalty
+    for name, value in values.items():
+        if callable(value):
+            values[name] = name_of_function(value)
+    return values
 
 
 def _chunks_of(passage: Passage) -> str:

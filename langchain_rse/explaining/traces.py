@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self
@@ -11,8 +12,9 @@ from langchain_core.callbacks import BaseCallbackHandler
 
 from langchain_rse._messages import load
 from langchain_rse.explaining import text
-from langchain_rse.explaining.by_document import TraceByDocument
-from langchain_rse.explaining.values import as_values
+from langchain_rse.explaining.by_document import DocumentTrace, TraceByDocument
+from langchain_rse.query.candidates import Candidate
+from langchain_rse.query.scoring import Chunk
 from langchain_rse.query.trace import Trace
 from langchain_rse.text.quoting import visible
 
@@ -49,7 +51,36 @@ class RSETrace(TraceByDocument):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the trace as a dict of JSON values."""
-        return as_values(self)
+        numbers = {id(passage): number for number, passage in enumerate(self.returned, start=1)}
+        passages = []
+        for passage in self.passages:
+            start, end = passage.span
+            fields = {
+                "number": numbers.get(id(passage)),
+                "doc_id": passage.layout.manifest.doc_id,
+                "chunk_start": passage.start,
+                "chunk_end": passage.end,
+                "start_index": start,
+                "end_index": end,
+                "value": passage.value,
+                "text": passage.text,
+            }
+            passages.append(fields)
+        checks = [check._asdict() for check in self.floor_checks]
+        for check in checks:
+            del check["best"]
+        return {
+            "query": self.query,
+            "queries": list(self.queries),
+            "settings": text.settings_as_values(self.settings),
+            "spent": self.spent,
+            "seconds": dict(self.seconds),
+            "reason": self.reason,
+            "full_text": self.full_text,
+            "floor_checks": checks,
+            "documents": [_document_as_values(self, document) for document in self.documents],
+            "passages": passages,
+        }
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the report as an HTML page, and write it to ``path`` if given.
@@ -92,6 +123,46 @@ class RSETrace(TraceByDocument):
         """
         plots = load("langchain_rse.explaining.plots", "plot", "plot")
         return plots.plot_trace(self, document, start, end, dark=dark)
+
+
+def _document_as_values(trace: TraceByDocument, document: DocumentTrace) -> dict[str, Any]:
+    return {
+        "doc_id": document.doc_id,
+        "name": document.name,
+        "length": document.length,
+        "chunk_count": document.chunk_count,
+        "reason": document.reason,
+        "chunks": [_chunk_as_values(trace, chunk) for chunk in document.chunks],
+    }
+
+
+def _chunk_as_values(trace: TraceByDocument, chunk: Chunk) -> dict[str, Any]:
+    start, end = chunk.span or (None, None)
+    return {
+        "index": chunk.index,
+        "start_index": start,
+        "end_index": end,
+        "relevance": chunk.relevance,
+        "credited": chunk.credited,
+        "value": chunk.value,
+        "weight": chunk.weight,
+        "outcome": chunk.outcome.label,
+        "why": trace.why(chunk),
+        "candidate": _candidate_as_values(chunk.candidate),
+    }
+
+
+def _candidate_as_values(candidate: Candidate | None) -> Mapping[str, Any] | None:
+    if candidate is None:
+        return None
+    return {
+        "query": candidate.query,
+        "hits": {search: hit._asdict() for search, hit in candidate.hits.items()},
+        "signals": dict(candidate.signals),
+        "name_factor": candidate.name_factor,
+        "found_words": list(candidate.found_words),
+        "text": candidate.document.page_content,
+    }
 
 
 class TraceCollector(BaseCallbackHandler):
