@@ -238,6 +238,8 @@ def others(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ]
         index = Chroma("pages", WordLlamaEmbeddings(), persist_directory="my-index")
         index.add_documents(splitter.split_documents(pages))
+        note = Document(REPORT[1], metadata={"source": str(Path("notes", "steel.txt"))})
+        Chroma("notes", WordLlamaEmbeddings(), persist_directory="my-index").add_documents([note])
     if 'persist_directory="library"' in block.text:
         result = CliRunner().invoke(app, ["index", "10k.pdf", "--kb", "library"])
         assert result.exit_code == 0, result.output

@@ -667,8 +667,7 @@ def test_a_document_that_was_added_as_well_is_not_mixed_up(way: Way) -> None:
     index.add(numbered("one", "two"))
     with pytest.raises(AdoptionError, match="'a': it was already added with add_documents"):
         index.adopt(way, BY_INDEX)
-    skipping = BY_INDEX.model_copy(update={"on_error": "skip"})
-    report = index.adopt(way, skipping)
+    report = index.adopt(way, BY_INDEX.model_copy(update={"on_error": "skip"}))
     assert (report.documents, len(report.problems)) == (0, 1)
     assert index.texts(way) == ["one two"]
 
