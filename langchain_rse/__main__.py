@@ -9,15 +9,12 @@ def main() -> None:
     try:
         from langchain_rse.cli.app import app  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        if (error.name or "").startswith("langchain_rse"):
-            raise
         sys.exit(
             f"The command line needs {error.name}, which is not installed: "
             "pip install 'langchain-rse[cli]'"
         )
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # of characters it cannot encode
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # of characters it cannot encode
     app()
 
 

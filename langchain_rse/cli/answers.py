@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
-from langchain_rse.cli.output import print_error, print_text, visible_lines
+from langchain_rse.cli.output import print_note, print_text, visible_lines
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
@@ -26,12 +26,23 @@ if TYPE_CHECKING:
 _JSON_FIELDS = {"id", "page_content", "metadata"}  # of a passage
 
 
+Assignment = tuple[str, str]
+
+
 def parse(text: Any) -> Any:  # noqa: ANN401 - any value of JSON
     """Parse JSON; return any other text, and typer's defaults, unchanged."""
     try:
         return json.loads(text)
     except (TypeError, ValueError):
         return text
+
+
+def split(text: str) -> Assignment:
+    """Split a text such as NAME=VALUE."""
+    name, separator, value = text.partition("=")
+    if not name or not separator:
+        raise typer.BadParameter(f"expected NAME=VALUE, got {text!r}")
+    return name, value
 
 
 Question = Annotated[str, typer.Argument(help="The question, in quotation marks.")]
@@ -67,9 +78,10 @@ Config = Annotated[
     ),
 ]
 Settings = Annotated[
-    list[str] | None,
+    list[Any] | None,
     typer.Option(
         "--set",
+        parser=split,
         metavar="NAME=VALUE",
         help="Any other setting of a query, by its name in Python, such as hybrid=0.5, "
         "order=relevance or score_floor=none; repeatable.",
@@ -85,7 +97,7 @@ def check_folder(path: Path | None) -> Path | None:
 
 
 def settings(
-    config: str | None, assignments: Iterable[str] | None, **options: float | None
+    config: str | None, assignments: Iterable[Assignment] | None, **options: float | None
 ) -> dict[str, Any]:
     """Make the retriever's settings from a preset or a file, and from options, which override it.
 
@@ -93,42 +105,33 @@ def settings(
     """
     from langchain_rse.config import read_settings
 
-    fields: dict[str, Any] = {}
-    if config is not None and Path(config).is_file():
+    fields = {}
+    if config and Path(config).is_file():
         fields = read_settings(Path(config))
-    elif config is not None:
+    elif config:
         fields["config"] = config
     for name, option in options.items():
         if option is not None:
             fields[name] = option
-    for name, text in _split(assignments or (), "--set"):
+    for name, text in assignments or ():
         fields[name] = None if text.lower() == "none" else parse(text)
     return fields
 
 
 def filter_of(
-    conditions: Iterable[str], find_document: Callable[[str], str]
+    conditions: Iterable[Assignment], find_document: Callable[[str], str]
 ) -> dict[str, Any] | None:
-    """Make a filter that requires all conditions, each written NAME=VALUE.
+    """Make a filter that requires all conditions.
 
     ``find_document`` returns the id of the document that the value of ``source`` names.
     """
     filters = []
-    for name, text in _split(conditions, "--filter"):
+    for name, text in conditions:
         value = find_document(text) if name == "source" else parse(text)
         filters.append({name: value})
     if len(filters) > 1:
         return {"$and": filters}
     return filters[0] if filters else None
-
-
-def _split(assignments: Iterable[str], option: str) -> Iterator[tuple[str, str]]:
-    """Split texts such as NAME=VALUE."""
-    for assignment in assignments:
-        name, separator, text = assignment.partition("=")
-        if not name or not separator:
-            raise typer.BadParameter(f"expected NAME=VALUE, got {assignment!r}", param_hint=option)
-        yield name, text
 
 
 def query(
@@ -141,9 +144,10 @@ def query(
     config: Config = None,
     assignments: Settings = None,
     conditions: Annotated[
-        list[str] | None,
+        list[Any] | None,
         typer.Option(
             "--filter",
+            parser=split,
             metavar="NAME=VALUE",
             help="Search only chunks whose metadata has this value; repeatable, and then all must "
             "match. `--json` shows the metadata; page numbers start at 0. For source, the file "
@@ -181,8 +185,6 @@ def query(
 
     Example: langchain-rse query "What drove gross margin?" --kb library --k 3
     """
-    from langchain_rse import TraceCollector
-
     fields = settings(
         config,
         assignments,
@@ -191,38 +193,36 @@ def query(
         irrelevant_chunk_penalty=irrelevant_chunk_penalty,
     )
     opened = KnowledgeBase.existing(kb, **fields)
-    collector = TraceCollector()
-    passages = opened.retriever.invoke(
-        question, {"callbacks": [collector]}, filter=filter_of(conditions or (), opened.find)
-    )
-    trace = collector.traces[-1]
+    wanted = filter_of(conditions or (), opened.find)
+    trace = opened.retriever.explain(question, filter=wanted)
+    passages = trace.documents_returned
     if as_json:
-        found = [passage.model_dump(include=_JSON_FIELDS) for passage in passages]
-        typer.echo(json.dumps(found, indent=2, default=str))
+        printed = [passage.model_dump(include=_JSON_FIELDS) for passage in passages]
+        typer.echo(json.dumps(printed, indent=2, default=str))
     elif passages:
-        print_passages(trace, passages, opened.names)
+        print_passages(trace, opened.names)
     if verbose:
-        print_error(str(trace), "")
+        print_note(str(trace))
     if report:
         trace.to_html(report)
-        print_error(f"Report written to {report}", "")
+        print_note(f"Report written to {report}")
     if pages:
         _write_pictures(passages, pages)
     if not passages:
-        print_error(f"Nothing returned: {trace.reason}", "")
+        print_note(f"Nothing returned: {trace.reason}")
         if any(check.is_rejected for check in trace.floor_checks):
-            print_error("--set score_floor=none prints the nearest passages all the same", "")
+            print_note("--set score_floor=none prints the nearest passages all the same")
         raise typer.Exit(1)
 
 
-def print_passages(trace: RSETrace, passages: Sequence[Document], names: Mapping[str, str]) -> None:
+def print_passages(trace: RSETrace, names: Mapping[str, str]) -> None:
     """Print passages in their order, each with its place below it."""
     from langchain_rse.text.patterns import query_words
     from langchain_rse.tools import place_of
 
     print_text(trace.summary)
     words = query_words(trace.queries)
-    for passage in passages:
+    for passage in trace.documents_returned:
         text = visible_lines(passage.page_content)
         if words:
             for start, end in words.finditer(text.plain):
@@ -230,8 +230,8 @@ def print_passages(trace: RSETrace, passages: Sequence[Document], names: Mapping
         print_text("")
         print_text(text)
         name = names[passage.metadata["doc_id"]]
-        place = ", ".join(filter(None, [name, place_of(passage.metadata)]))
-        print_text(f"--- {place}", "bold")
+        place = f"--- {name}, {place_of(passage.metadata)}".removesuffix(", ")
+        print_text(place, "bold")
 
 
 def _write_pictures(passages: Sequence[Document], folder: Path) -> None:
@@ -242,12 +242,10 @@ def _write_pictures(passages: Sequence[Document], folder: Path) -> None:
     for number, passage in enumerate(passages, 1):
         path = passage.metadata["source"]
         try:
-            pictures = render(passage, path)
+            for page, picture in render(passage, path).items():
+                picture.save(folder / f"passage-{number}-page-{page + 1}.png")
         except (OSError, RuntimeError, ValueError) as error:
-            print_error(f"No picture of passage {number}, {path}: {error}")
-            continue
-        for page, picture in pictures.items():
-            picture.save(folder / f"passage-{number}-page-{page + 1}.png")
+            print_note(f"No picture of passage {number}, {path}: {error}", "red")
 
 
 def compare(
@@ -279,7 +277,7 @@ def compare(
     print_text(visible_lines(str(comparison)))
     if html:
         comparison.to_html(html)
-        print_error(f"Written to {html}", "")
+        print_note(f"Written to {html}")
 
 
 def evaluate(
@@ -341,7 +339,7 @@ def evaluate(
     tuning = tune(retriever, loaded, trials=trials, **options) if trials else None
     if tuning is not None and save_config:
         tuning.to_file(save_config)
-        print_error(f"Parameters written to {save_config}", "")
+        print_note(f"Parameters written to {save_config}")
 
     passages = measure(retriever, loaded, name="passages", **options)
     located = passages.questions  # with quotations located in their documents
@@ -353,10 +351,9 @@ def evaluate(
     )
     chunks = measure(plain, located, name="chunks", **options)
     comparison = filled.compare(chunks)
-    for table in (passages, filled, chunks, comparison, tuning):
-        if table is not None:
-            print_text("")
-            print_text(visible_lines(str(table)))
+    for table in filter(None, (passages, filled, chunks, comparison, tuning)):
+        print_text("")
+        print_text(visible_lines(str(table)))
 
 
 def serve_mcp(
@@ -408,5 +405,5 @@ def serve_mcp(
     if port is None:
         server.run("stdio")
         return
-    print_error(f"Serving {kb} on http://127.0.0.1:{port}/mcp, to any program on this computer", "")
+    print_note(f"Serving {kb} on http://127.0.0.1:{port}/mcp, to any program on this computer")
     server.run("streamable-http", port=port)

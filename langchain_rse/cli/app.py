@@ -4,14 +4,13 @@ Command modules import stores, models and LangChain inside functions to keep hel
 completion fast.
 """
 
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from langchain_rse.cli.answers import compare, evaluate, query, serve_mcp
 from langchain_rse.cli.demo import demo
-from langchain_rse.cli.documents import check, index, list_documents, remove
+from langchain_rse.cli.documents import check, index, list_, remove
 from langchain_rse.cli.output import exit_on_error, print_text
 
 app = typer.Typer(
@@ -46,16 +45,6 @@ def options(
     """Options without a command; typer shows the app's help instead of this text."""
 
 
-_COMMANDS: dict[str, Callable[..., None]] = {
-    "demo": demo,
-    "index": index,
-    "query": query,
-    "compare": compare,
-    "list": list_documents,
-    "remove": remove,
-    "check": check,
-    "evaluate": evaluate,
-    "serve-mcp": serve_mcp,
-}
-for name, command in _COMMANDS.items():
+for command in (demo, index, query, compare, list_, remove, check, evaluate, serve_mcp):
+    name = command.__name__.strip("_").replace("_", "-")
     app.command(name)(exit_on_error(command))

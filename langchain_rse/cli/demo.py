@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase, only_writer
-from langchain_rse.cli.output import command_line, console, print_text
+from langchain_rse.cli.output import command_line, print_text
 
 if TYPE_CHECKING:
     from langchain_rse.explaining import Piece
@@ -36,7 +36,7 @@ _MOST_NEIGHBORS = 2
 
 _OFF_TOPIC = "How do I bake lasagna?"
 _ANSWER = "bold green"
-_MAX_WIDTH = 80  # of a line
+_WIDTH = 74  # of a paragraph beside its label
 
 
 def demo(kb: Folder = Path("demo-kb")) -> None:
@@ -47,62 +47,53 @@ def demo(kb: Folder = Path("demo-kb")) -> None:
 
     Example: langchain-rse demo
     """
-    opened = _index(kb)
-    comparison = opened.retriever.compare(QUESTION, max_context_length=MAX_CONTEXT_LENGTH)
-    chunks = outline_of(comparison.other)
-    passages = outline_of(comparison.passages)
-    length = sum(len(piece.text) for piece in comparison.passages)
-
-    print_text("")
-    print_text(QUESTION, "bold")
-    print_text(f"{length:,} characters from each side, one line per paragraph. > marks the answer.")
-    print_text("")
-    _print_outline(f"Top-k chunks: {chunks.answered:.0%} of the answer", chunks)
-    if chunks.missing:
-        print_text("  missing:", "red")
-        _print_paragraphs("   ", chunks.missing, "red")
-    print_text("")
-    _print_outline(f"Passages: {passages.answered:.0%} of the answer", passages)
-
-    program = command_line()
-    folder = shlex.quote(str(kb))
-    print_text("")
-    print_text("Read both in full, or ask about something that the reference does not cover:")
-    print_text(
-        f'{program} compare "{QUESTION}" --kb {folder} --max-context-length {MAX_CONTEXT_LENGTH}'
-    )
-    print_text(f'{program} query "{_OFF_TOPIC}" --kb {folder}')
-    print_text("Then use your own files:")
-    print_text(f"{program} index PATH... --kb my-kb")
-    print_text(f'{program} query "YOUR QUESTION" --kb my-kb')
-
-
-def _index(folder: Path) -> KnowledgeBase:
-    """Index the reference, and fit the score floor, unless both are done."""
     from langchain_core.documents import Document
 
     reference = language_reference()
     documents = [Document(text, metadata={"source": title}) for title, text in reference.items()]
     characters = sum(map(len, reference.values()))
-    with only_writer(folder):
-        opened = KnowledgeBase.create(folder)
+    with only_writer(kb):
+        opened = KnowledgeBase.create(kb)
         opened.retriever.add_documents(documents, show_progress=sys.stderr.isatty())
-        print_text(f"Python's language reference: {characters:,} characters, indexed in {folder}")
+        print_text(f"Python's language reference: {characters:,} characters, indexed in {kb}")
         opened.fit_floor()
-    return opened
+    comparison = opened.retriever.compare(QUESTION, max_context_length=MAX_CONTEXT_LENGTH)
+    length = sum(len(piece.text) for piece in comparison.passages)
+
+    print_text("")
+    print_text(QUESTION, "bold")
+    print_text(f"{length:,} characters from each side, one line per paragraph. > marks the answer.")
+    _print_outline("Top-k chunks", outline_of(comparison.other))
+    _print_outline("Passages", outline_of(comparison.passages))
+
+    program = command_line()
+    folder = shlex.quote(str(kb))
+    for line in (
+        "",
+        "Read both in full, or ask about something that the reference does not cover:",
+        f'{program} compare "{QUESTION}" --kb {folder} --max-context-length {MAX_CONTEXT_LENGTH}',
+        f'{program} query "{_OFF_TOPIC}" --kb {folder}',
+        "Then use your own files:",
+        f"{program} index PATH... --kb my-kb",
+        f'{program} query "YOUR QUESTION" --kb my-kb',
+    ):
+        print_text(line)
 
 
-def _print_outline(title: str, outline: Outline) -> None:
-    print_text(title, "bold")
+def _print_outline(name: str, outline: Outline) -> None:
+    print_text("")
+    print_text(f"{name}: {outline.answered:.0%} of the answer", "bold")
     for number, paragraphs in enumerate(outline.pieces, start=1):
         _print_paragraphs(f"{number:>3}", paragraphs, _ANSWER)
+    if outline.missing:
+        print_text("  missing:", "red")
+        _print_paragraphs("   ", outline.missing, "red")
 
 
 def _print_paragraphs(label: str, paragraphs: Iterable[Paragraph], style: str) -> None:
     """Print a line for each paragraph, the first one with a label."""
-    width = min(console.width, _MAX_WIDTH) - len(label) - 3
     for text, is_answer in paragraphs:
-        line = textwrap.shorten(text, width, placeholder=" ...")
+        line = textwrap.shorten(text, _WIDTH, placeholder=" ...")
         mark = ">" if is_answer else " "
         print_text(f"{label} {mark} {line}", style if is_answer else "")
         label = " " * len(label)
@@ -144,13 +135,15 @@ def outline_of(pieces: Sequence[Piece]) -> Outline:
     found = []
     outlines = []
     for piece in pieces:
-        paragraphs = []
-        for text in _paragraphs_of(piece.text):
-            is_answer = text in answer
-            paragraphs.append(Paragraph(text, is_answer))
+        outline = []
+        for is_answer, neighbors in groupby(_paragraphs_of(piece.text), answer.__contains__):
+            texts = list(neighbors)
             if is_answer:
-                found.append(text)
-        outlines.append(_shortened(paragraphs))
+                found += texts
+            elif len(texts) > _MOST_NEIGHBORS:
+                texts = [texts[0], "..."]
+            outline += [Paragraph(text, is_answer) for text in texts]
+        outlines.append(outline)
     missing = [Paragraph(text, is_answer=True) for text in answer if text not in found]
     answered = len("".join(found)) / len("".join(answer))
     return Outline(outlines, answered, missing)
@@ -163,14 +156,3 @@ def _paragraphs_of(text: str) -> list[str]:
         words = [word for word in match[0].split() if not _RULE.fullmatch(word)]
         paragraphs.append(" ".join(words))
     return paragraphs
-
-
-def _shortened(paragraphs: Iterable[Paragraph]) -> list[Paragraph]:
-    """Replace all but the first of many neighbors outside the answer by an ellipsis."""
-    kept: list[Paragraph] = []
-    for is_answer, run in groupby(paragraphs, key=lambda paragraph: paragraph.is_answer):
-        neighbors = list(run)
-        if not is_answer and len(neighbors) > _MOST_NEIGHBORS:
-            neighbors = [neighbors[0], Paragraph("...", is_answer=False)]
-        kept += neighbors
-    return kept

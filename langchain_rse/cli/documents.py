@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase, only_writer
-from langchain_rse.cli.output import print_error, print_text, visible_lines
-from langchain_rse.text.quoting import counted, first_few, shortened
+from langchain_rse.cli.output import print_note, print_text, visible_lines
+from langchain_rse.text.quoting import counted
 
 if TYPE_CHECKING:
     from langchain_rse.cli.files import Files
-
-_LONGEST_LINE = 60  # of a page, in a message
 
 
 def index(
@@ -103,24 +101,19 @@ def _missing_of(
 
 
 def _report_on(files: Files) -> None:
-    """Print guessed encodings and skipped and unreadable files; exit with 1 for the latter."""
-    for path, encoding in files.guessed.items():
-        print_text(f"{path.name}: read as {encoding} (a guess; set it with --encoding)")
-    for path, lines in files.running.items():
-        print_text(
-            f"{path.name}: left out what repeats at the top or bottom of pages (keep it with "
-            f"--running-heads): {first_few(shortened(line, _LONGEST_LINE) for line in lines)}"
-        )
+    """Print notes and skipped and unreadable files; exit with 1 for the latter."""
+    for note in files.notes:
+        print_text(note)
     if files.skipped:
         kinds = [f"{count} {kind}" for kind, count in files.skipped.most_common()]
         print_text(f"Skipped: {', '.join(kinds)}")
     if files.failures:
         lines = [f"  {path}: {reason}" for path, reason in files.failures.items()]
-        print_error("\n".join([f"Could not read {len(lines)}:", *lines]))
+        print_note("\n".join([f"Could not read {len(lines)}:", *lines]), "red")
         raise typer.Exit(1)
 
 
-def list_documents(kb: Folder) -> None:
+def list_(kb: Folder) -> None:
     """List the documents of a knowledge base, with their sizes.
 
     Example: langchain-rse list --kb library

@@ -14,6 +14,8 @@ from typing import Any
 
 from langchain_core.documents import Document
 
+from langchain_rse.text.quoting import first_few, shortened
+
 _PROSE = (
     ".txt .text .md .markdown .mdx .rst .adoc .asciidoc .org .tex .bib .log .srt .vtt .diff .patch"
 )
@@ -26,9 +28,8 @@ _CODE = (
     ".cxx .hpp .cs .fs .vb .go .rs .rb .php .pl .pm .lua .r .jl .swift .dart .ex .exs .erl .clj "
     ".hs .ml .sh .bash .zsh .fish .ps1 .bat .tf"
 )
-_TEXT = frozenset(f"{_PROSE} {_DATA} {_CODE}".split())
 _MARKED_UP = frozenset({".html", ".htm", ".docx", ".pdf"})
-SUFFIXES = _TEXT | _MARKED_UP
+_SUFFIXES = _MARKED_UP.union(f"{_PROSE} {_DATA} {_CODE}".split())
 # What virtual environments and knowledge bases contain.
 _IN_FOLDERS_OF_PROGRAMS = ("pyvenv.cfg", "conda-meta", "chunks.db")
 _KINDS = "text, source code, data such as .csv and .json, HTML, .docx, .pdf"
@@ -38,10 +39,10 @@ _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 # The encodings to guess. charset-normalizer knows more, and finds all of them likely for short
 # texts.
-_ENCODINGS = [
-    *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257"),
-    *("koi8_r", "shift_jis", "euc_jp", "euc_kr", "gb18030", "big5"),
-]
+_ENCODINGS = (
+    "cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257 "
+    "koi8_r shift_jis euc_jp euc_kr gb18030 big5"
+)
 # The number of bytes that may declare the encoding; browsers read 1,024.
 _DECLARATION_WITHIN = 8_192
 
@@ -56,22 +57,22 @@ _EDGE_LINES = 3
 _RUNNING_SHARE = 0.4  # heads of odd and even pages may differ
 _FEWEST_RUNNING = 3
 _DIGITS = re.compile(r"\d+")
+_LONGEST_LINE = 60  # of a page, in a note
 
 
 @dataclass
 class Files:
-    """Finds and reads files; records unreadable files and guessed encodings."""
+    """Finds and reads files; records unreadable files, and what else the user should know."""
 
     encoding: str | None = None  # of text files and HTML; None to detect it for each
     failures: dict[Path, str] = field(default_factory=dict)  # unreadable files, with the reason
-    guessed: dict[Path, str] = field(default_factory=dict)  # guessed encodings
     keep_running: bool = False  # whether to keep running heads and feet of pages
-    running: dict[Path, list[str]] = field(default_factory=dict)  # those left out, as first read
+    notes: list[str] = field(default_factory=list)  # on guessed encodings and text left out
     skipped: Counter[str] = field(default_factory=Counter)  # counts of other files by suffix
 
     def find(self, paths: Iterable[Path]) -> list[Path]:
         """List files, and the files in folders, each once."""
-        found: list[Path] = []
+        found = []
         for path in paths:
             files = sorted(self._files_in(path.resolve())) if path.is_dir() else [path]
             if not files:
@@ -81,16 +82,16 @@ class Files:
 
     def _files_in(self, folder: Path) -> list[Path]:
         """List the files of known kinds in a folder and its subfolders; count the others."""
-
-        def note(error: OSError) -> None:
-            self.failures[Path(error.filename)] = _reason(error)
-
+        unreadable: list[OSError] = []
         is_ignored = _git_rules(folder)
         files = []
-        for parent, folders, names in os.walk(folder, onerror=note):
+        for parent, folders, names in os.walk(folder, onerror=unreadable.append):
             for name in list(folders):
                 path = Path(parent, name)
-                if _is_of_a_program(path) or is_ignored(path, "/"):
+                is_hidden = name.startswith(".") or name == "node_modules"
+                # Unlike Path.exists, this is False in folders without access rights.
+                is_of_program = any(os.path.exists(path / mark) for mark in _IN_FOLDERS_OF_PROGRAMS)  # noqa: PTH110
+                if is_hidden or is_of_program or is_ignored(path, "/"):
                     folders.remove(name)  # os.walk does not enter it
             for name in names:
                 path = Path(parent, name)
@@ -98,10 +99,11 @@ class Files:
                 is_inside = Path(os.path.realpath(path)).is_relative_to(folder)  # if it is a link
                 if not is_inside or is_ignored(path):
                     continue
-                if suffix in SUFFIXES or _is_text_without_suffix(path):
+                if suffix in _SUFFIXES or _is_text_without_suffix(path):
                     files.append(path)
                 else:
                     self.skipped[suffix or "without extension"] += 1
+        self.failures |= {Path(error.filename): _reason(error) for error in unreadable}
         return files
 
     def read(self, files: Iterable[Path]) -> Iterator[Document]:
@@ -133,15 +135,23 @@ class Files:
         if suffix in _MARKED_UP:
             from langchain_rse.cli.webpages import read_html
 
-            html = _html_of_word(content) if suffix == ".docx" else self._decode(content, path)
+            if suffix == ".docx":
+                import mammoth
+
+                no_pictures = mammoth.images.img_element(lambda _: {})
+                word = mammoth.convert_to_html(io.BytesIO(content), convert_image=no_pictures)
+                html = word.value
+            else:
+                html = self._decode(content, path)
             text, title = read_html(html)
             if title:
                 metadata["title"] = title
         else:
             text = self._decode(content, path)
-            pages = self._without_running(text.split("\f"), path) if suffix == ".txt" else []
-            if path in self.running:
-                text = "\n\n".join(page.strip("\n") for page in pages)
+            pages = text.split("\f") if suffix == ".txt" else []
+            shorter = self._without_running(pages, path)
+            if shorter != pages:
+                text = "\n\n".join(page.strip("\n") for page in shorter)
         return [Document(text, metadata=metadata)]
 
     def _load_pdf(self, content: bytes, path: Path) -> list[Document]:
@@ -174,7 +184,11 @@ class Files:
             for lines in lines_of_pages:
                 lines.reverse()
         if running:
-            self.running[path] = list(dict.fromkeys(running))
+            lines = [shortened(line, _LONGEST_LINE) for line in dict.fromkeys(running)]
+            self.notes.append(
+                f"{path.name}: left out what repeats at the top or bottom of pages (keep it with "
+                f"--running-heads): {first_few(lines)}"
+            )
         return ["\n".join(lines) for lines in lines_of_pages]
 
     def _decode(self, content: bytes, path: Path) -> str:
@@ -198,7 +212,7 @@ class Files:
             with contextlib.suppress(LookupError, UnicodeDecodeError):
                 return content.decode(encoding)
         encoding = _guess_encoding(content)
-        self.guessed[path] = encoding.replace("cp125", "windows-125").replace("_", "-")
+        self.notes.append(f"{path.name}: read as {encoding} (a guess; set it with --encoding)")
         return content.decode(encoding, "replace")
 
 
@@ -231,14 +245,6 @@ def _git_rules(folder: Path) -> Callable[..., bool]:
     return is_ignored
 
 
-def _is_of_a_program(folder: Path) -> bool:
-    """Tell whether a folder is hidden, or one that a program writes."""
-    if folder.name.startswith(".") or folder.name == "node_modules":
-        return True
-    # Unlike Path.exists, this is False in folders without access rights.
-    return any(os.path.exists(folder / name) for name in _IN_FOLDERS_OF_PROGRAMS)  # noqa: PTH110
-
-
 def _is_text_without_suffix(path: Path) -> bool:
     """Return True for text files such as LICENSE and Apache-2.0, and for unreadable files.
 
@@ -257,25 +263,16 @@ def _is_text_without_suffix(path: Path) -> bool:
 
 
 def _guess_encoding(content: bytes) -> str:
-    """Guess an encoding; among equally likely ones windows-1252, the most frequent."""
-    import charset_normalizer
+    """Guess an encoding; among equally likely ones cp1252, the most frequent."""
+    from charset_normalizer import from_bytes
 
-    def rank(match: charset_normalizer.CharsetMatch) -> tuple[float, float, bool]:
-        return match.chaos, -match.coherence, "cp1252" not in match.could_be_from_charset
-
-    matches = charset_normalizer.from_bytes(content, cp_isolation=_ENCODINGS)
-    best = min(matches, key=rank, default=None)
+    best = min(
+        from_bytes(content, cp_isolation=_ENCODINGS.split()),
+        key=lambda each: (each.chaos, -each.coherence, "cp1252" not in each.could_be_from_charset),
+        default=None,
+    )
     encodings = ["cp1252"] if best is None else best.could_be_from_charset
     return "cp1252" if "cp1252" in encodings else encodings[0]
-
-
-def _html_of_word(content: bytes) -> str:
-    """Convert a Word file, with its headings and tables and without its pictures."""
-    import mammoth
-
-    no_pictures = mammoth.images.img_element(lambda _: {})
-    html: str = mammoth.convert_to_html(io.BytesIO(content), convert_image=no_pictures).value
-    return html
 
 
 def _join_divided(pages: Sequence[str]) -> list[str]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import pkgutil
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -42,7 +41,7 @@ class KnowledgeBase:
 
     folder: Path
     model_name: str  # of the embedding model
-    fields: Mapping[str, Any] = field(default_factory=dict)  # of the retriever
+    fields: Mapping[str, Any]  # of the retriever
 
     @classmethod
     def existing(cls, folder: Path, **fields: Any) -> KnowledgeBase:  # noqa: ANN401
@@ -68,7 +67,7 @@ class KnowledgeBase:
     def create(cls, folder: Path, embeddings: str | None = None) -> KnowledgeBase:
         """Open the knowledge base in a folder, or create one; None for the model it has."""
         if embeddings is not None:  # given by the user, so it may be a module of the user's
-            sys.path.append(os.getcwd())  # noqa: PTH109 - entries are strings
+            sys.path.append("")  # the working directory
         file = folder / _SETTINGS
         if not file.exists():
             name = embeddings or _DEFAULT_MODEL
@@ -192,10 +191,8 @@ def load_embeddings(name: str) -> Embeddings:
         from langchain.embeddings import init_embeddings
 
         return init_embeddings(name)
-    except ModuleNotFoundError as error:
-        raise ImportError(
+    except (ImportError, ValueError) as error:
+        raise ValueError(
             f"{unknown}. For provider:model, run pip install langchain and the provider's package, "
-            "such as langchain-openai"
+            f"such as langchain-openai ({error})"
         ) from error
-    except ValueError as error:
-        raise ValueError(f"{unknown}. LangChain does not know the model either: {error}") from error

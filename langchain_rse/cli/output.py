@@ -41,12 +41,12 @@ def exit_on_error(command: Callable[..., None]) -> Callable[..., None]:
         except (typer.Exit, typer.BadParameter, BrokenPipeError):
             raise
         except KeyboardInterrupt:
-            print_error("\nInterrupted. Run the same command to continue")
+            print_note("\nInterrupted. Run the same command to continue", "red")
             raise typer.Exit(130) from None
         except Exception as error:
             name = "" if isinstance(error, _EXPECTED) else f"{type(error).__name__}: "
             notes = getattr(error, "__notes__", ())
-            print_error("\n".join([f"Error: {name}{error}", *notes]))
+            print_note("\n".join([f"Error: {name}{error}", *notes]), "red")
             raise typer.Exit(2) from error
         finally:
             logger.removeHandler(lines)
@@ -64,8 +64,8 @@ class _Lines(logging.Handler):
             tqdm.write(visible(f"warning: {record.getMessage()}", "\n"), sys.stderr)
 
 
-def print_error(message: str, style: str = "red") -> None:
-    """Print a line on stderr."""
+def print_note(message: str, style: str = "") -> None:
+    """Print lines on stderr."""
     errors.print(Text(visible(message, "\n"), style))
 
 

@@ -52,12 +52,14 @@ _BLOCKS = """
     address, aside, blockquote, center, details, dl, fieldset, figcaption, figure, footer, form,
     header, legend, main, nav, summary, textarea
 """
-_CONVERTED = ["article", "br", "caption", "dd", "div", "dt", "hr", "li", "ol", "p", "pre", "q"]
-_CONVERTED += ["section", "table", "td", "th", "tr", "ul", *_HEADINGS.split(", ")]
+_CONVERTED = f"""
+    article, br, caption, dd, div, dt, hr, li, ol, p, pre, q, section, table, td, th, tr, ul,
+    {_HEADINGS}
+"""
 # Of elements within more others than this, only the text is read: the cost of an element grows with
 # its depth.
 _DEEPEST_ELEMENT = 60
-_LINES = {*_CONVERTED, *" ".join(_BLOCKS.split(",")).split()}
+_LINES = f"{_BLOCKS}, {_CONVERTED}".replace(",", " ").split()
 # Items of nested lists are indented by two spaces per level, up to this level.
 _DEEPEST_INDENTATION = 4
 
@@ -147,10 +149,18 @@ def _as_markdown(element: Tag) -> str:
     for numbered in element.find_all("ol"):
         for number, item in enumerate(numbered.find_all("li", recursive=False), 1):
             item[_NUMBER] = str(number)
-    _prepare_tables(element)
+    for table in element.find_all("table"):
+        parts = [part for part in table.select(_TABLE_PARTS) if part.find_parent("table") is table]
+        rows = [part for part in parts if part.name == "tr" and part.select_one(_CELLS)]
+        if table.select_one(_NOT_IN_TABLES) or _is_layout(rows):
+            for part in (table, *parts):
+                part.name = "div"
+        headers = [*takewhile(lambda row: not row.find("td") or row.find_parent("thead"), rows)]
+        if headers:
+            headers[-1]["class"] = _LAST_HEADER
     # Without a width, wrapping turns white space into single spaces.
     converter = _Converter(
-        convert=_CONVERTED,
+        convert=_CONVERTED.replace(",", " ").split(),
         heading_style=ATX,
         wrap=True,
         wrap_width=None,
@@ -158,23 +168,6 @@ def _as_markdown(element: Tag) -> str:
         escape_underscores=False,
     )
     return converter.convert_soup(element).strip()
-
-
-def _prepare_tables(element: Tag) -> None:
-    """Mark the last header rows of tables; turn tables for page layout into blocks."""
-    for table in element.find_all("table"):
-        parts = [part for part in table.select(_TABLE_PARTS) if part.find_parent("table") is table]
-        rows = [part for part in parts if part.name == "tr" and part.select_one(_CELLS)]
-        if table.select_one(_NOT_IN_TABLES) or _is_layout(rows):
-            for part in (table, *parts):
-                part.name = "div"
-        headers = list(takewhile(_is_header, rows))
-        if headers:
-            headers[-1]["class"] = _LAST_HEADER
-
-
-def _is_header(row: Tag) -> bool:
-    return not row.find("td") or row.find_parent("thead") is not None
 
 
 def _is_layout(rows: list[Tag]) -> bool:

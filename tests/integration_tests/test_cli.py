@@ -224,7 +224,7 @@ def test_unreadable_files_are_named_and_the_others_are_indexed(empty: Run) -> No
     assert result.exit_code == 1
     assert "Indexed 3 documents into docs/kb\n" in result.stdout
     assert "\nSkipped: 9 .png, 1 empty\n" in result.stdout
-    assert "\nnotes.txt: read as windows-1252 " in result.stdout
+    assert "\nnotes.txt: read as cp1252 " in result.stdout
     lines = result.stderr.splitlines()
     assert lines[0] == "Could not read 2:"
     reasons = dict(line.strip().split(": ", 1) for line in lines[1:])

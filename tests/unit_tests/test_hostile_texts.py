@@ -18,9 +18,8 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from mcp.server.mcpserver import MCPServer
 from rich.console import Console
 
-from langchain_rse import RSEConfig, RSERetriever, RSETrace, TraceCollector
-from langchain_rse.cli import answers as query_command
-from langchain_rse.cli import output
+from langchain_rse import RSEConfig, RSERetriever, RSETrace
+from langchain_rse.cli import answers, output
 from langchain_rse.tools import create_mcp_server
 from tests.soaking import SOAK
 from tests.unit_tests.explaining.test_report import Page
@@ -107,7 +106,7 @@ async def test_the_tools_of_an_mcp_server() -> None:
             return str(answer.content[0].text)
 
         found = retriever.invoke(query, k=TEXTS)
-        check_passages(await call("search", query=query, k=TEXTS), len(found))
+        check_passages(await call("search", query=query), len(found))
         lines = unquoted_lines(await call("outline"))
         assert len(lines) == 1 + TEXTS
         name = found[0].metadata["doc_id"]
@@ -140,11 +139,9 @@ def test_terminals(
         )
         monkeypatch.setattr(output, "console", plain)
         monkeypatch.setattr(sys, "stdout", stream)
-        collector = TraceCollector()
-        found = retriever.invoke(
-            query, {"callbacks": [collector]}, k=TEXTS, max_context_length=10**6
-        )
+        trace = retriever.explain(query, k=TEXTS, max_context_length=10**6)
+        found = trace.documents_returned
         names = {each.metadata["doc_id"]: each.metadata["doc_id"] for each in found}
-        query_command.print_passages(collector.traces[0], found, names)
+        answers.print_passages(trace, names)
         printed = re.sub("\x1b\\[[0-9;]*m", "", stream.getvalue())  # styles, which rich writes
         assert not UNSAFE.search(printed)

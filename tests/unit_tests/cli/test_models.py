@@ -59,7 +59,7 @@ def test_a_model_of_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
         ("own_models:Missing", ValueError, "module:Class"),
         ("no_such_module:Class", ValueError, "module:Class"),
         ("wordllama", ValueError, "module:Class"),
-        ("mistralai:mistral-embed", ImportError, "pip install langchain[-_]mistralai"),
+        ("mistralai:mistral-embed", ValueError, "pip install langchain[-_]mistralai"),
     ],
 )
 def test_names_of_no_model(name: str, error: type[Exception], message: str) -> None:

@@ -11,7 +11,7 @@ import typer
 from typer.main import get_command
 
 from langchain_rse import PRESETS
-from langchain_rse.cli.answers import filter_of, settings
+from langchain_rse.cli.answers import filter_of, settings, split
 from langchain_rse.cli.app import app
 
 COMMANDS: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
@@ -52,30 +52,28 @@ def test_the_page_has_all_commands_and_only_options_that_there_are() -> None:
 )
 def test_values_of_a_filter(condition: str, value: object) -> None:
     name = condition.partition("=")[0]
-    filters = filter_of([condition], lambda source: f"/data/{source}")
+    filters = filter_of([split(condition)], lambda source: f"/data/{source}")
     assert filters == {name: value}
     assert type(filters[name]) is type(value)
 
 
 def test_several_filters_must_all_hold() -> None:
     assert filter_of([], str) is None
-    assert filter_of(["page=3", "by=Ann"], str) == {"$and": [{"page": 3}, {"by": "Ann"}]}
+    assert filter_of([("page", "3"), ("by", "Ann")], str) == {"$and": [{"page": 3}, {"by": "Ann"}]}
     for condition in ("page", "=3", ""):
         with pytest.raises(typer.BadParameter, match="NAME=VALUE"):
-            filter_of([condition], str)
+            split(condition)
 
 
 def test_any_setting_can_be_set() -> None:
     assignments = ["hybrid=0.5", "order=relevance", "score_floor=none", 'queries=["a", "b"]']
-    assert settings(None, assignments, k=3, irrelevant_chunk_penalty=None) == {
+    assert settings(None, map(split, assignments), k=3, irrelevant_chunk_penalty=None) == {
         "k": 3,
         "hybrid": 0.5,
         "order": "relevance",
         "score_floor": None,
         "queries": ["a", "b"],
     }
-    with pytest.raises(typer.BadParameter, match="NAME=VALUE"):
-        settings(None, ["hybrid"])
 
 
 def test_options_replace_saved_settings(tmp_path: Path) -> None:
@@ -89,7 +87,7 @@ def test_options_replace_saved_settings(tmp_path: Path) -> None:
         preset.replace(decay_rate=7.0).to_file(path, hybrid=0.2)
         fields = settings(str(path), None)
         assert fields == {"config": preset.replace(decay_rate=7.0), "hybrid": 0.2}
-        assert settings(str(path), ["hybrid=0"], irrelevant_chunk_penalty=0.9) == {
+        assert settings(str(path), [("hybrid", "0")], irrelevant_chunk_penalty=0.9) == {
             **fields,
             "irrelevant_chunk_penalty": 0.9,
             "hybrid": 0.0,
