@@ -68,7 +68,7 @@ def render(passage: Document, path: str | Path) -> dict[int, Any]:
         ValueError: If the text is not in the file.
     """
     drawing = load("PIL.ImageDraw", "pages", "langchain_rse.pages")
-    pictures: dict[int, Any] = {}
+    pictures = {}
     with _open(path) as pdf:
         for number, (left, bottom, right, top) in _boxes(passage, pdf):  # page by page
             if number not in pictures:
@@ -130,7 +130,10 @@ def _find(lines: Sequence[str], pdf: Any, numbers: Iterable[int]) -> list[Box]: 
                 continue  # white space
             is_same_line = low < line_high and line_low < high
             if is_same_line and found and found[-1].page == number:
-                rect = _union(found.pop().rect, rect)
+                line = found.pop().rect
+                left, bottom = map(min, line[:2], rect[:2])
+                right, top = map(max, line[2:], rect[2:])
+                rect = (left, bottom, right, top)
             found.append(Box(number, rect))
             line_low, line_high = low, high
     return found
@@ -176,9 +179,3 @@ def _measure(page: Any, unit: int) -> tuple[Rect, float, float]:  # noqa: ANN401
         bottom, top = left, right
     margin = (top - bottom) / _MARGIN
     return page.get_charbox(index), bottom + margin, top - margin
-
-
-def _union(one: Rect, other: Rect) -> Rect:
-    left, bottom = min(one[0], other[0]), min(one[1], other[1])
-    right, top = max(one[2], other[2]), max(one[3], other[3])
-    return (left, bottom, right, top)
