@@ -86,34 +86,27 @@ def create_rse_tools(
         filter_fields=filter_fields,
         make_filter=make_filter,
     )
+    limit = limit_of(search)
     most = k or retriever.k or DEFAULT_K
+
+    def browse(name: str, runtime: Any = None, **arguments: Any) -> Answer:  # noqa: ANN401
+        with errors_as_answers():
+            browser = _Browser(retriever.document_access(), limit, first_number(runtime, most))
+            answer: Answer = getattr(browser, name)(**arguments)
+            return answer
+
     tools: list[BaseTool] = [search]
     for name, arguments in BROWSING_TOOLS.items():
         tool = make_tool(
             name,
             " ".join((arguments.__doc__ or "").split()),
             arguments,
-            limit_of(search),
-            partial(_browse, name, retriever, limit_of(search), most),
+            limit,
+            partial(browse, name),
             filter_fields=filter_fields if name == "find" else (),
         )
         tools.append(tool)
     return tools
-
-
-def _browse(
-    name: str,
-    retriever: RSERetriever,
-    limit: ToolLimit,
-    k: int,
-    runtime: Any = None,  # noqa: ANN401 - of LangGraph
-    **arguments: Any,  # noqa: ANN401
-) -> Answer:
-    """Call a tool; ``k`` is the most passages of the tool that searches."""
-    with errors_as_answers():
-        browser = _Browser(retriever.document_access(), limit, first_number(runtime, k))
-        answer: Answer = getattr(browser, name)(**arguments)
-        return answer
 
 
 class _Browser(NamedTuple):
@@ -132,11 +125,10 @@ class _Browser(NamedTuple):
         filter: BaseModel | None = None,  # noqa: A002 - the model's word
     ) -> Answer:
         """Find words or an expression in all documents."""
-        conditions = conditions_of(filter)
         page = find(
             self.access,
             Pattern(pattern, regex=regex),
-            filters=[conditions] if conditions else [],
+            filters=[conditions_of(filter)],
             offset=offset,
             limit=_MAX_MATCHES,
         )
@@ -144,7 +136,17 @@ class _Browser(NamedTuple):
             found = f"There are only {page.total:,} matches" if page.total else "Nothing was found"
             return f"{found} for {pattern!r:.200}.", []
         documents = f" in {counted(page.documents, 'document')}"
-        lines = self._read_lines(page.matches)
+        lines: list[Document | None] = []  # None: shown with the match before, or not there
+        last: Match | None = None  # the match whose lines were read last
+        for match in page.matches:
+            lines.append(None)
+            if last and match.doc_id == last.doc_id and match.end <= last.around[1]:
+                continue
+            last = match
+            with suppress(RSEError):  # the document changed, or is corrupt
+                passage = self.access.passage(match.manifest, *match.around)
+                passage.metadata[PASSAGE][LINE] = match.line
+                lines[-1] = passage
         for count in _shorter(len(lines)):
             passages = [passage for passage in lines[:count] if passage is not None]
             numbered = number_passages(passages, self.first)
@@ -154,28 +156,10 @@ class _Browser(NamedTuple):
                 return content, numbered
         return "Matches found, but too long to show.", []
 
-    def _read_lines(self, matches: Sequence[Match]) -> list[Document | None]:
-        """Read the lines of each match.
-
-        None if they are those of the match before, or if the document changed or is corrupt.
-        """
-        passages: list[Document | None] = []
-        last: Match | None = None  # the match whose lines were read last
-        for match in matches:
-            passages.append(None)
-            if last and match.doc_id == last.doc_id and match.end <= last.around[1]:
-                continue
-            last = match
-            with suppress(RSEError):
-                passage = self.access.passage(match.manifest, *match.around)
-                passage.metadata[PASSAGE][LINE] = match.line
-                passages[-1] = passage
-        return passages
-
     def outline(self, document: str | None = None, *, offset: int = 0) -> Answer:
         """List the sections of a document, or all documents."""
         if document is None:
-            return self._list_documents(offset), []
+            return self._list_documents(offset)
         manifest, text = self.access.whole_text(document_named(self.access, document).doc_id)
         name = name_in({**manifest.metadata, DOC_ID: manifest.doc_id})
         sections = outline(text)
@@ -187,9 +171,9 @@ class _Browser(NamedTuple):
             indent = "  " * (section.level - 1)
             place = format_range(section.start, section.end)
             lines.append(quote_lines(f"{indent}{section.title} ({place})"))
-        return self._listed("Sections", f" of {name}", lines, offset, len(sections)), []
+        return self._listed("Sections", f" of {name}", lines, offset, len(sections))
 
-    def _list_documents(self, offset: int) -> str:
+    def _list_documents(self, offset: int) -> Answer:
         """List documents by source, or by id if several have the same source."""
         manifests = self.access.manifests()
         count_of = Counter(map(source_of, manifests))
@@ -202,13 +186,15 @@ class _Browser(NamedTuple):
             lines.append(f"{name_shown(name)}, {listed[path]:,} characters")
         return self._listed("Documents", "", lines, offset, len(manifests))
 
-    def _listed(self, noun: str, owner: str, lines: Sequence[str], offset: int, total: int) -> str:
+    def _listed(
+        self, noun: str, owner: str, lines: Sequence[str], offset: int, total: int
+    ) -> Answer:
         """Show as many lines as fit."""
         for count in _shorter(len(lines)):
             content = "\n".join([_head(noun, offset, count, total, owner), *lines[:count]])
             if len(content) <= MAX_READ_LENGTH and self.limit.fits(content):
-                return content
-        return f"{noun} 0 of {total:,}{owner}: nothing to show from offset={offset}."
+                return content, []
+        return f"{noun} 0 of {total:,}{owner}: nothing to show from offset={offset}.", []
 
     def read(
         self,
@@ -260,8 +246,8 @@ def _shorter(length: int) -> Iterator[int]:
 def _page_range(access: DocumentAccess, manifest: Manifest, page: str) -> tuple[int, int]:
     """Find the characters of a page, by its printed label or its number from 1."""
     wanted = f"page {page.removeprefix('page ').strip()}"
-    pages: list[str] = []
-    bounds: list[int] = []
+    pages = []
+    bounds = []
     for start, length, metadata in access.parts(manifest):
         name = pages_of({**manifest.metadata, **metadata}).replace(",", "")
         if name == wanted:

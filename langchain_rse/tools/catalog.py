@@ -142,12 +142,6 @@ INSTRUCTIONS: Mapping[ToolSet, str] = {
 """The instructions of an MCP server for its clients."""
 
 
-def search_arguments(k: int) -> type[Arguments]:
-    """Make the arguments of a search for at most ``k`` passages."""
-    most = Field(k, ge=1, le=k, description="Maximum number of passages.")
-    return create_model("Search", __base__=Search, k=(int, most))
-
-
 # Filters
 
 FilterFields = Sequence[str] | Mapping[str, str]

@@ -50,7 +50,7 @@ def passages_in(messages: Iterable[object]) -> Iterator[ReadPassage]:
             # Some checkpointers restore a dict.
             fields = passage if isinstance(passage, Mapping) else getattr(passage, "__dict__", {})
             metadata: Any = fields.get("metadata")
-            rse: Any = metadata.get(PASSAGE) if isinstance(metadata, Mapping) else None
+            rse = metadata.get(PASSAGE) if isinstance(metadata, Mapping) else None
             if not isinstance(rse, Mapping) or not rse.keys() >= {NUMBER, "version"}:
                 continue  # of another tool
             part: Any = format_passages([passage])
@@ -90,7 +90,7 @@ def split_shown(
     metadata = passage.metadata
     doc_id, version = metadata[DOC_ID], metadata[PASSAGE]["version"]
     chunks = metadata[PASSAGE]["chunks"]
-    number_of: dict[int, int] = {}
+    number_of = {}
     for shown in read:
         other = shown.metadata
         if not shown.is_shown or (other[DOC_ID], other[PASSAGE]["version"]) != (doc_id, version):

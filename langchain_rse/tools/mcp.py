@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
 from langchain_core.messages import ToolMessage
-from langchain_core.tools import BaseTool
+from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_function
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
@@ -48,7 +48,7 @@ _logger = logging.getLogger(__name__)
 
 _MOST_SECONDS_OF_BODY = 10  # of an HTTP request
 # Arguments that n8n adds to those of the model.
-_ADDED_BY_HOSTS = frozenset({"action", "chatInput", "sessionId", "tool", "toolCallId"})
+_ADDED_BY_HOSTS = "action chatInput sessionId tool toolCallId"
 
 _PASSAGE_ID = re.compile(r"(?s)(?P<doc_id>.+)#(?P<start>\d{1,15})-(?P<end>\d{1,15})")
 
@@ -96,7 +96,13 @@ def create_mcp_server(
     if tools not in INSTRUCTIONS:
         raise ValueError(f"tools must be 'passages' or 'connector'; got {tools!r}")
     if tools == "connector":
-        made = _Connector(retriever, make_url).tools()
+        agents_tool = create_rse_tool(retriever)
+        limit = limit_of(agents_tool)
+        connector = _Connector(retriever, agents_tool, make_url)
+        made: list[BaseTool] = [
+            make_tool("search", SEARCH_OF_CONNECTORS, Search, limit, connector.search),
+            make_tool("fetch", FETCH, Fetch, limit, connector.fetch),
+        ]
     else:
         made = create_rse_tools(retriever)
         made[0].description = SEARCH_OF_CLIENTS  # which does not cite by number
@@ -111,64 +117,43 @@ def create_mcp_server(
 
 
 class _Connector(NamedTuple):
-    """Makes the tools ``search`` and ``fetch`` for ChatGPT's connectors.
+    """Searches and fetches for ChatGPT's connectors.
 
     Both answer with JSON, in the fields that https://platform.openai.com/docs/mcp requires.
     """
 
     retriever: RSERetriever
+    agents_tool: StructuredTool  # which searches
     make_url: Callable[[Document], str]
 
-    def tools(self) -> list[BaseTool]:
-        """Make the tools; the agents' tool searches."""
-        agents_tool = create_rse_tool(self.retriever)
+    def search(self, query: str, **_: Any) -> Answer:  # noqa: ANN401
+        """Find passages."""
+        _, passages = self.agents_tool.func(query)  # type: ignore[misc]
+        results = [self.describe(passage) for passage in passages]
+        return json.dumps({"results": results}, ensure_ascii=False), passages
 
-        def search(query: str, **_: Any) -> Answer:  # noqa: ANN401
-            _, passages = agents_tool.func(query)  # type: ignore[misc]
-            results = [self._describe(passage) for passage in passages]
-            return json.dumps({"results": results}, ensure_ascii=False), passages
-
-        def fetch(id: str, **_: Any) -> Answer:  # noqa: A002, ANN401
-            with errors_as_answers():
-                return json.dumps(self._fetch(id), ensure_ascii=False), []
-
-        limit = limit_of(agents_tool)
-        return [
-            make_tool("search", SEARCH_OF_CONNECTORS, Search, limit, search),
-            make_tool("fetch", FETCH, Fetch, limit, fetch),
-        ]
-
-    def _describe(self, passage: Document) -> dict[str, Any]:
-        """Return the fields of a found passage."""
-        metadata = passage.metadata
-        return {
-            "id": encodable(f"{metadata[DOC_ID]}#{metadata[START_INDEX]}-{metadata[END_INDEX]}"),
-            "title": citation_of(metadata),
-            "text": encodable(passage.page_content),
-            "url": visible(self.make_url(passage)),
-        }
-
-    def _fetch(self, passage_id: str) -> dict[str, Any]:
+    def fetch(self, id: str, **_: Any) -> Answer:  # noqa: A002, ANN401
         """Read the text around a passage; a hidden document gives the same error as a missing one.
 
         The passage is read again, so that its title and URL are the same as in ``search``.
         """
-        match = _PASSAGE_ID.fullmatch(passage_id)
-        if match is None:
-            raise MissingRecordError(
-                f"no passage has the id {passage_id!r:.200}: pass an id from search"
-            )
-        access = self.retriever.document_access()
-        manifest = access.manifest(match["doc_id"])
-        start = int(match["start"])
-        end = min(int(match["end"]), start + MAX_READ_LENGTH)
-        passage = access.passage(manifest, start, end)
-        margin = (MAX_READ_LENGTH - (end - start)) // 2
-        first = max(min(start - margin, manifest.length - MAX_READ_LENGTH), 0)
-        text = access.passage(manifest, first, first + MAX_READ_LENGTH)
-        return {
-            **self._describe(passage),
-            "id": passage_id,
+        with errors_as_answers():
+            match = _PASSAGE_ID.fullmatch(id)
+            if match is None:
+                raise MissingRecordError(
+                    f"no passage has the id {id!r:.200}: pass an id from search"
+                )
+            access = self.retriever.document_access()
+            manifest = access.manifest(match["doc_id"])
+            start = int(match["start"])
+            end = min(int(match["end"]), start + MAX_READ_LENGTH)
+            passage = access.passage(manifest, start, end)
+            margin = (MAX_READ_LENGTH - (end - start)) // 2
+            first = max(min(start - margin, manifest.length - MAX_READ_LENGTH), 0)
+            text = access.passage(manifest, first, first + MAX_READ_LENGTH)
+        answer = {
+            **self.describe(passage),
+            "id": id,
             "text": encodable(text.page_content),
             "metadata": {
                 "source": name_in(passage.metadata),
@@ -176,6 +161,17 @@ class _Connector(NamedTuple):
                 "end_index": text.metadata[END_INDEX],
                 "document_length": manifest.length,
             },
+        }
+        return json.dumps(answer, ensure_ascii=False), []
+
+    def describe(self, passage: Document) -> dict[str, Any]:
+        """Return the fields of a passage."""
+        metadata = passage.metadata
+        return {
+            "id": encodable(f"{metadata[DOC_ID]}#{metadata[START_INDEX]}-{metadata[END_INDEX]}"),
+            "title": citation_of(metadata),
+            "text": encodable(passage.page_content),
+            "url": visible(self.make_url(passage)),
         }
 
 
@@ -217,7 +213,8 @@ class _Server(MCPServer[Any]):
         tool = self._tools.get(name)
         if tool is None:
             raise ToolError(f"there is no tool {name!r:.200}; there are {', '.join(self._tools)}")
-        given = {key: value for key, value in arguments.items() if key not in _ADDED_BY_HOSTS}
+        added = _ADDED_BY_HOSTS.split()
+        given = {key: value for key, value in arguments.items() if key not in added}
         call = {"type": "tool_call", "id": "1", "name": name, "args": given}
         answer = asyncio.ensure_future(tool.ainvoke(call))
         try:
@@ -244,7 +241,7 @@ class _WholeRequests:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        messages: list[Message] = []
+        messages = []
         length = 0
         is_complete = scope["type"] != "http"
         try:

@@ -18,14 +18,14 @@ _CITED = re.compile(r"\[(\d{1,6}(?:\s*,\s*\d{1,6})*)\]")
 # the next requests begin alike.
 _SHARE_OF_OLD = 0.7
 
-_TO_INSTALL = "RSEMiddleware is for LangChain's create_agent: pip install 'langchain>=1.0.2'"
-
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
     from langgraph.prebuilt.tool_node import ToolCallRequest
     from langgraph.types import Command
 except ImportError as error:
-    raise ImportError(_TO_INSTALL) from error
+    raise ImportError(
+        "RSEMiddleware is for LangChain's create_agent: pip install 'langchain>=1.0.2'"
+    ) from error
 
 _ToolResult: TypeAlias = ToolMessage | Command[Any]
 
@@ -39,7 +39,6 @@ class _Item:
     length: float
     last_use: int  # position of the last message that shows or cites it
     is_needed: bool = True  # False if the model has answered without it
-    is_cited: bool = False
     is_removed: bool = False
 
     @property
@@ -99,13 +98,13 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
         self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]
     ) -> ModelResponse:
         """Show the model the passages within the budget."""
-        return handler(self._fit_model_request(request))
+        return handler(request.override(messages=self._fit(request.messages)))
 
     async def awrap_model_call(
         self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[ModelResponse]]
     ) -> ModelResponse:
         """Show the model the passages within the budget."""
-        return await handler(self._fit_model_request(request))
+        return await handler(request.override(messages=self._fit(request.messages)))
 
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], _ToolResult]
@@ -118,9 +117,6 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
     ) -> _ToolResult:
         """Let a tool skip only passages that the model can still read after its answer."""
         return await handler(self._fit_tool_request(request))
-
-    def _fit_model_request(self, request: ModelRequest) -> ModelRequest:
-        return request.override(messages=self._fit(request.messages))
 
     def _fit_tool_request(self, request: ToolCallRequest) -> ToolCallRequest:
         if request.tool_call["name"] not in self._limit_of:
@@ -149,7 +145,14 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
             if isinstance(message, AIMessage):
                 self._remove(items, first_new)
                 first_new = len(items)
-                _note_uses(message, position, items)
+                # Claude cites the titles of blocks, which are in the content too.
+                listed = ",".join(_CITED.findall(str(message.content)))
+                cited = {int(number) for number in listed.split(",") if number}
+                for item in items:
+                    if item.passage.number in cited:
+                        item.last_use = position
+                    if not message.tool_calls:
+                        item.is_needed = item.last_use > item.position
             for passage in passages_in([message]):
                 if passage.is_shown:
                     length = self._length_function(passage.text)
@@ -171,18 +174,6 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
         if _length(old) > room_of_old:
             _shorten(old, _SHARE_OF_OLD * room_of_old)
             _shorten(new, self._max_context_length)
-
-
-def _note_uses(answer: AIMessage, position: int, items: Sequence[_Item]) -> None:
-    """Note which passages the model cites."""
-    listed = ",".join(_CITED.findall(str(answer.content)))  # with the titles that Claude cites
-    numbers = {int(number) for number in listed.split(",") if number}
-    for item in items:
-        if item.passage.number in numbers:
-            item.is_cited = True
-            item.last_use = position
-        if not answer.tool_calls:
-            item.is_needed = item.is_cited
 
 
 def _length(items: Iterable[_Item]) -> float:

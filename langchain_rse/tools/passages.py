@@ -113,8 +113,8 @@ def read_passages(passages: Iterable[object]) -> list[Passage]:
         if isinstance(passage, str):
             raise TypeError(f"passages must be a list of Documents; got the text {passage!r:.80}")
         fields = passage if isinstance(passage, Mapping) else vars(passage)
-        text: str = fields["page_content"]
-        metadata: Mapping[str, Any] = fields["metadata"]
+        text = fields["page_content"]
+        metadata = fields["metadata"]
         number = int(_rse_of(metadata).get(NUMBER, position))
         header_length = 0
         if END_INDEX in metadata:
@@ -154,7 +154,7 @@ def citation_of(metadata: Mapping[str, Any]) -> str:
     A row, or another separate document of its source, is cited by its id. Its characters are named
     unless they start at 0.
     """
-    return ", ".join(filter(None, [name_in(metadata), place_of(metadata)]))
+    return f"{name_in(metadata)}, {place_of(metadata)}".removesuffix(", ")
 
 
 def place_of(metadata: Mapping[str, Any]) -> str:
@@ -334,21 +334,17 @@ def locate_citations(
     Returns:
         The citations in the order of the answer.
     """
-    blocks = answer.content if isinstance(answer, BaseMessage) else answer
-    if isinstance(blocks, str):
-        return []
     read = read_passages(passages)
     citations = []
     start = 0
-    for block in blocks:
+    for part in answer.content if isinstance(answer, BaseMessage) else answer:
+        block = {"type": "text", "text": part} if isinstance(part, str) else part
+        if block.get("type") != "text":
+            continue
         # A citation applies to a whole text block of the answer.
-        text = block if isinstance(block, str) else ""
-        annotations: Iterable[Mapping[str, Any]] = ()
-        if isinstance(block, Mapping) and block.get("type") == "text":
-            text = block.get("text") or ""
-            annotations = block.get("citations") or block.get("annotations") or ()
+        text = block.get("text") or ""
         end = start + len(text)
-        for fields in map(_fields_of, annotations):
+        for fields in map(_fields_of, block.get("citations") or block.get("annotations") or ()):
             if fields.keys() >= _FIELDS:
                 place = _find_cited(fields, read)
                 citations.append(ModelCitation(text, start, end, **place))

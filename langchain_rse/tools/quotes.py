@@ -143,19 +143,10 @@ def verify_quotes(
     """
     if not 0 <= min_similarity <= 1:
         raise ValueError(f"min_similarity must be from 0 to 1; got {min_similarity!r}")
-    sources = []
-    for passage in read_passages(passages):
-        sources.append(_Source(passage, folded_form(passage.text)))
-    return [_verify(quote, sources, min_similarity) for quote in _find_quotations(answer)]
-
-
-def _find_quotations(answer: str) -> Iterator[Quote]:
-    """Find the quotations of at least three words in an answer, in order; code is skipped.
-
-    None has a place in the passages yet.
-    """
+    sources = [_Source(each, folded_form(each.text)) for each in read_passages(passages)]
     without_code = _CODE.sub(lambda code: "." * len(code[0]), answer)
     without_code = _HEBREW_ABBREVIATION.sub(lambda mark: mark["prefix"] or ".", without_code)
+    quotes = []
     for match in _QUOTATION.finditer(without_code):
         start, end = match.start() + 1, match.end() - 1
         if match["block"]:
@@ -164,7 +155,9 @@ def _find_quotations(answer: str) -> Iterator[Quote]:
         if match["block"]:
             text = _ATTRIBUTION.sub("", text.strip()).strip(_PUNCTUATION)
         if len(_WORD.findall(_CITATION.sub("", text))) >= _MIN_WORDS:
-            yield Quote(text, start, end, verdict="missing")
+            quote = Quote(text, start, end, verdict="missing")
+            quotes.append(_verify(quote, sources, min_similarity))
+    return quotes
 
 
 class _Source(NamedTuple):
@@ -212,7 +205,7 @@ def _find_in_order(parts: Sequence[str], source: _Source) -> _Match | None:
     """Find the parts of a quotation, each after the one before."""
     if len(parts) > _MOST_PARTS:
         return None
-    matches: list[_Match] = []
+    matches = []
     position = 0
     for part in parts:
         match = _find(part.strip(_PUNCTUATION), source, position)

@@ -1,7 +1,7 @@
 """A tool for agents that searches and returns passages to cite."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, NamedTuple
@@ -32,11 +32,11 @@ from langchain_rse.tools.catalog import (
     ContentType,
     FilterFields,
     MakeFilter,
+    Search,
     conditions_of,
     filter_argument,
-    search_arguments,
 )
-from langchain_rse.tools.conversation import ReadPassage, messages_in, passages_in, split_shown
+from langchain_rse.tools.conversation import messages_in, passages_in, split_shown
 from langchain_rse.tools.passages import (
     format_passages,
     number_passages,
@@ -69,7 +69,7 @@ def create_rse_tool(
 ) -> StructuredTool:
     """Make a tool that searches and returns numbered passages with their sources.
 
-    The model passes ``query`` and, optionally, ``k`` and ``filter``. Each passage has a heading
+    The model passes ``query`` and, optionally, ``filter``. Each passage has a heading
     such as ``[1] report.pdf, page 3, characters ...``, and ``> `` in front of each line of its
     text, so that no text can imitate a heading. With ``content="search_results"``, a passage is a
     ``search_result`` block instead, which Claude cites natively. The artifact of the message is the
@@ -126,8 +126,8 @@ def create_rse_tool(
     )
     return make_tool(
         name,
-        SEARCH_DESCRIPTIONS[content] if description is None else description,
-        search_arguments(k),
+        description or SEARCH_DESCRIPTIONS[content],
+        Search,
         limit,
         search.search,
         filter_fields=filter_fields,
@@ -190,8 +190,11 @@ def make_tool(
 ) -> StructuredTool:
     """Make a tool of a function, with LangGraph's runtime and a filter as further arguments."""
     fields: dict[str, Any] = {"runtime": (_runtime_type(), None)}
+    allowed = f"{name} takes {', '.join(arguments.model_fields)}"
     if filter_fields:
         fields["filter"] = filter_argument(filter_fields)
+        allowed += f", filter. Fields of filter: {', '.join(filter_fields)}"
+    advice = f"{allowed}. Correct them and call {name} again."
     return _Tool(
         name=name,
         description=description,
@@ -200,7 +203,7 @@ def make_tool(
         coroutine=partial(in_thread, function),
         response_format="content_and_artifact",
         handle_tool_error=True,
-        handle_validation_error=_explain_arguments(name, arguments, filter_fields),
+        handle_validation_error=partial(_explain_arguments, advice),
         limit=limit,
     )
 
@@ -229,7 +232,7 @@ def limit_of(tool: BaseTool) -> ToolLimit:
 
 def _runtime_type() -> Any:  # noqa: ANN401 - an annotation
     """Return the type of the argument that receives LangGraph's state, if it is installed."""
-    marker: object = None
+    marker = None
     with contextlib.suppress(ImportError, AttributeError):
         from langgraph import prebuilt  # noqa: PLC0415
 
@@ -238,20 +241,10 @@ def _runtime_type() -> Any:  # noqa: ANN401 - an annotation
     return Annotated[Any, InjectedToolArg(), marker, unread]
 
 
-def _explain_arguments(
-    name: str, arguments: type[Arguments], filter_fields: FilterFields
-) -> Callable[[Any], str]:
-    """Make the function that explains wrong arguments to the model."""
-    names = [*arguments.model_fields, *(["filter"] if filter_fields else [])]
-    allowed = f"{name} takes {', '.join(names)}."
-    if filter_fields:
-        allowed += f" Fields of filter: {', '.join(filter_fields)}."
-
-    def explain(error: Any) -> str:  # noqa: ANN401 - LangChain's union of pydantic's
-        problems = problems_of(error) if isinstance(error, ValidationError) else str(error)
-        return f"Wrong arguments: {problems}. {allowed} Correct them and call {name} again."
-
-    return explain
+def _explain_arguments(advice: str, error: Any) -> str:  # noqa: ANN401 - LangChain's union
+    """Explain wrong arguments to the model."""
+    problems = problems_of(error) if isinstance(error, ValidationError) else str(error)
+    return f"Wrong arguments: {problems}. {advice}"
 
 
 @dataclass(frozen=True)
@@ -267,65 +260,47 @@ class _Search:
     def search(
         self,
         query: str,
-        k: int | None = None,  # some versions of LangChain do not pass defaults
         filter: BaseModel | None = None,  # noqa: A002 - the model's word
         runtime: Any = None,  # noqa: ANN401 - of LangGraph
     ) -> Answer:
-        if not query.strip():
-            return "The query is empty. Pass a question or a few keywords.", []
-        if k is None:
-            k = self.k
-        arguments = {}
+        arguments: dict[str, Any] = {
+            "k": self.k,
+            "max_context_length": self.limit.max_context_length,
+            "length_function": self._length_shown,
+        }
         conditions = conditions_of(filter)
         if conditions:
             own_filter = self.retriever.search_kwargs.get("filter")
             arguments["filter"] = self.make_filter(conditions, own_filter)
         read = list(passages_in(messages_in(runtime)))
-        passages, found_again, trace = self._find_new(query, k, read, arguments)
-        note = ""
-        if found_again:
-            numbers = ", ".join(f"[{number}]" for number in sorted(found_again))
-            note = f"Found again, and shown above: {numbers}."
-        if not passages:
-            is_filtered = bool(conditions)
-            return _explain_nothing(query, is_filtered=is_filtered, note=note, trace=trace), []
-        return self._show(passages, k, first_number(runtime, self.k), note)
-
-    def _find_new(
-        self, query: str, k: int, read: Sequence[ReadPassage], arguments: Mapping[str, Any]
-    ) -> tuple[list[Document], set[int], RSETrace]:
-        """Find passages without repeated text, and the numbers of passages found again.
-
-        If passages are found again, a second search with a larger budget finds new ones.
-        """
-        room = self.limit.max_context_length
         for _ in range(2):
-            trace = self.retriever.explain(
-                query,
-                k=k,
-                max_context_length=room,
-                length_function=self._length_shown,
-                **arguments,
-            )
-            passages: list[Document] = []
-            found_again: set[int] = set()
+            trace = self.retriever.explain(query, **arguments)
+            passages = []
+            found_again = set()
             for passage in trace.documents_returned:
                 parts, numbers = split_shown(self.retriever.docstore, passage, read)
                 passages.extend(parts)
                 found_again.update(numbers)
                 if numbers:
-                    k += 1
-                    room += self._length_shown(passage.page_content)
+                    arguments["k"] += 1
+                    arguments["max_context_length"] += self._length_shown(passage.page_content)
             if not found_again:
                 break
-        return passages, found_again, trace
+            # A second search with a larger budget finds new ones.
+        note = ""
+        if found_again:
+            numbers_shown = ", ".join(f"[{number}]" for number in sorted(found_again))
+            note = f"Found again, and shown above: {numbers_shown}."
+        if not passages:
+            return _explain_nothing(query, conditions, note, trace), []
+        return self._show(passages, first_number(runtime, self.k), note)
 
     def _length_shown(self, text: str) -> float:
         """Estimate the length of a passage as the model reads it."""
         measure = self.limit.length_function
         return measure(_HEADING) + measure(quote_lines(text))
 
-    def _show(self, found: list[Document], k: int, first_number: int, note: str) -> Answer:
+    def _show(self, found: list[Document], first_number: int, note: str) -> Answer:
         """Show the most valuable passages that fit with their headings."""
         passages = [passage for passage in found if passage.page_content.strip()]
         while passages:
@@ -337,22 +312,22 @@ class _Search:
                 text = text_of_blocks(content)
             else:
                 content = text = f"{format_passages(numbered)}\n\n{note}".rstrip("\n")
-            if len(passages) <= k and self.limit.fits(text):
+            if len(passages) <= self.k and self.limit.fits(text):
                 return content, numbered
             passages.remove(min(passages, key=lambda each: each.metadata[RELEVANCE_SCORE]))
         return f"{counted(len(found), 'passage')} found, but too long to show.", []
 
 
-def _explain_nothing(query: str, *, is_filtered: bool, note: str, trace: RSETrace) -> str:
+def _explain_nothing(query: str, conditions: Mapping[str, Any], note: str, trace: RSETrace) -> str:
     """Report that no passage, or no new passage, was found, with the reason if it is known."""
     searched = f"{query!r:.200}"
     advice = "Other words may find more."
-    if is_filtered:
+    if conditions:
         searched += " with this filter"
         advice = "Other words, or no filter, may find more."
     if note:
         return f"Nothing else was found for {searched}. {note} {advice}"
-    if is_filtered and not trace.candidates:
+    if conditions and not trace.candidates:
         return f"Nothing was found for {searched}. {advice}"
     if any(check.is_rejected for check in trace.floor_checks):
         advice = "Say that the documents have no answer, or search with other words."

@@ -215,7 +215,7 @@ async def test_answers_are_short_whatever_the_names() -> None:
 @pytest.mark.parametrize(
     ("tool", "arguments", "takes"),
     [
-        ("search", {"query": "plan", "document": "b.md"}, "search takes query, k."),
+        ("search", {"query": "plan", "document": "b.md"}, "search takes query."),
         (
             "read",
             {"document": "a", "heading": "B"},

@@ -42,7 +42,7 @@ def pages() -> RSERetriever:
 
 
 class WithTool:
-    arguments: ClassVar[dict[str, Any]] = {"query": "query 0", "k": 2}
+    arguments: ClassVar[dict[str, Any]] = {"query": "query 0"}
     number: ClassVar = 0
 
     @property
@@ -93,23 +93,22 @@ def test_what_a_model_reads(way: Way) -> None:
 
 
 def test_what_a_model_may_ask() -> None:
-    tool = create_rse_tool(pages(), k=4, filter_fields={"year": "Four digits.", "_a b": ""})
+    tool = create_rse_tool(pages(), filter_fields={"year": "Four digits.", "_a b": ""})
     parameters = convert_to_openai_tool(tool)["function"]["parameters"]["properties"]
-    assert parameters.keys() == {"query", "k", "filter"}
-    assert (parameters["k"]["default"], parameters["k"]["maximum"]) == (4, 4)
+    assert parameters.keys() == {"query", "filter"}
     fields = parameters["filter"]["anyOf"][0]["properties"]
     assert fields["year"]["description"] == "Four digits."
     assert fields.keys() == {"year", "_a b"}
     none = convert_to_openai_tool(create_rse_tool(pages()))["function"]["parameters"]
-    assert none["properties"].keys() == {"query", "k"}
+    assert none["properties"].keys() == {"query"}
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"query": "q 0", "k": 99}, "k: Input should be less than or equal to 10"),
+        ({"query": 0}, "query: Input should be a valid string"),
         ({"query": "q 0", "filter": {"author": "Ann"}}, "filter.author: Extra inputs"),
-        ({"query": "q 0", "document": "a"}, "search_documents takes query, k, filter."),
+        ({"query": "q 0", "document": "a"}, "search_documents takes query, filter."),
     ],
 )
 def test_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
