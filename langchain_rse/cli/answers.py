@@ -48,18 +48,10 @@ def split(text: str) -> Assignment:
 Question = Annotated[str, typer.Argument(help="The question, in quotation marks.")]
 # The retriever checks these numbers, with the messages of `--set`.
 K = Annotated[
-    int,
-    typer.Option(
-        parser=parse,
-        help="Maximum number of passages. The most valuable are kept.",
-    ),
+    int, typer.Option(parser=parse, help="Maximum number of passages. The most valuable are kept.")
 ]
 Budget = Annotated[
-    int,
-    typer.Option(
-        parser=parse,
-        help="Maximum length of all passages together, in characters.",
-    ),
+    int, typer.Option(parser=parse, help="Maximum length of all passages together, in characters.")
 ]
 Penalty = Annotated[
     float | None,
@@ -74,7 +66,7 @@ Config = Annotated[
     str | None,
     typer.Option(
         help="A preset, such as balanced (the default), precision or find_all, or a file written "
-        "by `evaluate --save-config`. Other options override it.",
+        "by `evaluate --save-config`. Other options override it."
     ),
 ]
 Settings = Annotated[
@@ -174,8 +166,7 @@ def query(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     verbose: Annotated[
-        bool,
-        typer.Option("--verbose", "-v", help="Also explain why chunks were returned or not."),
+        bool, typer.Option("--verbose", "-v", help="Also explain why chunks were returned or not.")
     ] = False,
 ) -> None:
     """Print the passages that answer a question, each with its place.
@@ -297,12 +288,7 @@ def evaluate(
         list[int], typer.Option("--budget", min=1, help="Budget in characters; repeatable.")
     ] = [4_000, 8_000, 16_000],  # noqa: B006 - typer reads it only
     trials: Annotated[
-        int,
-        typer.Option(
-            "--tune",
-            min=0,
-            help="Also try this many parameter sets; 0 for none.",
-        ),
+        int, typer.Option("--tune", min=0, help="Also try this many parameter sets; 0 for none.")
     ] = 0,
     save_config: Annotated[
         Path | None,
@@ -372,7 +358,7 @@ def serve_mcp(
         str,
         typer.Option(
             help="passages: search, find, outline and read. connector: search and fetch, as "
-            "ChatGPT and deep research require.",
+            "ChatGPT and deep research require."
         ),
     ] = "passages",
     k: K = 5,

@@ -36,7 +36,7 @@ def index(
         str | None,
         typer.Option(
             help="Encoding of text and HTML files, such as cp1252. Default: detected, and printed "
-            "if it is a guess.",
+            "if it is a guess."
         ),
     ] = None,
     embeddings: Annotated[
@@ -44,17 +44,15 @@ def index(
         typer.Option(
             help="Embedding model of a new knowledge base: a LangChain Embeddings class as "
             "module:Class, or provider:model such as openai:text-embedding-3-small. It cannot be "
-            "changed later. Default: wordllama's word vectors, which work offline.",
+            "changed later. Default: wordllama's word vectors, which work offline."
         ),
     ] = None,
     *,
     running_heads: Annotated[
-        bool,
-        typer.Option(help="Keep what repeats at the top or bottom of most pages."),
+        bool, typer.Option(help="Keep what repeats at the top or bottom of most pages.")
     ] = False,
     prune: Annotated[
-        bool,
-        typer.Option(help="Remove documents of these paths whose files are gone."),
+        bool, typer.Option(help="Remove documents of these paths whose files are gone.")
     ] = False,
 ) -> None:
     """Add files to a knowledge base, and update changed ones.

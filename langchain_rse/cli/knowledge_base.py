@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from langchain_rse.cli.output import command_line, print_text
-from langchain_rse.stores.document_names import find_document, names_of
-from langchain_rse.text.names import short_names
 from langchain_rse.text.quoting import first_few
 
 if TYPE_CHECKING:
@@ -105,6 +103,8 @@ class KnowledgeBase:
     @cached_property
     def names(self) -> dict[str, str]:
         """The short names of the documents, by id."""
+        from langchain_rse.text.names import short_names
+
         return short_names(self.manifests)
 
     @property
@@ -114,6 +114,8 @@ class KnowledgeBase:
 
     def find(self, name: str) -> str:
         """Find a document's id by its name, path or id; a ValueError if none matches."""
+        from langchain_rse.stores.document_names import find_document, names_of
+
         path = str(Path(name).resolve())
         if path in self.manifests:
             return path

@@ -11,13 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
 from langchain_core.messages.content import Citation, create_citation
 
-from langchain_rse.stores.records import (
-    COUNTS_IN_SOURCE,
-    DOC_ID,
-    END_INDEX,
-    PASSAGE,
-    START_INDEX,
-)
+from langchain_rse.stores.records import COUNTS_IN_SOURCE, DOC_ID, END_INDEX, PASSAGE, START_INDEX
 from langchain_rse.text.names import short_names, shown_name
 from langchain_rse.text.quoting import encodable, format_range, shortened, visible
 

@@ -241,17 +241,14 @@ def _find(part: str, source: _Source, position: int) -> _Match | None:
             continue
         # White space is not compared; symbols around the letters are.
         before = places[first - 1] + 1 if first > 0 else 0
-        is_exact = _compact(part) in _compact(text[before : places[last]])
+        around = text[before : places[last]]
+        is_exact = "".join(part.split()) in "".join(around.split())
         similarity = Indel.normalized_similarity(letters, source.letters.text[first:last])
         match = _Match(is_exact, similarity, start, end)
         if is_exact:
             return match
         similar = similar or match
     return similar
-
-
-def _compact(text: str) -> str:
-    return "".join(text.split())
 
 
 def _ranges(letters: str, text: str, position: int) -> Iterator[tuple[int, int]]:

@@ -103,10 +103,11 @@ def create_rse_tool(
         )
     if k is None:
         k = retriever.k or DEFAULT_K
-    limit = ToolLimit(MAX_ANSWER_LENGTH, len)
     if max_context_length is None:
         max_context_length = retriever.max_context_length
-    if max_context_length is not None:
+    if max_context_length is None:
+        limit = ToolLimit(MAX_ANSWER_LENGTH, len)
+    else:
         limit = ToolLimit(max_context_length, retriever.length_function)
     if k < 1 or not limit.max_context_length > 0:
         raise ValueError(
