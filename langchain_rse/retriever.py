@@ -136,7 +136,9 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
     """Namespace of the documents that this retriever reads and writes; see ``docs/tenants.md``.
     Empty for no namespace."""
 
-    _sources: Sources | None = PrivateAttr(default=None)  # reset when a field is set
+    # Reset when a field is set.
+    _indexer: RSEIndexer | None = PrivateAttr(default=None)
+    _sources: Sources | None = PrivateAttr(default=None)
     # Closes the stores that `from_documents` opened; None if there is nothing to close.
     _close_stores: Callable[[], None] | None = PrivateAttr(default=None)
     _is_closed: bool = PrivateAttr(default=False)
@@ -148,7 +150,7 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
         if (self.vectorstore is None) == (self.base_retriever is None):
             given = "neither" if self.vectorstore is None else "both"
             raise ValueError(f"pass exactly one of vectorstore and base_retriever; got {given}")
-        self._sources = None
+        self._indexer = self._sources = None
         self.__dict__["docstore"] = self.sources.docstore  # bypasses validation
         check_search(self.sources, self)
         return self
@@ -316,7 +318,7 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
     @override
     def __copy__(self) -> Self:
         copied = super().__copy__()
-        copied._sources = None  # noqa: SLF001 - `model_copy` may change the stores
+        copied._indexer = copied._sources = None  # noqa: SLF001 - `model_copy` may change the stores
         return copied
 
     # Whole documents
@@ -392,7 +394,9 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
                 "searches"
             )
         self._check_open()
-        return RSEIndexer(**{name: getattr(self, name) for name in _SHARED})
+        if self._indexer is None:
+            self._indexer = RSEIndexer(**{name: getattr(self, name) for name in _SHARED})
+        return self._indexer
 
     # Closing
 
