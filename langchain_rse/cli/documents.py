@@ -160,4 +160,4 @@ def check(
     with only_writer(kb):
         report = opened.retriever.indexer.check(repair=repair, show_progress=sys.stderr.isatty())
     print_text(visible_lines(str(report)))
-    raise typer.Exit(0 if report.ok else 1)
+    raise typer.Exit(not report.ok)

@@ -46,8 +46,6 @@ _ENCODINGS = (
 # The number of bytes that may declare the encoding; browsers read 1,024.
 _DECLARATION_WITHIN = 8_192
 
-_BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-
 # PDFium puts U+FFFE in place of the hyphen and line break in a divided word.
 _DIVISION = re.compile(" ?(?<![\\w-])(?P<left>[\\w-]*+)\ufffe(?=(?P<right>[\\w-]*))")
 _WORD = re.compile(r"[\w-]+")
@@ -197,7 +195,7 @@ class Files:
             return content.decode(self.encoding).removeprefix("\ufeff")
         from bs4.dammit import EncodingDetector
 
-        if content in _BYTE_ORDER_MARKS:
+        if content in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             return ""
         content, marked = EncodingDetector.strip_byte_order_mark(content)
         if marked:

@@ -145,8 +145,7 @@ class KnowledgeBase:
         except ScoreFloorError as error:
             print_text(f"No score floor, so off-topic questions return passages too: {error}")
         else:
-            rule, _, _ = str(fitted).partition(" (")
-            print_text(f"Score floor fitted. {rule}")
+            print_text(f"Score floor fitted. {str(fitted).partition(' (')[0]}")
 
 
 @contextlib.contextmanager

@@ -181,9 +181,8 @@ class _Browser(NamedTuple):
         for manifest in manifests[offset:]:
             source = source_of(manifest)
             listed[source if count_of[source] == 1 else manifest.doc_id] = manifest.length
-        lines = []
-        for path, name in short_names(listed).items():
-            lines.append(f"{name_shown(name)}, {listed[path]:,} characters")
+        names = short_names(listed)
+        lines = [f"{name_shown(names[each])}, {listed[each]:,} characters" for each in listed]
         return self._listed("Documents", "", lines, offset, len(manifests))
 
     def _listed(

@@ -192,16 +192,15 @@ class _Server(MCPServer[Any]):
 
     async def list_tools(self) -> list[Tool]:
         """Describe the tools."""
-        listed = []
-        for name, tool in self._tools.items():
-            described = Tool(
+        return [
+            Tool(
                 name=name,
                 description=tool.description,
                 input_schema=convert_to_openai_function(tool)["parameters"],
                 annotations=ToolAnnotations(read_only_hint=True),
             )
-            listed.append(described)
-        return listed
+            for name, tool in self._tools.items()
+        ]
 
     async def call_tool(
         self,

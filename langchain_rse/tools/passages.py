@@ -196,8 +196,7 @@ def number_passages(passages: Sequence[Document], first_number: int) -> list[Doc
     numbered = []
     for number, passage in enumerate(passages, first_number):
         copy = passage.model_copy(deep=True)
-        name = name_of[_path_in(copy.metadata)]
-        copy.metadata[PASSAGE] |= {NUMBER: number, _NAME: name}
+        copy.metadata[PASSAGE] |= {NUMBER: number, _NAME: name_of[_path_in(copy.metadata)]}
         numbered.append(copy)
     return numbered
 
