@@ -18,8 +18,8 @@ from langchain_rse.adopting.chunks import (
     UnstatedOverlapError,
     cut_text,
     doc_id_of,
+    document_name,
     find_in_text,
-    is_document_name,
     join_chunks,
     merge_copies,
     merge_equal,
@@ -440,11 +440,11 @@ def _recognize(chunks: Sequence[Document], *, are_in_order: bool) -> ExistingInd
         AdoptionError: If no field names a chunk's document, or the order is unknown.
     """
     doc_id_key = _recognize_documents(chunks)
-    page_key = _common_field(chunks, PAGE_FIELDS, _is_whole_number)
-    start_index_key = _common_field(chunks, [START_INDEX], _is_whole_number)
+    page_key = _common_field(chunks, PAGE_FIELDS, whole_number)
+    start_index_key = _common_field(chunks, [START_INDEX], whole_number)
     chunk_index_key = None
     if start_index_key is None:
-        chunk_index_key = _common_field(chunks, NUMBER_FIELDS, _is_whole_number)
+        chunk_index_key = _common_field(chunks, NUMBER_FIELDS, whole_number)
     has_order = start_index_key is not None or chunk_index_key is not None
     if not has_order and not are_in_order and page_key is None:
         names = ", ".join([START_INDEX, *NUMBER_FIELDS, *PAGE_FIELDS])
@@ -468,7 +468,7 @@ def _recognize_documents(chunks: Sequence[Document]) -> str:
     Raises:
         AdoptionError: If no field does.
     """
-    doc_id_key = _common_field(chunks, DOCUMENT_FIELDS, is_document_name)
+    doc_id_key = _common_field(chunks, DOCUMENT_FIELDS, document_name)
     if doc_id_key is None:
         raise AdoptionError(
             "no metadata field names the document of each chunk: none of "
@@ -479,16 +479,12 @@ def _recognize_documents(chunks: Sequence[Document]) -> str:
     return doc_id_key
 
 
-def _is_whole_number(value: object) -> bool:
-    return whole_number(value) is not None
-
-
 def _common_field(
-    chunks: Sequence[Document], names: Iterable[str], is_valid: Callable[[object], bool]
+    chunks: Sequence[Document], names: Iterable[str], read: Callable[[object], object]
 ) -> str | None:
-    """Return the first field that all chunks have with a valid value; None if none qualifies."""
+    """Return the first field that can be read from all chunks; None if none can."""
     for name in names:
-        if all(is_valid(chunk.metadata.get(name)) for chunk in chunks):
+        if all(read(chunk.metadata.get(name)) is not None for chunk in chunks):
             return name
     return None
 

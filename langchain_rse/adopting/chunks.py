@@ -52,9 +52,9 @@ class AdoptedChunk(NamedTuple):
 # Positions from metadata
 
 
-def is_document_name(value: object) -> bool:
-    """True for a value that can name a document: a non-empty string or an integer."""
-    return isinstance(value, (str, int)) and value != ""
+def document_name(value: object) -> str | None:
+    """Read a document's name, a string or an integer; None for another value or an empty one."""
+    return str(value) if isinstance(value, (str, int)) and value != "" else None
 
 
 def doc_id_of(document: Document, index: ExistingIndex) -> str:
@@ -62,14 +62,15 @@ def doc_id_of(document: Document, index: ExistingIndex) -> str:
     if index.doc_id_key is None:
         return str(index.doc_id)
     value = document.metadata.get(index.doc_id_key)
-    if not is_document_name(value):
+    name = document_name(value)
+    if name is None:
         raise AdoptionError(
             f"chunk {document.id!r} has {index.doc_id_key}={value!r} in its metadata; doc_id_key "
             "must name a field with the document's name, a string or an integer. Its metadata: "
             f"{document.metadata!r:.500}. If all chunks belong to one document, name it instead: "
             "doc_id='handbook'"
         )
-    return str(value)
+    return name
 
 
 def read_chunks(documents: Mapping[str, Document], index: ExistingIndex) -> list[AdoptedChunk]:

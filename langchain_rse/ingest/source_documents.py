@@ -220,15 +220,20 @@ def sort_metadata(
     shared: dict[str, Any] = {}
     for name in dict.fromkeys(itertools.chain.from_iterable(parts)):
         values = [part[name] for part in parts if name in part]
-        if rules.get(name) == "same":
-            value = _same_value(name, values, doc_id)
-            is_shared = True
-        else:
-            different = _different(name, values, doc_id)
-            value = different[0]
-            is_shared = len(different) == 1 and len(values) == len(parts)
-        if is_shared and name not in changing:
-            shared[name] = value
+        must_be_same = rules.get(name) == "same"
+        if must_be_same:
+            values = [value for value in values if value is not None] or [None]
+        different = _different(name, values, doc_id)
+        if must_be_same and len(different) > 1:
+            raise ValueError(
+                f"document {doc_id!r}: metadata_rules requires the same {name!r} in all parts, "
+                f"but one has {different[0]!r} and another {different[1]!r}. If the parts are "
+                "different documents, give each its own id (ids= or metadata['doc_id']); otherwise "
+                f"set another rule: {', '.join(get_args(Rule))}"
+            )
+        is_shared = len(different) == 1 and len(values) == len(parts)
+        if (must_be_same or is_shared) and name not in changing:
+            shared[name] = different[0]
 
     part_metadata = [without(shared, part) for part in parts]
     names = {*shared, *changing, *itertools.chain.from_iterable(part_metadata)}
@@ -244,19 +249,6 @@ def _different(name: str, values: Sequence[Any], doc_id: str) -> list[Any]:
         # Compared as JSON, because some values, such as arrays, have no plain equality.
         different[encode_json({name: value}, f"metadata of document {doc_id!r}")] = value
     return list(different.values())
-
-
-def _same_value(name: str, values: Sequence[Any], doc_id: str) -> Any:  # noqa: ANN401
-    """Return the value of a field with the rule ``"same"``; raise a ValueError for several."""
-    different = _different(name, [value for value in values if value is not None], doc_id)
-    if len(different) > 1:
-        raise ValueError(
-            f"document {doc_id!r}: metadata_rules requires the same {name!r} in all parts, but one "
-            f"has {different[0]!r} and another {different[1]!r}. If the parts are different "
-            "documents, give each its own id (ids= or metadata['doc_id']); otherwise set another "
-            f"rule: {', '.join(get_args(Rule))}"
-        )
-    return different[0] if different else None
 
 
 def is_whole_number(value: object) -> TypeGuard[int]:

@@ -17,7 +17,6 @@ from langchain_rse.stores.sql import SQLDocStore
 
 if TYPE_CHECKING:
     from chromadb.api.collection_configuration import CreateCollectionConfiguration
-    from langchain_chroma import Chroma
 
 DOCSTORE_FILE = "chunks.db"
 CHROMA_FOLDER = "chroma"
@@ -49,19 +48,9 @@ def open_stores(
     if folder is None:
         return InMemoryVectorStore(embedding), SQLDocStore("sqlite://"), closing.close
     # Chroma first: if it is not installed, no file is made.
-    vectorstore = _open_chroma(embedding, folder)
-    closing.callback(_close, vectorstore._client)  # noqa: SLF001
-    docstore = open_docstore(folder)
-    closing.callback(docstore.close)
-    return vectorstore, docstore, closing.close
-
-
-def _open_chroma(embedding: Embeddings, folder: str | os.PathLike[str]) -> Chroma:
-    """Open the vector store in a folder; its vectors are those of ``embedding``."""
     user = f"persist_directory={os.fspath(folder)!r}"
     chromadb = load("chromadb", "chroma", user)
     langchain_chroma = load("langchain_chroma", "chroma", user)
-
     path = Path(folder).resolve() / CHROMA_FOLDER
     path.mkdir(parents=True, exist_ok=True)
     if not (path / _CHROMA_FILE).exists():  # a new client would share the files that were deleted
@@ -70,10 +59,13 @@ def _open_chroma(embedding: Embeddings, folder: str | os.PathLike[str]) -> Chrom
     client_settings = chromadb.config.Settings(anonymized_telemetry=False)
     client = chromadb.PersistentClient(str(path), client_settings)
     _clients.setdefault(path, []).append(client)
-    vectorstore: Chroma = langchain_chroma.Chroma(
+    vectorstore: VectorStore = langchain_chroma.Chroma(
         _COLLECTION, embedding, client=client, collection_configuration=_INDEX
     )
-    return vectorstore
+    closing.callback(_close, client)
+    docstore = open_docstore(folder)
+    closing.callback(docstore.close)
+    return vectorstore, docstore, closing.close
 
 
 def _close(client: Any) -> None:  # noqa: ANN401 - of Chroma
