@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +55,17 @@ def ligatures(writer: FPDF) -> None:
     writer.multi_cell(0, text=text.replace("No", "\U0001d538"))
 
 
-def written(path: Path, draw: Any, rotation: int = 0) -> tuple[Path, list[Document]]:
+@cache
+def drawn(draw: Any) -> bytes:
     writer = FPDF()
     writer.set_font("Helvetica", size=12)
     writer.add_page()
     draw(writer)
-    with pypdfium2.PdfDocument(bytes(writer.output())) as pdf:
+    return bytes(writer.output())
+
+
+def written(path: Path, draw: Any, rotation: int = 0) -> tuple[Path, list[Document]]:
+    with pypdfium2.PdfDocument(drawn(draw)) as pdf:
         for page in pdf:
             page.set_rotation(rotation)
         pdf.save(path)
