@@ -1,10 +1,11 @@
-"""How many examples the property tests try, and which source tree all tests import."""
+"""How many examples property tests try, which tree tests import, and which open no socket."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # The programs that tests start import this source tree too, whichever one is installed.
@@ -25,3 +26,9 @@ settings.register_profile(
 # For tests/matrix.py: other versions of packages, the same algorithms.
 settings.register_profile("few", settings.get_profile("change"), max_examples=5)
 settings.load_profile("change")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "unit_tests" in item.path.parts:
+            item.add_marker("disable_socket")

@@ -1,4 +1,4 @@
-"""PostgreSQL for both stores: connections that are cut off.
+"""PostgreSQL for both stores: connections that are cut off, and two indexes in one database.
 
 With SOAK=n in the environment, n times as many are.
 """
@@ -14,6 +14,8 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 from langchain_core.documents import Document
+from langchain_core.stores import InMemoryByteStore
+from langchain_postgres import PGVector
 
 from langchain_rse import RSEIndexer, RSERetriever
 from tests.integration_tests.postgres_pair import Pair, document
@@ -107,3 +109,27 @@ def _found(indexer: RSEIndexer, name: str) -> str | None:
     passages = retriever(indexer).invoke("harbor", max_context_length=None, fetch_k=1_000)
     texts = [one.page_content for one in passages if one.metadata["doc_id"] == name]
     return "".join(texts) or None
+
+
+def test_two_collections_have_their_own_vectors(postgres_url: str) -> None:
+    """Although PGVector keeps all collections in one table, under one key."""
+    engine = sa.create_engine(postgres_url)
+    indexers: list[RSEIndexer] = []
+    retrievers: list[RSERetriever] = []
+    for name in ("first of two", "second of two"):
+        store = PGVector(fakes.BagOfWords(), connection=engine, collection_name=name)
+        docstore = InMemoryByteStore()
+        indexers.append(RSEIndexer(store, docstore))
+        retrievers.append(
+            RSERetriever(vectorstore=store, docstore=docstore, config=fakes.EVERYTHING)
+        )
+    for indexer in indexers:
+        indexer.add_documents([Document("the same text", metadata={"source": "same.txt"})])
+    for indexer, retriever in zip(indexers, retrievers, strict=True):
+        assert [passage.page_content for passage in retriever.invoke("text")] == ["the same text"]
+        assert indexer.check().ok
+    indexers[1].delete(["same.txt"])
+    assert [passage.page_content for passage in retrievers[0].invoke("text")] == ["the same text"]
+    assert indexers[0].check().ok
+    indexers[0].delete(["same.txt"])
+    engine.dispose()

@@ -44,15 +44,7 @@ def test_the_title_of_a_source(source: object, title: str) -> None:
         ("1 2 3\n4 5", ""),
         (f"{'word ' * 1000}\n# Birds", ""),
         ("", ""),
-    ],
-)
-def test_the_first_heading(text: str, title: str) -> None:
-    assert first_heading(text) == title
-
-
-@pytest.mark.parametrize(
-    ("text", "title"),
-    [
+        # Code, comments and fields are no titles.
         ("```sh\n# install it\nmake\n```\n\nHerons", "Herons"),
         ("Herons\n\n```sh\n# install it\nmake", "Herons"),
         ("```sh\n# install it\nmake", ""),
@@ -70,7 +62,7 @@ def test_the_first_heading(text: str, title: str) -> None:
         ('<p align="center">\n<img src="a.png">\n</p>\nHerons', "Herons"),
     ],
 )
-def test_code_comments_and_fields_are_no_title(text: str, title: str) -> None:
+def test_the_first_heading(text: str, title: str) -> None:
     assert first_heading(text) == title
 
 
