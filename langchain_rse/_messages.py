@@ -140,6 +140,8 @@ _PLAIN_WORDS = {
     "a valid number": "a number",
     "a valid boolean": "True or False",
     "a valid ": "a ",
+    "is refused: 'str' instances are not allowed as a Sequence value": "must be a list of strings",
+    "an instance of VectorStore or None": "a VectorStore (pass a retriever as base_retriever)",
 }
 
 

@@ -43,6 +43,9 @@ _LANGCHAIN_NAMES = {
     "top_n": _COUNTS,
     "compressor": "pass it as reranker",
     "base_compressor": "pass it as reranker",
+    "max_tokens": "use max_context_length, with a token counter as length_function",
+    "chunk_size": "use text_splitter=default_text_splitter(500)",
+    "persist_dir": "use persist_directory",
 }
 
 

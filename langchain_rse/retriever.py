@@ -48,6 +48,7 @@ _NO_DOCSTORE = (
     "other code has filled, use RSERetriever.from_existing_index(vectorstore, docstore). For your "
     "own stores, pass docstore=SQLDocStore('sqlite:///chunks.db')"
 )
+_OF_INDEX = "pass it in ExistingIndex(...), the third argument of from_existing_index"
 
 # Fields that the indexer has as well.
 _SHARED = ("vectorstore", "docstore", "text_splitter", "headers", "metadata_rules", "namespace")
@@ -143,7 +144,11 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
     _close_stores: Callable[[], None] | None = PrivateAttr(default=None)
     _is_closed: bool = PrivateAttr(default=False)
 
-    _advice: ClassVar[Mapping[str, str]] = {**ADVICE, "docstore": _NO_DOCSTORE}
+    _advice: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(ExistingIndex.model_fields, _OF_INDEX),
+        **ADVICE,
+        "docstore": _NO_DOCSTORE,
+    }
 
     @model_validator(mode="after")
     def _check_sources(self) -> Self:
@@ -161,12 +166,37 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
     def invoke(
         self, input: str, config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[Document]:
+        """Answer a query with passages.
+
+        Args:
+            input: The query.
+            config: LangChain's RunnableConfig, such as ``{"callbacks": [...]}``.
+            **kwargs: Settings of this query, by name: ``k``, ``max_context_length``,
+                ``irrelevant_chunk_penalty``, ``filter``, ``search_kwargs``, ``fetch_k``,
+                ``hybrid``, ``score_floor``, ``queries``, ``query_generator``, ``reranker``,
+                ``order``, ``duplicates``, ``candidates_only``, ``include_header``,
+                ``length_function`` and ``rse_config``; see `QuerySettings`.
+
+        Returns:
+            The passages, ordered as the setting ``order`` says; none if no text reaches the
+            thresholds ``score_floor`` and ``irrelevant_chunk_penalty``.
+
+        Example:
+            ```python
+            retriever.invoke(
+                "What drove the change in gross margin?",
+                max_context_length=4_000,
+                filter={"source": "10k.pdf"},
+            )
+            ```
+        """
         return super().invoke(input, _checked(config), **kwargs)
 
     @override
     async def ainvoke(
         self, input: str, config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[Document]:
+        """Answer a query in async code; see `invoke`."""
         return await super().ainvoke(input, _checked(config), **kwargs)
 
     @override
@@ -610,5 +640,6 @@ def _checked(config: RunnableConfig | None) -> RunnableConfig | None:
     if config is None or isinstance(config, Mapping):
         return config
     raise TypeError(
-        f"config is LangChain's RunnableConfig in a call: pass rse_config={config!r:.200} instead"
+        "config is LangChain's RunnableConfig in a call, and settings have names, such as k=5: "
+        f"pass rse_config={config!r:.200} instead"
     )

@@ -97,6 +97,8 @@ def adopt(
     show_progress: bool,
 ) -> Adoption:
     """Write the documents of an existing index to the docstore; see `RSEIndexer.adopt`."""
+    if not isinstance(index, (ExistingIndex, NoneType)):
+        raise TypeError(f"index must be an ExistingIndex(...); got {type_name(index)}")
     adapter = writer.vectors.adapter
     run(check_pair(writer.docstore, writer.vectors.adapter.store))
     are_in_order = documents is None and adapter.lists_in_insertion_order
@@ -106,8 +108,6 @@ def adopt(
             documents = list(adapter.list_chunks())
     chunks = _chunks_to_adopt(documents, namespace_of(writer.docstore))
     is_recognized = index is None
-    if not isinstance(index, (ExistingIndex, NoneType)):
-        raise TypeError(f"index must be an ExistingIndex(...); got {type_name(index)}")
     if index is None:
         index = _recognize(chunks, are_in_order=are_in_order)
     elif index.doc_id_key is None and index.doc_id is None:

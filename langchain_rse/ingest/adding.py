@@ -382,7 +382,8 @@ def _identify(
             )
         if not isinstance(document, Document):
             raise TypeError(
-                f"documents must be a list of Documents, or use from_texts; got {document!r:.200}"
+                "documents must be a list of Documents, such as loader.load() or [document]; got "
+                f"{type(documents).__name__} with {document!r:.200}"
             )
         for name in (START_INDEX, VERSION, PASSAGE):
             value = document.metadata.get(name, 0)

@@ -44,7 +44,9 @@ def parse_url(url: str | URL) -> URL:
         is_async = parsed.get_dialect().is_async
     except (sa.exc.ArgumentError, ValueError):
         # Without the reason, which quotes the URL: it may contain a password.
-        raise ValueError("url must be a SQLAlchemy URL such as 'sqlite:///chunks.db'") from None
+        raise ValueError(
+            "url must be a SQLAlchemy URL: for a file, 'sqlite:///chunks.db'"
+        ) from None
     if is_async or parsed.get_backend_name() not in {"sqlite", "postgresql"}:
         raise ValueError(
             "url must name SQLite or PostgreSQL and a synchronous driver, such as 'sqlite:///...' "

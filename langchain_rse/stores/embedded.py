@@ -47,6 +47,8 @@ def open_stores(
     closing = ExitStack()
     if folder is None:
         return InMemoryVectorStore(embedding), SQLDocStore("sqlite://"), closing.close
+    if Path(folder).is_file():
+        raise ValueError(f"persist_directory must be a folder; {folder} is a file")
     # Chroma first: if it is not installed, no file is made.
     user = f"persist_directory={os.fspath(folder)!r}"
     chromadb = load("chromadb", "chroma", user)

@@ -38,7 +38,14 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "the id of a document must be a string; got None": lambda it: it.text(None),
     "must be a string; got 3": lambda it: it.delete([3]),
     "a Document returned by this retriever; got 'heron'": lambda it: it.around("heron", 9),
-    "in a call: pass rse_config='precision'": lambda it: it.invoke("a", config="precision"),
+    "such as k=5: pass rse_config='precision'": lambda it: it.invoke("a", config="precision"),
+    "queries must be a list of strings; got 'a'": lambda it: it.invoke("a", queries="a"),
+    "retriever as base_retriever)": lambda it: type(it)(vectorstore=it, docstore=it.docstore),
+    "persist_directory must be a folder; ": (
+        lambda it: it.from_texts([], fakes.Angles(), persist_directory=__file__)
+    ),
+    "'on_error': pass it in ExistingIndex": lambda it: type(it)(on_error="skip"),
+    "index must be an ExistingIndex(...); got dict": lambda it: it.indexer.adopt({}),
     "pass rse_config='balanced'": lambda it: it.explain("a", "balanced"),
     "unknown argument 'kk': did you mean k?": lambda it: setattr(it, "kk", 3),
     "for Documents, use from_documents": lambda it: it.from_texts([Document("a")], fakes.Angles()),
