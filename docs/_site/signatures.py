@@ -72,7 +72,7 @@ def constructor(shown: griffe.Class, model: type[BaseModel]) -> griffe.Function:
     for name in sorted(given, key=lambda name: (name not in members, name not in shown.members)):
         annotation = members[name].annotation if name in members else None
         if annotation is None:
-            annotation = inspect.formatannotation(given[name].annotation)
+            annotation = inspect.formatannotation(given[name].annotation).replace("typing.", "")
         parameters.append(
             griffe.Parameter(
                 name,
