@@ -76,7 +76,7 @@ class Checked(BaseModel):
             value = self.__dict__.get(name)  # not there if a check has failed
             if name not in self.model_fields_set or value == field.default:
                 continue
-            if not isinstance(value, (*_SHOWN, Checked)):
+            if not field.repr or not isinstance(value, (*_SHOWN, Checked)):
                 value = _Bare(getattr(value, "__name__", type(value).__name__))
             yield name, value
 

@@ -115,7 +115,7 @@ def adopt(
     if isinstance(index.texts, Sequence):
         index = index.model_copy(update={"texts": _texts_by_document(index.texts, index)})
     _check_search(writer.vectors.adapter.store)
-    adopter = _Adopter(writer, index, rules, is_recognized, Adoption(index))
+    adopter = _Adopter(writer, index, rules, Adoption(index))
     by_document = adopter.group(chunks)
     total = len(by_document)
     with progress_bar(total, unit="documents", title="Adopting", show=show_progress) as advance:
@@ -197,7 +197,6 @@ class _Adopter:
     writer: Writer
     index: ExistingIndex
     rules: Mapping[str, Rule]
-    is_recognized: bool
     report: Adoption
     excluded: list[str] = field(default_factory=list)
 
@@ -238,7 +237,7 @@ class _Adopter:
                     namespace=namespace_of(self.writer.docstore),
                 )
             except UnstatedOverlapError as error:  # concerns the whole index
-                raise self._error(str(error)) from None
+                raise AdoptionError(str(error)) from None
             except (AdoptionError, TypeError, ValueError) as error:
                 name = f"document {doc_id!r}: "
                 # Some errors already contain the name.
@@ -285,20 +284,12 @@ class _Adopter:
     def _exclude(self, problem: str, vectors: Iterable[str]) -> None:
         """Exclude chunks that cannot be adopted, or raise an error, depending on ``on_error``."""
         if self.index.on_error == "raise":
-            error = self._error(problem)
             raise AdoptionError(
-                f"{error}. To leave such documents out: ExistingIndex(..., on_error='skip')"
+                f"{problem}. The index was read as {self.index!r}. To leave such documents out: "
+                "ExistingIndex(..., on_error='skip')"
             )
         self.report.problems.append(problem)
         self.excluded += vectors
-
-    def _error(self, problem: str) -> AdoptionError:
-        if self.is_recognized:
-            problem += (
-                f". The chunk metadata was recognized as {self.index!r}. To name other fields, "
-                "pass an ExistingIndex"
-            )
-        return AdoptionError(problem)
 
 
 def _check_document(doc_id: str, manifest: Manifest | None, recorded: Iterable[object]) -> None:

@@ -61,7 +61,9 @@ class ExistingIndex(Checked):
     in_store_order: bool = False
     chunk_overlap: NonNegativeInt | None = None
     separator: str = "\n"
-    texts: DocStore | Mapping[str, Document | str] | Sequence[Document] | None = None
+    texts: DocStore | Mapping[str, Document | str] | Sequence[Document] | None = Field(
+        default=None, repr=False
+    )
     on_error: Literal["raise", "skip"] = "raise"
 
     @model_validator(mode="after")
