@@ -374,9 +374,9 @@ def _start_with_overlap(
     if index.chunk_overlap is None:
         stated = repr(index).removesuffix(")")
         raise UnstatedOverlapError(
-            "the index was split without add_start_index=True, so the overlap of neighboring "
-            f"chunks is unknown. {_TEXTS}. Without the documents, state the chunk_overlap of the "
-            f"splitter that made the chunks, 0 for none: {stated}, chunk_overlap=...). To find "
+            "the overlap of neighboring chunks is unknown without positions (start_index, which "
+            f"splitters write with add_start_index=True). {_TEXTS}. Without the documents, state "
+            f"the splitter's chunk_overlap, 0 for none: {stated}, chunk_overlap=...). To find it "
             "out, compare the end of a chunk with the beginning of the next"
         )
     shared = _shared_length(last.text, chunk.text, index.chunk_overlap)
