@@ -1,6 +1,10 @@
-"""Finds patterns in all documents that may be read; documents and sections by their names."""
+"""Finds patterns in all documents that may be read; documents and sections by their names.
+
+Literals and regular expressions ignore case, and are found in time proportional to the text.
+"""
 
 import itertools
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -8,6 +12,7 @@ from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
 
+from langchain_rse._messages import load
 from langchain_rse._sync import batches, pause, run
 from langchain_rse.access import READ_ATTEMPTS, DocumentAccess
 from langchain_rse.errors import MissingRecordError
@@ -16,14 +21,96 @@ from langchain_rse.stores.document_names import find_document, names_of
 from langchain_rse.stores.layouts import chunk_keys
 from langchain_rse.stores.records import START_INDEX, Manifest
 from langchain_rse.text.headings import Section, outline
-from langchain_rse.text.patterns import Pattern, usual_spelling
 from langchain_rse.text.quoting import first_few, format_range
+from langchain_rse.text.spellings import SpelledExpression, usual_spelling
 
+MOST_OF_PATTERN = 1_000
+"""The most characters of a pattern."""
+
+# The most instructions of a compiled expression: in the worst case, each reads each character.
+_MOST_INSTRUCTIONS = 4_000
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _BATCH = 500  # chunks that are read at once
 _AROUND = 300  # the most characters of its lines on each side of a match
 _MOST_TITLES = 5  # in a message
 # One match takes time in proportion to the text, but many matches may each read all of it.
 _MOST_SECONDS = 5.0
+
+
+class Pattern:
+    r"""A literal or a regular expression to find in texts.
+
+    White space in a literal matches any run of white space, so phrases are found across line ends.
+    Ligatures, wide and decomposed letters, soft hyphens, and the forms of quotation marks and
+    dashes make no difference to a literal.
+
+    Args:
+        text: The literal, or the expression in RE2's syntax: ``^`` and ``$`` match at line ends,
+            and ``\w``, ``\d``, ``\s`` and ``\b`` know ASCII only.
+        regex: Whether ``text`` is a regular expression.
+
+    Raises:
+        ValueError: If ``text`` is blank or too long, or is no expression that RE2 can use.
+        ImportError: For an expression, if google-re2 is not installed.
+    """
+
+    def __init__(self, text: str, *, regex: bool = False) -> None:
+        if not text or (not regex and text.isspace()):
+            raise ValueError("a pattern needs at least one character that is not white space")
+        if len(text) > MOST_OF_PATTERN:
+            raise ValueError(
+                f"a pattern has at most {MOST_OF_PATTERN:,} characters; got {len(text):,}"
+            )
+        text = _without_surrogates(text)
+        words = usual_spelling(text).split()
+        self._expression: Any
+        if regex:
+            self._expression = _compile(text)
+        elif words:
+            # Only at the beginning of a run, so that long runs are not tried from each character.
+            before = r"(?<!\s)\s+" if text[0].isspace() else ""
+            after = r"\s+" if text[-1].isspace() else ""
+            phrase = before + r"\s+".join(map(re.escape, words)) + after
+            self._expression = SpelledExpression(phrase)
+        else:  # only characters that spellings leave out, such as a byte order mark
+            self._expression = re.compile(re.escape(text))
+
+    def find(self, text: str) -> Iterator[tuple[int, int]]:
+        """Find the matches in a text: first character and the one after the last, without overlaps.
+
+        Empty matches do not count. A lone surrogate in the text matches as U+FFFD.
+        """
+        text = _without_surrogates(text)
+        if isinstance(self._expression, SpelledExpression):
+            return self._expression.finditer(text)
+        return (match.span() for match in self._expression.finditer(text) if match[0])
+
+
+def _without_surrogates(text: str) -> str:
+    try:
+        text.encode()  # ten times faster than the expression
+    except UnicodeEncodeError:
+        return _SURROGATE.sub("\ufffd", text)
+    return text
+
+
+def _compile(expression: str) -> Any:  # noqa: ANN401 - of a package without types
+    re2 = load("re2", "regex", "regex=True")
+    options = re2.Options()
+    options.log_errors = False
+    options.case_sensitive = False
+    try:
+        compiled = re2.compile(f"(?m){expression}", options)
+    except re2.error as error:
+        [problem] = error.args
+        reason = problem.decode(errors="replace") if isinstance(problem, bytes) else problem
+        reason = reason.replace("(?m)", "", 1)
+        raise ValueError(f"the regular expression {expression!r} is wrong: {reason}") from error
+    if compiled.programsize > _MOST_INSTRUCTIONS:
+        raise ValueError(
+            f"the regular expression {expression!r:.100} is too large: repeat less in it"
+        )
+    return compiled
 
 
 class Match(NamedTuple):

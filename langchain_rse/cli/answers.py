@@ -208,7 +208,7 @@ def query(
 
 def print_passages(trace: RSETrace, names: Mapping[str, str]) -> None:
     """Print passages in their order, each with its place below it."""
-    from langchain_rse.text.patterns import query_words
+    from langchain_rse.text.spellings import query_words
     from langchain_rse.tools import place_of
 
     print_text(trace.summary)

@@ -33,8 +33,8 @@ from langchain_rse.query.reading import CHARACTERS, Passage, passage_of, steps_w
 from langchain_rse.query.rendering import choose
 from langchain_rse.query.scoring import Chunk, ScoredChunks, select
 from langchain_rse.query.trace import with_exclusion
-from langchain_rse.text.patterns import SpelledExpression, query_words
 from langchain_rse.text.quoting import encodable, format_range
+from langchain_rse.text.spellings import SpelledExpression, query_words
 
 # Characters that could end a script element or a line of JavaScript.
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}

@@ -12,13 +12,12 @@ from pydantic import BaseModel
 
 from langchain_rse.access import DocumentAccess
 from langchain_rse.errors import MissingRecordError, RSEError
-from langchain_rse.finding import Match, document_named, find, read_section
+from langchain_rse.finding import Match, Pattern, document_named, find, read_section
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.document_names import source_of
 from langchain_rse.stores.records import DOC_ID, END_INDEX, PASSAGE, Manifest
 from langchain_rse.text.headings import outline
 from langchain_rse.text.names import short_names
-from langchain_rse.text.patterns import Pattern
 from langchain_rse.text.quoting import counted, format_range
 from langchain_rse.tools.catalog import (
     BROWSING_TOOLS,

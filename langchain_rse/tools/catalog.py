@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 
-from langchain_rse.text.patterns import MOST_OF_PATTERN
+from langchain_rse.finding import MOST_OF_PATTERN
 from langchain_rse.text.quoting import encodable
 from langchain_rse.text.words import MAX_QUERY_LENGTH
 

@@ -12,9 +12,8 @@ from langchain_core.stores import InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever
-from langchain_rse.finding import find
+from langchain_rse.finding import Pattern, find
 from langchain_rse.stores.embedded import open_stores
-from langchain_rse.text.patterns import Pattern
 from tests.integration_tests.postgres_pair import Pair
 from tests.unit_tests import fakes
 

@@ -14,8 +14,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever
 from langchain_rse.errors import MissingRecordError
-from langchain_rse.finding import find
-from langchain_rse.text.patterns import Pattern
+from langchain_rse.finding import Pattern, find
 from langchain_rse.tools import create_rse_tools
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way, lines, make_retriever

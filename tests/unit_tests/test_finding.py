@@ -21,9 +21,8 @@ from langchain_text_splitters import TextSplitter
 
 from langchain_rse import ExistingIndex, RSERetriever, SQLDocStore, finding
 from langchain_rse._sync import in_thread
-from langchain_rse.finding import MatchPage, find, read_section
+from langchain_rse.finding import MatchPage, Pattern, find, read_section
 from langchain_rse.stores.conditions import matches
-from langchain_rse.text.patterns import Pattern
 from langchain_rse.tools import create_rse_tools
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way, make_retriever

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from langchain_rse.finding import Pattern
 from langchain_rse.ingest.default_splitter import default_text_splitter
 from langchain_rse.ingest.splitting import find_spans
 from langchain_rse.text.headings import end_before_headings, outline
 from langchain_rse.text.names import first_heading
-from langchain_rse.text.patterns import Pattern
 from langchain_rse.text.sentences import split_sentences
 from langchain_rse.text.words import spaced_words, with_pairs
 from tests.unit_tests.hostile_shapes import Shape, shapes

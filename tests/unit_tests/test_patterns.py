@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from langchain_rse.text.patterns import MOST_OF_PATTERN, Pattern
+from langchain_rse.finding import MOST_OF_PATTERN, Pattern
 
 ALPHABET = "abAB  \n\t\u2003éÉßẞİ\u017f\ud800"
 SIMPLE = "abAB  \n\t\u2003éÉ\u017f\ud800"
