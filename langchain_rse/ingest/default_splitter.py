@@ -19,8 +19,7 @@ from typing_extensions import override
 from langchain_rse.ingest.splitting import Span
 from langchain_rse.ingest.tables import Table, find_tables
 from langchain_rse.stores.records import with_table_header
-from langchain_rse.text.fences import Fence, find_fences
-from langchain_rse.text.headings import CODE_LINE, Heading, find_headings
+from langchain_rse.text.headings import CODE_LINE, Fence, Heading, find_fences, find_headings
 from langchain_rse.text.sentences import (
     SPACED_ENDS,
     UNSPACED_ENDS,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from langchain_rse.text.fences import Fence, inside_fence
+from langchain_rse.text.headings import Fence, inside_fence
 
 # A table has at least this many rows.
 _FEWEST_ROWS = 3

@@ -14,10 +14,10 @@ from urllib.parse import unquote
 import numpy as np
 from numpy.typing import NDArray
 
-from langchain_rse.text.fences import outside_fences
 from langchain_rse.text.headings import (
     atx_headings,
     end_of_front_matter,
+    outside_fences,
     title_of_heading,
     without_comments,
 )

@@ -14,8 +14,7 @@ from langchain_rse import RSERetriever
 from langchain_rse.indexer import default_text_splitter
 from langchain_rse.ingest.splitting import find_spans
 from langchain_rse.ingest.tables import find_tables
-from langchain_rse.text.fences import find_fences
-from langchain_rse.text.headings import find_headings
+from langchain_rse.text.headings import find_fences, find_headings
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way
 
