@@ -15,7 +15,7 @@ from langchain_core.documents import Document
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import override
 
-from langchain_rse._asking import Failure, LanguageModelSettings, Prompt, ask, quote
+from langchain_rse._asking import LanguageModelSettings, Prompt, ask, quote
 from langchain_rse._messages import Advance, Checked, warn
 from langchain_rse._sync import Steps, batches, compute, concurrently, during, to_the_end
 from langchain_rse.ingest.source_documents import with_headers
@@ -218,8 +218,8 @@ def collect_answers(
         outcomes = yield from concurrently(tasks, settings.max_concurrency)
         records = []
         for key, outcome in zip(keys, outcomes, strict=True):
-            if isinstance(outcome, Failure):
-                reason = outcome.reason
+            if isinstance(outcome, str):
+                reason = outcome
                 continue
             answers[key] = outcome.model_dump()
             records.append((answers_key(key), Document("", metadata={names[key]: answers[key]})))

@@ -11,7 +11,7 @@ from langchain_core.embeddings import Embeddings
 from pydantic import BaseModel, Field
 from typing_extensions import override
 
-from langchain_rse._asking import Failure, LanguageModelSettings, Prompt, ask, quote
+from langchain_rse._asking import LanguageModelSettings, Prompt, ask, quote
 from langchain_rse._compressing import Compressor, best_first, with_metadata
 from langchain_rse._sync import Steps, batches, call, concurrently, during
 from langchain_rse.query.candidates import (
@@ -87,17 +87,16 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
     ) -> Steps[list[Document]]:
         """Let the model judge a batch; return copies of the documents to keep."""
         answer = yield from ask(self, self._prompt(batch, query), callbacks)
-        if isinstance(answer, Failure):
+        if isinstance(answer, str):
             action = "kept" if self.on_failure_keep_all else "dropped"
             size = counted(len(batch), "document")
-            reason = answer.reason
-            logger.warning("a batch of %s could not be judged and was %s: %s", size, action, reason)
+            logger.warning("a batch of %s could not be judged and was %s: %s", size, action, answer)
             if not self.on_failure_keep_all:
                 return []
             added: dict[str, object] = {
                 IS_RELEVANT: None,
                 RELEVANCE_EXPLANATION: None,
-                RELEVANCE_FAILURE: reason,
+                RELEVANCE_FAILURE: answer,
             }
             return [_with_judgment(document, added) for document in batch]
 

@@ -52,11 +52,6 @@ _RESTS = "cdjlmnst"
 _QUOTATION = re.compile(r"`[^`]*`|\"[^\"]*\"|\u201c[^\u201c\u201d]*\u201d")
 
 
-def beginning_of(query: str) -> str:
-    """Return the part of a query whose words count."""
-    return query[:MAX_QUERY_LENGTH]
-
-
 @lru_cache(maxsize=100)  # each step of a query calls it
 def without_function_words(query: str) -> str:
     """Remove function words from a query; return it unchanged if it has no other words.
