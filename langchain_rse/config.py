@@ -271,9 +271,7 @@ class QuerySettings(Checked):
     """Scores the ``fetch_k`` best candidates again. Candidates that it drops get relevance 0, but
     may still fill gaps between relevant chunks. `RSEConfig.rerank_weight` weighs its scores against
     the search."""
-    search_kwargs: Annotated[dict[str, Any], AfterValidator(_check_search_kwargs)] = Field(
-        default_factory=dict
-    )
+    search_kwargs: Annotated[dict[str, Any], AfterValidator(_check_search_kwargs)] = {}  # noqa: RUF012
     """Extra arguments of the vector store's search, such as ``{"filter": ...}``; a wrapped
     retriever takes none. If a filter is a dict of fields and values, the results are checked
     against it."""

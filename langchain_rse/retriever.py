@@ -14,7 +14,7 @@ from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams, R
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
-from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from typing_extensions import override
 
 from langchain_rse._messages import type_name, warn
@@ -125,9 +125,7 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
     )
     """Splits documents in `add_documents`. The default makes chunks of at most 800 characters,
     without overlap, that end with paragraphs, lines or sentences; see ``docs/splitters.md``."""
-    metadata_rules: Annotated[Mapping[str, Rule], BeforeValidator(check_rules)] = Field(
-        default_factory=dict
-    )
+    metadata_rules: Annotated[Mapping[str, Rule], BeforeValidator(check_rules)] = {}
     """Rules for metadata fields that change along a document, such as ``{"slide": "range"}``; see
     `RSEIndexer`. Documents keep the rules that they were stored with."""
     headers: HeaderMaker | None = None
@@ -138,11 +136,11 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
     Empty for no namespace."""
 
     # Reset when a field is set.
-    _indexer: RSEIndexer | None = PrivateAttr(default=None)
-    _sources: Sources | None = PrivateAttr(default=None)
+    _indexer: RSEIndexer | None = None
+    _sources: Sources | None = None
     # Closes the stores that `from_documents` opened; None if there is nothing to close.
-    _close_stores: Callable[[], None] | None = PrivateAttr(default=None)
-    _is_closed: bool = PrivateAttr(default=False)
+    _close_stores: Callable[[], None] | None = None
+    _is_closed: bool = False
 
     _advice: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(ExistingIndex.model_fields, _OF_INDEX),
