@@ -226,16 +226,11 @@ class Section(NamedTuple):
     end: int  # where the next heading of this level or a higher one begins, or the text ends
 
 
-def find_headings(text: str, fences: Sequence[Fence] | None = None) -> list[Heading]:
-    """Find the headings of a text, in order.
-
-    Args:
-        text: The text.
-        fences: The fenced blocks of the text; None to find them.
-    """
+def find_headings(text: str) -> list[Heading]:
+    """Find the headings of a text, in order."""
     marked = [*atx_headings(text), *_underlined_headings(text)]
     candidates = [*marked, *_numbered_headings(text), *_named_headings(text)]
-    return _outside_fences(text, candidates, find_fences(text) if fences is None else fences)
+    return _outside_fences(text, candidates)
 
 
 def end_of_front_matter(text: str) -> int:
@@ -254,19 +249,18 @@ def end_before_headings(text: str) -> int:
     if not _MAY_END_HEADING.match(last_line):  # true for most texts
         return end
     marked = [*atx_headings(text), *_underlined_headings(text)]
-    for heading in reversed(_outside_fences(text, marked, find_fences(text))):
+    for heading in reversed(_outside_fences(text, marked)):
         if text[heading.end : end].strip():
             break
         end = heading.start
     return end
 
 
-def _outside_fences(
-    text: str, candidates: Sequence[Heading], fences: Sequence[Fence]
-) -> list[Heading]:
+def _outside_fences(text: str, candidates: Sequence[Heading]) -> list[Heading]:
     """Keep headings outside of code and front matter; drop overlapping ones."""
     headings: list[Heading] = []
     end = end_of_front_matter(text)
+    fences = find_fences(text)
     html_code = find_html_code(text)
     for heading in sorted(candidates):
         is_in_code = any(inside_fence(blocks, heading.start) for blocks in (fences, html_code))
