@@ -228,7 +228,8 @@ def ask_each(folder: Folder, label: str, at: At) -> Report:
         metric: np.concatenate([report.figures[metric] for report in reports], axis=1)
         for metric in reports[0].figures
     }
-    return Report(label, folder.layout.budgets, reports[0].questions, figures)
+    refusals = np.concatenate([report.refusals for report in reports], axis=1)
+    return Report(label, folder.layout.budgets, reports[0].questions, figures, refusals)
 
 
 def ask_greedy(

@@ -76,7 +76,8 @@ def evaluate(
                 if question.is_unanswerable:
                     refusals.append([_is_empty(answer) for answer in answers])
                 else:
-                    figures.append(meter.measure(question, answers, ascending))
+                    pairs = zip(answers, ascending, strict=True)
+                    figures.append([meter.measure(question, *pair) for pair in pairs])
             advance(1)
     by_metric = np.moveaxis(np.array(figures), -1, 0)  # from (questions, budgets, metrics)
     return Report(

@@ -1,7 +1,7 @@
 """Measures how much of a question's evidence the returned Documents contain."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
@@ -155,16 +155,8 @@ class Meter:
     """Digests of texts by document id. Of several documents with the same text, an RSERetriever
     returns one, so slices are compared by digest; without a digest, by document id."""
 
-    def measure(
-        self, question: Question, answers: Sequence[Sequence[Document]], budgets: Sequence[int]
-    ) -> list[Metrics]:
-        """Compute the metrics of the answer for each budget."""
-        return [
-            self._measure(question, answer, budget)
-            for answer, budget in zip(answers, budgets, strict=True)
-        ]
-
-    def _measure(self, question: Question, answer: Sequence[Document], budget: int) -> Metrics:
+    def measure(self, question: Question, answer: Iterable[Document], budget: int) -> Metrics:
+        """Compute the metrics of an answer within a budget."""
         parts = [Slice(part.doc_id, part.start, part.end) for part in question.evidence]
         evidence = [self._by_digest(part) for part in parts]
         located: list[Slice] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +65,7 @@ class Report:
     budgets: tuple[int, ...]
     questions: tuple[Question, ...]
     figures: Mapping[str, Floats]
-    refusals: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))
+    refusals: NDArray[np.bool_]
 
     @property
     def refused(self) -> Floats:

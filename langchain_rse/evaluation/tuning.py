@@ -175,8 +175,8 @@ def tune(
         for column, (number, question) in enumerate(numbered):
             with during(f"asking question {number}"):
                 answers = run(try_settings(question.question, retriever.sources, settings))
-                figures = meter.measure(question, answers, ascending * len(scores))
-            values = [getattr(figures_of_answer, metric) for figures_of_answer in figures]
+                pairs = zip(answers, ascending * len(scores), strict=True)
+                values = [getattr(meter.measure(question, *pair), metric) for pair in pairs]
             scores[:, column] = np.reshape(values, (len(scores), -1)).mean(axis=1)
             advance(1)
     return _choose(changes_of_trials, settings[:: len(ascending)], scores, metric)

@@ -46,9 +46,9 @@ class Picture(Figure):
         alt: The alternative text.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, alt: str) -> None:
         super().__init__(figsize=(_WIDTH, _HEIGHT), dpi=150, layout="constrained")
-        self.alt = ""
+        self.alt = alt
 
     def __repr__(self) -> str:
         return self.alt
@@ -71,12 +71,11 @@ def plot_trace(
     colors = DARK if dark else LIGHT
     document = _find_document(trace, doc_id)
     with matplotlib.style.context(_style_of(colors)):
-        picture = Picture()
+        picture = Picture(_describe(trace, document))
         picture.suptitle(_title_of(trace.query), x=0.02, ha="left", weight="bold")
         _draw(picture.subplots(), trace, document, (start, end), colors)
         if document is not None:
             picture.legend(loc="outside lower left", ncols=2)
-        picture.alt = _describe(trace, document)
         return picture
 
 

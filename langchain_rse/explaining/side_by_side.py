@@ -200,21 +200,15 @@ def only_in(piece: Piece, others: Iterable[Piece]) -> list[bool]:
     example in another document.
     """
     is_only_here = [True] * len(piece.text)
-    overlaps = [_overlap(piece, other) for other in others]
-    for start, end in [*overlaps, *_copied(piece.text, others)]:
+    for start, end in _copied(piece.text, others):
         is_only_here[start:end] = [False] * (end - start)
+    for other in others:
+        is_same_document = piece.doc_id is not None and piece.doc_id == other.doc_id
+        if is_same_document and piece.start is not None and other.start is not None:
+            start = other.start - piece.start
+            for position in range(max(start, 0), min(start + len(other.text), len(piece.text))):
+                is_only_here[position] = False
     return is_only_here
-
-
-def _overlap(piece: Piece, other: Piece) -> tuple[int, int]:
-    """The range of a piece's text that another piece has; empty if none."""
-    is_same_document = piece.doc_id is not None and piece.doc_id == other.doc_id
-    if not is_same_document or piece.start is None or other.start is None:
-        return 0, 0
-    offset = other.start - piece.start
-    start = max(offset, 0)
-    end = min(offset + len(other.text), len(piece.text))
-    return start, max(start, end)
 
 
 def _copied(text: str, others: Iterable[Piece]) -> Iterator[tuple[int, int]]:
