@@ -79,15 +79,9 @@ class Side(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """The number of texts, their length, and the length of what the other side lacks."""
+        """The number of texts, and their length."""
         length = sum(len(piece.text) for piece in self.pieces)
-        texts = counted(len(self.pieces), "text")
-        return f"{self.name}: {texts}, {length:,} characters, {self.only_here:,} only here"
-
-    @property
-    def only_here(self) -> int:
-        """The number of characters that the other side does not have."""
-        return sum(sum(only_in(piece, self.others)) for piece in self.pieces)
+        return f"{self.name}: {counted(len(self.pieces), 'text')}, {length:,} characters"
 
 
 @dataclass(frozen=True, repr=False)
@@ -123,11 +117,14 @@ class SideBySide:
 
     @property
     def summary(self) -> str:
-        """The lengths of both sides and of the text that only one side has, without a full stop."""
+        """The lengths of both sides and of the text that both have, without a full stop."""
         other, passages = self.sides
-        if self.passages:
-            return f"{passages.summary}; {other.summary}"
-        return f"No passages: {self.reason}; {other.summary}"
+        if not self.passages:
+            return f"No passages: {self.reason}; {other.summary}"
+        in_both = 0
+        for piece in self.passages:
+            in_both += only_in(piece, self.other).count(False)
+        return f"{passages.summary}; {other.summary}; {in_both:,} characters are in both"
 
     def _lines(self) -> Iterator[str]:
         """Yield the comparison as lines for a terminal."""
@@ -159,7 +156,7 @@ class SideBySide:
         return (
             f'<style>{_STYLE}</style><div class="rse-compare">'
             f'<h2 dir="auto">{text_as_html(self.query)}</h2>'
-            f"<p>{text_as_html(self.summary)}.</p>"
+            f"<p>{text_as_html(self.summary)}. Text that only one side has is colored.</p>"
             f'<div class="sides">{self._section("other", other)}'
             f"{self._section('passages', passages)}</div></div>"
         )
@@ -235,7 +232,7 @@ def _lines_of(piece: Piece, others: Sequence[Piece]) -> Iterator[tuple[str, bool
     for line in piece.text.removesuffix("\n").split("\n"):
         end = start + len(line)
         only_here = itertools.compress(line, is_only_here[start:end])
-        yield line, bool("".join(only_here).strip())
+        yield line.expandtabs(), bool("".join(only_here).strip())
         start = end + 1
 
 

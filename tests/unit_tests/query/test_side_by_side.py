@@ -36,14 +36,18 @@ def test_the_best_chunks_have_the_same_length(way: Way, retriever: RSERetriever)
         "a, characters 18–24",
         "b, characters 6–12",
     ]
-    assert [side.only_here for side in found.sides] == [6, 6]
+    assert "; 12 characters are in both" in found.summary
+
+
+def test_tabs_are_shown_as_space() -> None:
+    assert "\n+ a       b" in str(SideBySide("q", [Piece("a", "a", 0, "a\tb")], [], "chunks"))
 
 
 def test_printed(retriever: RSERetriever) -> None:
     assert str(retriever.compare(QUERY)) == (
         "query 0\n"
-        "passages: 1 text, 18 characters, 6 only here; "
-        "top-k chunks: 3 texts, 18 characters, 6 only here.\n"
+        "passages: 1 text, 18 characters; top-k chunks: 3 texts, 18 characters; "
+        "12 characters are in both.\n"
         "+ marks text only in the passages, - text only in top-k chunks.\n"
         "Passage 1: a, characters 6–24\n"
         "  a1 10\n"
@@ -69,7 +73,7 @@ def test_another_retriever(retriever: RSERetriever) -> None:
     assert [piece.text for piece in found.other] == ["b1 15\nb2 85\n", "a2 50"]
     assert "+ a1 10\n+ a2 50\n+ a3 12\n" in str(found)
     assert found.summary == (
-        "passages: 1 text, 18 characters, 18 only here; mine: 2 texts, 17 characters, 17 only here"
+        "passages: 1 text, 18 characters; mine: 2 texts, 17 characters; 0 characters are in both"
     )
 
 
@@ -109,8 +113,8 @@ def test_text_of_another_document_that_is_the_same_is_no_difference() -> None:
         Piece("b", "b", 900, f"{shared[middle:]} and on".replace(" ", "\n")),
     ]
     found = SideBySide("q", [passage], chunks, "chunks")
-    other, passages = found.sides
-    assert passages.only_here == len("First!\n")
-    assert other.only_here == len("Second? ") + len("and\non")
+    assert sum(only_in(passage, chunks)) == len("First!\n")
+    only_in_chunks = [sum(only_in(chunk, [passage])) for chunk in chunks]
+    assert only_in_chunks == [len("Second? "), len("and\non")]
     assert "+ First!\n  word0 word1" in str(found)
     assert "<mark>First!\n</mark>word0" in found.to_html()
