@@ -10,7 +10,6 @@ from nbclient import NotebookClient
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 
-
 # Of a machine, a user or a moment.
 PASSING = re.compile(
     r"/(tmp|home|root|Users)/|[A-Z]:\\|\b\d?\d:\d\d(:\d\d)?\b|\d ms\b|0x[0-9a-f]{6}"
