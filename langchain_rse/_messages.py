@@ -58,7 +58,10 @@ class Checked(BaseModel):
     # What to write instead of an unknown name, or for a missing field.
     _advice: ClassVar[Mapping[str, str]] = {}
 
-    def __init__(self, **fields: Any) -> None:  # noqa: ANN401 - of any type
+    def __init__(self, *values: object, **fields: Any) -> None:  # noqa: ANN401 - of any type
+        if values:
+            names = first_few(type(self).__annotations__, 3)
+            raise TypeError(f"{type(self).__name__} takes its arguments by name: {names}")
         try:
             super().__init__(**fields)
         except ValidationError as error:

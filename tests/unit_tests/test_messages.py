@@ -34,6 +34,7 @@ def test_a_warning_shows_control_characters_as_escapes() -> None:
 
 RETRIEVER = make_retriever({"heron.txt": lines(1), "owls.txt": lines(2)})
 MISTAKES: dict[str, Callable[[Any], Any]] = {
+    "by name: vectorstore, base_retriever, docstore": lambda it: type(it)(it.vectorstore, 1),
     "documents() lists heron.txt": lambda it: it.text("heron"),
     "the id of a document must be a string; got None": lambda it: it.text(None),
     "must be a string; got 3": lambda it: it.delete([3]),

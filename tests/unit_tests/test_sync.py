@@ -12,16 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from langchain_rse import _sync
-from langchain_rse._sync import (
-    Steps,
-    arun,
-    call,
-    compute,
-    concurrently,
-    in_thread,
-    run,
-    to_the_end,
-)
+from langchain_rse._sync import Steps, arun, call, compute, concurrently, in_thread, run, to_the_end
 from tests.unit_tests import fakes
 
 way = fakes.way
