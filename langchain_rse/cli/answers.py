@@ -45,7 +45,7 @@ def split(text: str) -> Assignment:
     return name, value
 
 
-Question = Annotated[str, typer.Argument(help="The question, in quotation marks.")]
+Question = Annotated[list[str], typer.Argument(help="The question, in quotation marks.")]
 # The retriever checks these numbers, with the messages of `--set`.
 K = Annotated[
     int, typer.Option(parser=parse, help="Maximum number of passages. The most valuable are kept.")
@@ -98,7 +98,7 @@ def settings(
     from langchain_rse.config import read_settings
 
     fields = {}
-    if config and Path(config).is_file():
+    if config and (Path(config).is_file() or Path(config).suffix):
         fields = read_settings(Path(config))
     elif config:
         fields["config"] = config
@@ -185,7 +185,7 @@ def query(
     )
     opened = KnowledgeBase.existing(kb, **fields)
     wanted = filter_of(conditions or (), opened.find)
-    trace = opened.retriever.explain(question, filter=wanted)
+    trace = opened.retriever.explain(" ".join(question), filter=wanted)
     passages = trace.documents_returned
     if as_json:
         printed = [passage.model_dump(include=_JSON_FIELDS) for passage in passages]
@@ -236,7 +236,7 @@ def _write_pictures(passages: Sequence[Document], folder: Path) -> None:
             for page, picture in render(passage, path).items():
                 picture.save(folder / f"passage-{number}-page-{page + 1}.png")
         except (OSError, RuntimeError, ValueError) as error:
-            print_note(f"No picture of passage {number}, {path}: {error}", "red")
+            print_note(f"No picture of passage {number}: {path} is no PDF of it ({error})", "red")
 
 
 def compare(
@@ -264,7 +264,8 @@ def compare(
     """
     fields = settings(config, assignments, irrelevant_chunk_penalty=irrelevant_chunk_penalty)
     opened = KnowledgeBase.existing(kb, **fields)
-    comparison = opened.retriever.compare(question, max_context_length=max_context_length)
+    asked = " ".join(question)
+    comparison = opened.retriever.compare(asked, max_context_length=max_context_length)
     print_text(visible_lines(str(comparison)))
     if html:
         comparison.to_html(html)

@@ -73,7 +73,8 @@ def index(
             opened = KnowledgeBase.create(kb, embeddings)
             is_terminal = sys.stderr.isatty()
             ids = opened.retriever.add_documents(files.read(bar), show_progress=is_terminal)
-            print_text(f"Indexed {counted(len(ids), 'document')} into {kb}")
+            with_text = [each for each in ids if opened.manifests[each].chunk_count]
+            print_text(f"Indexed {counted(len(with_text), 'document')} into {kb}")
             if prune:
                 opened.remove(_missing_of(opened, paths, files, ids))
             opened.fit_floor()

@@ -51,14 +51,15 @@ class KnowledgeBase:
         try:
             model = json.loads((folder / _SETTINGS).read_bytes())["embeddings"]
         except (OSError, ValueError, TypeError, LookupError) as error:
+            problem = f"is no knowledge base: it has no readable {_SETTINGS} ({error})"
+            if not folder.exists():
+                problem = "does not exist"
             quoted = shlex.quote(str(folder))
             command = f"{command_line()} index PATH... --kb {quoted}"
             if folder.is_dir() and any(folder.iterdir()):
-                command = f"{command_line()} index {quoted} --kb {quoted}-kb"
-            raise ValueError(
-                f"--kb {folder} is no knowledge base: it has no readable {_SETTINGS} ({error}). To "
-                f"make one: {command}"
-            ) from error
+                other = shlex.quote(f"{folder.resolve().name}-kb")
+                command = f"{command_line()} index {quoted} --kb {other}"
+            raise ValueError(f"--kb {folder} {problem}. To make one: {command}") from error
         return cls(folder, str(model), fields)
 
     @classmethod
@@ -143,7 +144,8 @@ class KnowledgeBase:
         try:
             fitted = self.retriever.fit_score_floor(show_progress=sys.stderr.isatty())
         except ScoreFloorError as error:
-            print_text(f"No score floor, so off-topic questions return passages too: {error}")
+            if self.chunks:
+                print_text(f"No score floor, so off-topic questions return passages too: {error}")
         else:
             print_text(f"Score floor fitted. {str(fitted).partition(' (')[0]}")
 
@@ -161,7 +163,7 @@ def only_writer(folder: Path) -> Iterator[None]:
     if _SETTINGS not in visible_names and visible_names not in ([], [_LOCK]):
         raise ValueError(
             f"--kb {folder} has other files ({first_few(visible_names)}). Choose an empty or a new "
-            f"folder for the knowledge base, such as --kb {folder}-kb"
+            f"folder for the knowledge base, such as --kb {folder.resolve().name}-kb"
         )
     with (folder / _LOCK).open("ab") as file:
         if sys.platform != "win32":  # there is no lock on Windows
@@ -177,23 +179,25 @@ def load_embeddings(name: str) -> Embeddings:
     from langchain_core.embeddings import Embeddings
 
     model: Any = None
-    reason: object = "no class of Embeddings"
+    reason: object = "it is no class of Embeddings"
     try:
         model = pkgutil.resolve_name(name)
     except (ImportError, AttributeError, ValueError) as error:
         reason = error
     if isinstance(model, type) and issubclass(model, Embeddings):
         return model()
-    unknown = (
-        f"--embeddings {name}: no module:Class of LangChain Embeddings has this name ({reason}; "
-        "in an existing knowledge base, set PYTHONPATH=. for the working directory)"
-    )
     try:
         from langchain.embeddings import init_embeddings
 
         return init_embeddings(name)
     except (ImportError, ValueError) as error:
-        raise ValueError(
-            f"{unknown}. For provider:model, run pip install langchain and the provider's package, "
-            f"such as langchain-openai ({error})"
-        ) from error
+        message = (
+            f"--embeddings {name}: for provider:model, run pip install langchain and the "
+            f"provider's package, such as langchain-openai ({error})"
+        )
+        if not isinstance(reason, ValueError):  # else it has not the form of module:Class
+            message += (
+                f". For module:Class: {reason}; in an existing knowledge base, set PYTHONPATH=. "
+                "for the working directory"
+            )
+        raise ValueError(message) from error

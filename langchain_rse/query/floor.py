@@ -74,9 +74,9 @@ class FittedFloor:
         return score + bonus if self.higher_is_better else score - bonus
 
     def __str__(self) -> str:
-        side, sign = ("below", "+") if self.higher_is_better else ("above", "-")
+        bound, sign = ("scores below", "+") if self.higher_is_better else ("is farther than", "-")
         return (
-            f"Questions that score {side} {self.floor:.3g} return nothing. That rejects "
+            f"Questions whose best match {bound} {self.floor:.3g} return nothing. That rejects "
             f"{self._shares} from the documents. (Score = best {self.scorer} "
             f"score {sign} {self.word_bonus:.3g} x share of the question's words found in one "
             "chunk.)"
