@@ -25,7 +25,9 @@ def problems_of(error: ValidationError) -> str:
         message = problem["msg"].removeprefix("Value error, ")
         if problem["loc"]:
             path = visible(".".join(map(str, problem["loc"])))
-            message = f"{path}: {message}; got {problem['input']!r:.80}"
+            message = f"{path}: {message}"
+            if problem["type"] != "missing":
+                message += f"; got {problem['input']!r:.80}"
         problems.append(message)
     return first_few(problems)
 
@@ -143,6 +145,7 @@ _PLAIN_WORDS = {
     "a valid number": "a number",
     "a valid boolean": "True or False",
     "a valid ": "a ",
+    "metadata must be": "metadata (for texts: metadatas) must be",
     "is refused: 'str' instances are not allowed as a Sequence value": "must be a list of strings",
     "an instance of VectorStore or None": "a VectorStore (pass a retriever as base_retriever)",
 }

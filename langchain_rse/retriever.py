@@ -565,10 +565,10 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
                 "from_documents"
             )
         metadata_of_texts = list(metadatas or [{} for _ in listed])
-        if len(metadata_of_texts) != len(listed):
+        if isinstance(metadatas, Mapping) or len(metadata_of_texts) != len(listed):
             raise ValueError(
-                f"metadatas must have one dict for each text; got {len(metadata_of_texts)} for "
-                f"{len(listed)} texts"
+                "metadatas must be a list of dicts, one for each text; got "
+                f"{len(metadata_of_texts)} for {len(listed)} texts"
             )
         documents = []
         for text, metadata in zip(listed, metadata_of_texts, strict=True):

@@ -64,6 +64,8 @@ def evaluate(
         raise ValueError("at least one question must have evidence")
     if isinstance(retriever, RSERetriever):
         doc_id_key = DOC_ID  # its Documents always have it
+        if "max_context_length" in arguments:
+            raise ValueError("evaluate takes budgets=[...] instead of max_context_length")
     meter = Meter(Locator(sources or {}, doc_id_key), access_of(retriever))
     figures: list[list[Metrics]] = []
     refusals: list[list[bool]] = []

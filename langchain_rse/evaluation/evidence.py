@@ -29,7 +29,7 @@ def find_evidence(
         ValueError: If one is no `Question`, evidence is not in its document, or a quotation does
             not occur there exactly once.
     """
-    with in_a_sentence("questions must be a list of Question, as load_questions returns"):
+    with in_a_sentence("questions must be a list of Question, such as load_questions(path)"):
         checked = _QUESTIONS.validate_python(questions)
     all_evidence = [evidence for question in checked for evidence in question.evidence]
     access = access_of(retriever)

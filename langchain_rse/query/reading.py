@@ -102,7 +102,7 @@ def measure(text: str, length_function: LengthFunction) -> float:
     if isinstance(length, numbers.Real) and math.isfinite(length) and float(length) >= 0:
         return float(length)
     raise ValueError(
-        f"length_function must return a finite number >= 0; got {length!r} for a text of "
+        f"length_function must return a finite number >= 0; got {length!r:.40} for a text of "
         f"{len(text)} characters, {text[:40]!r}"
     )
 

@@ -47,8 +47,9 @@ def open_stores(
     closing = ExitStack()
     if folder is None:
         return InMemoryVectorStore(embedding), SQLDocStore("sqlite://"), closing.close
-    if Path(folder).is_file():
-        raise ValueError(f"persist_directory must be a folder; {folder} is a file")
+    is_path = isinstance(folder, (str, os.PathLike))
+    if not is_path or Path(folder).is_file():
+        raise ValueError(f"persist_directory must be a folder; {folder!r} is none")
     # Chroma first: if it is not installed, no file is made.
     user = f"persist_directory={os.fspath(folder)!r}"
     chromadb = load("chromadb", "chroma", user)

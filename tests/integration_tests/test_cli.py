@@ -371,10 +371,6 @@ def test_an_empty_answer_says_why(ask: Run, options: list[object], reason: str) 
     [
         (["query", "cats", "--config", "balance"], "did you mean 'balanced'?"),
         (["query", "cats", "--k", "three"], "k must be a whole number or None; got 'three'"),
-        (
-            ["query", "cats", "--set", "order=best"],
-            "order must be 'document' or 'relevance'; got 'best'",
-        ),
         (["query", "cats", "--penalty", 2], "irrelevant_chunk_penalty must be at most 1"),
         (["query", "cats", "--set", "hybrid=2"], "hybrid must be at most 1 or 'auto'; got 2"),
         (["query", "cats", "--k", 0], "k must be at least 1"),

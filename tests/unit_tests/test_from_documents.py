@@ -56,5 +56,7 @@ def test_a_wrong_argument_says_what_to_do(way: fakes.Way) -> None:
         make(way, [], fakes.BagOfWords(), fetchk=3)
     with pytest.raises(ValueError, match="got 1 for 2 texts"):
         make_of_texts(way, TEXTS, fakes.BagOfWords(), [{}])
+    with pytest.raises(ValueError, match="metadatas must be a list of dicts"):
+        make_of_texts(way, TEXTS[:1], fakes.BagOfWords(), {"source": "a.txt"})
     with pytest.raises(TypeError, match=r"for one text, give \[text\]"):
         make_of_texts(way, TEXTS[0], fakes.BagOfWords())

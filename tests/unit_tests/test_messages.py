@@ -32,6 +32,7 @@ def test_a_warning_shows_control_characters_as_escapes() -> None:
     assert warning.filename == __file__
 
 
+ASKED = Question("a", [Evidence("heron.txt", 0, 4)])
 RETRIEVER = make_retriever({"heron.txt": lines(1), "owls.txt": lines(2)})
 MISTAKES: dict[str, Callable[[Any], Any]] = {
     "by name: vectorstore, base_retriever, docstore": lambda it: type(it)(it.vectorstore, 1),
@@ -52,12 +53,12 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "for Documents, use from_documents": lambda it: it.from_texts([Document("a")], fakes.Angles()),
     "a dict of fields and rules; got ['page']": lambda _: check_rules(["page"]),
     "a list of Documents; got the text 'a'": lambda _: verify_quotes("a", "a"),
-    "a list of Question, as load_questions returns: 0: ": lambda it: evaluate(it, ["a"]),
-    "a list of numbers of characters, each at least 1, for example [1000]; got 1000": (
-        lambda it: evaluate(it, [], 1000)
-    ),
+    "a list of Question, such as load_questions(path): 0: ": lambda it: evaluate(it, ["a"]),
+    "each at least 1, for example [1000]; got 1000": lambda it: evaluate(it, [], 1000),
+    "budgets=[...] instead of max": lambda it: evaluate(it, [ASKED], max_context_length=9),
     "Evidence: end must be above start=5; got end=3": lambda _: Evidence("a", 5, 3),
-    "Question: question: Field required; got ": lambda _: Question(evidence=[]),
+    "Question: evidence: Field required": lambda _: Question("a"),  # type: ignore[call-arg]
+    "metadata (for texts: metadatas) must be": lambda it: setattr(it, "metadata", [{}]),
 }
 
 

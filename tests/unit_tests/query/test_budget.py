@@ -117,10 +117,10 @@ def test_the_best_chunk_is_cut_if_it_is_longer_than_the_budget(
     assert text[5:].startswith(in_words[0].page_content)
 
 
-@pytest.mark.parametrize("length", [None, -1, math.nan, "3"])
+@pytest.mark.parametrize("length", [None, -1, math.nan, "3" * 200])
 def test_a_length_function_has_to_return_lengths(length: Any) -> None:
     retriever = make_retriever(TEXTS, length_function=lambda _: length)
-    with pytest.raises(ValueError, match="length_function must return a finite number"):
+    with pytest.raises(ValueError, match=r"must return a finite number >= 0; got .{2,40} for a"):
         ask(retriever)
 
 
