@@ -179,7 +179,7 @@ def load_embeddings(name: str) -> Embeddings:
     from langchain_core.embeddings import Embeddings
 
     model: Any = None
-    reason: object = "it is no class of Embeddings"
+    reason: object = "no class of Embeddings"
     try:
         model = pkgutil.resolve_name(name)
     except (ImportError, AttributeError, ValueError) as error:
@@ -192,12 +192,12 @@ def load_embeddings(name: str) -> Embeddings:
         return init_embeddings(name)
     except (ImportError, ValueError) as error:
         message = (
-            f"--embeddings {name}: for provider:model, run pip install langchain and the "
-            f"provider's package, such as langchain-openai ({error})"
+            "for provider:model, run pip install langchain and the provider's package, such as "
+            f"langchain-openai ({error})"
         )
         if not isinstance(reason, ValueError):  # else it has not the form of module:Class
-            message += (
-                f". For module:Class: {reason}; in an existing knowledge base, set PYTHONPATH=. "
-                "for the working directory"
+            message = (
+                f"no module:Class of LangChain Embeddings has this name ({reason}; in an existing "
+                f"knowledge base, set PYTHONPATH=. for the working directory); {message}"
             )
-        raise ValueError(message) from error
+        raise ValueError(f"--embeddings {name}: {message}") from error
