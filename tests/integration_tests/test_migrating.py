@@ -205,7 +205,6 @@ def check_birds(way: Way, retriever: RSERetriever) -> None:
     assert passages_by_document.keys() == {"birds.pdf", "fish"}
     birds = passages_by_document["birds.pdf"]
     assert birds.page_content == "Herons fish.\nThey stand still.\nOwls hunt."
-    assert birds.metadata["document_title"] == "Birds"
     assert (birds.metadata["page_start"], birds.metadata["page_end"]) == (1, 2)
 
 
