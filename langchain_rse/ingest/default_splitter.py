@@ -190,7 +190,7 @@ class _Outline(NamedTuple):
 def _outline_of(text: str, size: int) -> _Outline:
     """Find the structure of a text that guides cuts into chunks of a given size."""
     fences = find_fences(text)
-    headings = find_headings(text)
+    headings = find_headings(text, fences)
     uncut: list[_Range] = []
     sections: list[Heading] = []
     for heading in headings:

@@ -25,7 +25,7 @@ from langchain_rse.query.candidates import (
 from langchain_rse.stores.compare_and_set import DocStore, Record, change, read_records
 from langchain_rse.stores.pairing import Model
 from langchain_rse.stores.records import FLOORS
-from langchain_rse.text.words import MAX_QUERY_LENGTH, content_words
+from langchain_rse.text.words import beginning_of, content_words
 
 # Number of best candidates of each search that are searched for words of the query.
 _BEST_WITH_WORDS = 20
@@ -203,7 +203,7 @@ def share_of_words(query: str, candidates: Sequence[Candidate]) -> float:
     The full-text index is heard as well, because vectors represent rare terms such as error codes
     poorly.
     """
-    words = content_words(query[:MAX_QUERY_LENGTH])
+    words = content_words(beginning_of(query))
     found_in: dict[str, Sequence[str]] = {}
     for search in (VECTORS, FULL_TEXT):
         found = [candidate for candidate in candidates if search in candidate.hits]

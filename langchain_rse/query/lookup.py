@@ -28,7 +28,7 @@ from langchain_rse.query.filters import Filters
 from langchain_rse.query.witnesses import rank
 from langchain_rse.stores.compare_and_set import Record
 from langchain_rse.stores.layouts import Layout, Layouts, VersionKey, read_layouts
-from langchain_rse.text.words import MAX_QUERY_LENGTH, find_words, without_function_words
+from langchain_rse.text.words import beginning_of, find_words, without_function_words
 
 # The longest gap between relevant chunks that the exact solver closes, in chunks.
 _LONGEST_GAP = 16
@@ -270,7 +270,7 @@ def _is_named_beside(candidate: Candidate, other: Candidate) -> bool:
     """
     if candidate.ranking is None or candidate.name_factor < 1:
         return False
-    content = without_function_words(candidate.query[:MAX_QUERY_LENGTH])
+    content = without_function_words(beginning_of(candidate.query))
     naming_words = set(find_words(content)) - set(find_words(candidate.ranking.words))
     own_name = find_words(candidate.title)
     other_name = find_words(other.title)
@@ -310,7 +310,7 @@ def find_copied(
         for original in originals:
             if original not in comparable_documents:
                 chunks = documents[original].items()
-                texts = {number: _as_bytes(comparable(chunk)) for number, chunk in chunks}
+                texts = {other: _as_bytes(comparable(chunk)) for other, chunk in chunks}
                 comparable_documents[original] = _join_neighbors(texts)
             if copy in comparable_documents[original]:
                 if may_drop((number, index), original):

@@ -47,6 +47,7 @@ from langchain_rse.text.quoting import encodable
 from langchain_rse.text.words import (
     MAX_QUERY_LENGTH,
     TextWords,
+    beginning_of,
     without_function_words,
 )
 
@@ -258,7 +259,7 @@ def _search_words(
         try:
             found = yield from compute(
                 store.lexical_search,
-                without_function_words(query[:MAX_QUERY_LENGTH]),
+                without_function_words(beginning_of(query)),
                 count,
                 filter=settings.search_kwargs.get(FILTER),
             )

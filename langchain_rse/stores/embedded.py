@@ -58,25 +58,24 @@ def open_stores(
     path.mkdir(parents=True, exist_ok=True)
     if not (path / _CHROMA_FILE).exists():  # a new client would share the files that were deleted
         for client in tuple(_clients.get(path, ())):
-            _close(client)
+            _close(path, client)
     client_settings = chromadb.config.Settings(anonymized_telemetry=False)
     client = chromadb.PersistentClient(str(path), client_settings)
     _clients.setdefault(path, []).append(client)
     vectorstore: VectorStore = langchain_chroma.Chroma(
         _COLLECTION, embedding, client=client, collection_configuration=_INDEX
     )
-    closing.callback(_close, client)
+    closing.callback(_close, path, client)
     docstore = open_docstore(folder)
     closing.callback(docstore.close)
     return vectorstore, docstore, closing.close
 
 
-def _close(client: Any) -> None:  # noqa: ANN401 - of Chroma
+def _close(path: Path, client: Any) -> None:  # noqa: ANN401 - of Chroma
     """Close a client, unless it was closed before."""
-    for clients in _clients.values():
-        if client in clients:
-            clients.remove(client)
-            client.close()
+    if client in _clients[path]:
+        _clients[path].remove(client)
+        client.close()
 
 
 def open_docstore(folder: str | os.PathLike[str]) -> SQLDocStore:

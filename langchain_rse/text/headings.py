@@ -226,11 +226,10 @@ class Section(NamedTuple):
     end: int  # where the next heading of this level or a higher one begins, or the text ends
 
 
-def find_headings(text: str) -> list[Heading]:
-    """Find the headings of a text, in order."""
-    marked = [*atx_headings(text), *_underlined_headings(text)]
-    candidates = [*marked, *_numbered_headings(text), *_named_headings(text)]
-    return _outside_fences(text, candidates)
+def find_headings(text: str, fences: Sequence[Fence] | None = None) -> list[Heading]:
+    """Find the headings of a text, in order, given its fenced blocks; None to find them."""
+    candidates = [*_marked_headings(text), *_numbered_headings(text), *_named_headings(text)]
+    return _outside_fences(text, candidates, find_fences(text) if fences is None else fences)
 
 
 def end_of_front_matter(text: str) -> int:
@@ -248,19 +247,25 @@ def end_before_headings(text: str) -> int:
     last_line = text.rstrip().rpartition("\n")[2]
     if not _MAY_END_HEADING.match(last_line):  # true for most texts
         return end
-    marked = [*atx_headings(text), *_underlined_headings(text)]
-    for heading in reversed(_outside_fences(text, marked)):
+    marked = _outside_fences(text, _marked_headings(text), find_fences(text))
+    for heading in reversed(marked):
         if text[heading.end : end].strip():
             break
         end = heading.start
     return end
 
 
-def _outside_fences(text: str, candidates: Sequence[Heading]) -> list[Heading]:
+def _marked_headings(text: str) -> list[Heading]:
+    """Find headings that are recognized by marks alone."""
+    return [*atx_headings(text), *_underlined_headings(text)]
+
+
+def _outside_fences(
+    text: str, candidates: Sequence[Heading], fences: Sequence[Fence]
+) -> list[Heading]:
     """Keep headings outside of code and front matter; drop overlapping ones."""
     headings: list[Heading] = []
     end = end_of_front_matter(text)
-    fences = find_fences(text)
     html_code = find_html_code(text)
     for heading in sorted(candidates):
         is_in_code = any(inside_fence(blocks, heading.start) for blocks in (fences, html_code))

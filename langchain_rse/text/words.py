@@ -52,6 +52,11 @@ _RESTS = "cdjlmnst"
 _QUOTATION = re.compile(r"`[^`]*`|\"[^\"]*\"|\u201c[^\u201c\u201d]*\u201d")
 
 
+def beginning_of(query: str) -> str:
+    """Return the part of a query whose words count."""
+    return query[:MAX_QUERY_LENGTH]
+
+
 @lru_cache(maxsize=100)  # each step of a query calls it
 def without_function_words(query: str) -> str:
     """Remove function words from a query; return it unchanged if it has no other words.
@@ -275,14 +280,17 @@ class TextWords:
         counts = np.zeros((len(self.numbers), len(words)))
         for column, word in enumerate(words):
             if word not in self._counts:
-                codes = np.frombuffer(word.encode(), np.uint8)
-                starts = self._starts[self._keys == len(codes) * 256 + int(codes[0])]
-                same_length = self._codes[starts[:, None] + np.arange(len(codes))]
-                matches = starts[(same_length == codes).all(axis=1)]
-                numbers = np.searchsorted(self._text_ends, matches)
-                self._counts[word] = np.bincount(numbers, minlength=len(self.numbers))
+                self._counts[word] = self._count(word)
             counts[:, column] = self._counts[word]
         return counts
+
+    def _count(self, word: str) -> NDArray[np.intp]:
+        codes = np.frombuffer(word.encode(), np.uint8)
+        starts = self._starts[self._keys == len(codes) * 256 + int(codes[0])]
+        places = starts[:, None] + np.arange(len(codes))
+        is_word = (self._codes[places] == codes).all(axis=1)
+        numbers = np.searchsorted(self._text_ends, starts[is_word])
+        return np.bincount(numbers, minlength=len(self.numbers))
 
 
 def spaced_words(texts: Sequence[str]) -> list[bytes]:
