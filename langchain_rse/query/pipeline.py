@@ -78,7 +78,7 @@ def answer(
         candidates: Candidates from an earlier `find_candidates`; None to search.
 
     Raises:
-        MissingRecordError: If the docstore has none of the documents that were found.
+        MissingRecordError: If the docstore has no documents, and no record of the vector store.
         StoreMismatchError: If the search finds nothing although the docstore has documents.
     """
     trace = Trace(encodable(question), settings)
@@ -237,7 +237,7 @@ def _finish(
                 passage, trace.settings, filters, sources.name, shows_query=shows_query
             )
             trace.documents_returned.append(document)
-    yield from _check_excluded(trace, sources)
+    yield from _check_excluded(trace, sources, model)
     _warn_of_other_models(model.id, trace)
     if not trace.returned:
         _explain_nothing_chosen(trace, sources)
@@ -312,11 +312,11 @@ def _has_text(sources: Sources) -> Steps[bool]:
 # Warnings
 
 
-def _check_excluded(trace: Trace, sources: Sources) -> Steps[None]:
+def _check_excluded(trace: Trace, sources: Sources, model: Model) -> Steps[None]:
     """Warn about documents that are excluded because something is wrong.
 
     Raises:
-        MissingRecordError: If the docstore has none of the documents that were found.
+        MissingRecordError: If the docstore has no documents, and no record of the vector store.
     """
     names: dict[Reason, dict[str, None]] = {}  # of documents
     error: str | None = None
@@ -333,7 +333,9 @@ def _check_excluded(trace: Trace, sources: Sources) -> Steps[None]:
     unknown = names.get(Reason.UNKNOWN, ())
     if unknown:
         found = {candidate.doc_id for candidate in best_of_queries(trace.candidates)}
-        if len(unknown) == len(found) and not (yield from _has_text(sources)):
+        # A docstore with a record of the store is the right one: its documents are being replaced.
+        may_be_lost = len(unknown) == len(found) and not model.store
+        if may_be_lost and not (yield from _has_text(sources)):
             raise MissingRecordError(
                 f"the docstore has no documents, but the vector store has chunks of "
                 f"{first_few(unknown)}. Use the docstore that they were added to; if it lost them, "

@@ -95,6 +95,9 @@ def test_vectors_that_nobody_knows_are_named_once_and_passed_over(store: Scripte
         assert ranges(ask(retriever, QUERY)) == [("a", 0, 1)]
     assert len(caught) == 1
     assert store.searches == 2
+    keep_vectors(retriever, lambda: retriever.delete(["a"]))
+    with pytest.warns(UserWarning, match="are not in the docstore"):  # which was not lost
+        assert retriever.invoke(QUERY) == []
 
 
 @fakes.both_ways
