@@ -44,9 +44,12 @@ SIGNED_WORD = re.compile(
     r"(?<![\w.+#])(?:(?P<letter>[a-z])(?:(?P<plus>\+\+)|\#)|\.net\b)(?![\w+#])", re.IGNORECASE
 )
 """A word with signs: C++, C#, F#, .NET."""
-# Much faster to search, because they begin with one character.
-_SHARP = re.compile(r"#(?<=[A-Za-z]#)")
-_NET = re.compile(r"\.[nN][eE][tT]")
+# The signs of such words, with their spelling. Expressions that begin with a sign are fast.
+_SIGNS = (
+    ("++", re.compile(r"\+\+(?<=(?<![\w.+#])[A-Za-z]\+\+)(?![\w+#])"), "pp"),
+    ("#", re.compile(r"#(?<=(?<![\w.+#])[A-Za-z]#)(?![\w+#])"), "sharp"),
+    (".", re.compile(r"\.(?=[Nn][Ee][Tt](?![\w+#]))(?<![\w.+#]\.)"), "dot"),
+)
 # The rest of "what's", "don't" and "l'art"; elsewhere, these letters designate: vitamin D.
 _RESTS = "cdjlmnst"
 _QUOTATION = re.compile(r"`[^`]*`|\"[^\"]*\"|\u201c[^\u201c\u201d]*\u201d")
@@ -140,18 +143,10 @@ def find_words(text: str) -> list[str]:
 
 def _with_signs_spelled(text: str) -> str:
     """Spell words with signs by letters only: C++ is cpp, C# csharp, and .NET dotnet."""
-    # All this is much faster than to search for the words, and one character faster than two.
-    has_plus = "+" in text and "++" in text
-    if not (has_plus or ("#" in text and _SHARP.search(text)) or _NET.search(text)):
-        return text
-
-    def spelling(match: re.Match[str]) -> str:
-        letter = match["letter"]
-        if letter is None:
-            return "dotnet"
-        return f"{letter}pp" if match["plus"] else f"{letter}sharp"
-
-    return SIGNED_WORD.sub(spelling, text)
+    for sign, expression, spelling in _SIGNS:
+        if sign in text:
+            text = expression.sub(spelling, text)
+    return text
 
 
 def split_words(text: str) -> list[str]:
