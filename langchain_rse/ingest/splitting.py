@@ -54,13 +54,6 @@ class Span(NamedTuple):
     table_header: str = ""
 
 
-class _Chunk(NamedTuple):
-    """A chunk as a splitter returned it."""
-
-    text: str
-    metadata: Mapping[str, Any] = MappingProxyType({})
-
-
 def check_splitter(splitter: Any) -> Splitter:  # noqa: ANN401 - checked here
     """Return the splitter if it can be used; otherwise raise a TypeError."""
     if isinstance(splitter, type) or not callable(getattr(splitter, "split_text", None)):
@@ -91,13 +84,10 @@ def find_spans(text: str, splitter: Splitter) -> list[Span]:
         _check_tiling(spans, len(text), name)
         return spans
 
-    chunks: list[_Chunk] = []
+    chunks: list[Document] = []
     for chunk in splitter.split_text(text):
-        if isinstance(chunk, Document):
-            chunks.append(_Chunk(chunk.page_content, chunk.metadata))
-        else:
-            chunks.append(_Chunk(chunk))
-    if all(not chunk.text.strip() for chunk in chunks):
+        chunks.append(chunk if isinstance(chunk, Document) else Document(chunk))
+    if all(not chunk.page_content.strip() for chunk in chunks):
         return [Span(0, len(text), text)]
     placement = _place(text, chunks, name)
     _check_omitted(text, placement, name)
@@ -116,9 +106,9 @@ def _check_tiling(spans: Sequence[Span], length: int, name: str) -> None:
         )
 
 
-def _place(text: str, chunks: Sequence[_Chunk], name: str) -> Placement:
+def _place(text: str, chunks: Sequence[Document], name: str) -> Placement:
     """Locate the chunks in the text; raise a SplittingError if one cannot be found."""
-    texts = [chunk.text for chunk in chunks]
+    texts = [chunk.page_content for chunk in chunks]
     placement = align(text, texts)
     # Metadata may contain headings that the splitter moved out of the text.
     if isinstance(placement, int) and any(chunk.metadata for chunk in chunks):
@@ -150,9 +140,9 @@ def _check_omitted(text: str, placement: Placement, name: str) -> None:
     )
 
 
-def _tile(text: str, chunks: Sequence[_Chunk], placement: Placement) -> list[Span]:
+def _tile(text: str, chunks: Sequence[Document], placement: Placement) -> list[Span]:
     """Cut the text at the starts of chunks; drop chunks inside other chunks."""
-    kept: list[tuple[int, _Chunk]] = []  # chunks with their starts
+    kept: list[tuple[int, Document]] = []  # chunks with their starts
     reached = 0  # end of the text covered so far
     for number, (span, chunk) in enumerate(zip(placement.spans, chunks, strict=True)):
         if span is None:
@@ -174,11 +164,11 @@ def _tile(text: str, chunks: Sequence[_Chunk], placement: Placement) -> list[Spa
     cuts = [0, *(start for start, _ in kept[1:]), len(text)]
     spans: list[Span] = []
     for (_, chunk), (start, end) in zip(kept, pairwise(cuts), strict=True):
-        spans.append(Span(start, end, chunk.text, chunk.metadata))
+        spans.append(Span(start, end, chunk.page_content, chunk.metadata))
     return spans
 
 
-def _start_with_heading(text: str, chunk: _Chunk, gap: Gap, reached: int, start: int) -> int:
+def _start_with_heading(text: str, chunk: Document, gap: Gap, reached: int, start: int) -> int:
     """Return a chunk's start, moved before a heading that is in the chunk's metadata.
 
     Args:

@@ -9,7 +9,7 @@ import itertools
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import sqlalchemy as sa
 from langchain_core.documents import Document
@@ -27,7 +27,6 @@ from langchain_rse.stores.records import (
     Manifest,
     chunk_document,
     manifest_key,
-    simple_metadata,
 )
 from langchain_rse.text.quoting import UNENCODABLE
 
@@ -135,11 +134,11 @@ class LexicalIndex:
         """Find chunks; see `SQLDocStore.lexical_search`. ``read_values`` reads records by key."""
         if k < 1:
             raise ValueError(f"k must be at least 1; got {k!r}")
-        reader = _MatchReader(partial(read_values, connection), check_filter(condition))
+        checked = check_filter(condition)
         # In byte order, U+FFFF sorts after all characters of keys.
         within = {"prefix": prefix, "end": f"{prefix}\uffff"}
         pages = self._rank(connection, query, k, within)
-        chunks = itertools.chain.from_iterable(map(reader.read, pages))
+        chunks = _passing_chunks(partial(read_values, connection), checked, pages)
         try:
             return list(itertools.islice(chunks, k))
         except DBAPIError as error:
@@ -218,70 +217,65 @@ class LexicalIndex:
         return {}
 
 
-class _Document(NamedTuple):
-    """A document whose chunks may pass the filter."""
-
-    manifest: Manifest
-    metadata: Mapping[str, Any]  # as in the vector store
-
-
-class _MatchReader:
-    """Reads the matching chunks of current versions that pass a filter."""
-
-    def __init__(
-        self,
-        read_values: Callable[[Iterable[str]], Mapping[str, str]],
-        condition: Mapping[str, Any],
-    ) -> None:
-        self._read_values = read_values
-        self._condition = condition
-        self._fields = fields_of(condition) or set()
-        # By the first parts of keys; None if no chunk of the document can pass.
-        self._documents: dict[str, _Document | None] = {}
-
-    def read(self, found: Sequence[tuple[str, float]]) -> Iterator[tuple[Document, float]]:
-        """Yield the chunks that pass, given the keys and scores of matches."""
-        for batch in batches(found, _CHUNKS_AT_ONCE):
-            self._read_documents({_document_of(key) for key, _ in batch})
-            current: dict[str, _Document] = {}
+def _passing_chunks(
+    read_values: Callable[[Iterable[str]], Mapping[str, str]],
+    condition: Mapping[str, Any],
+    pages: Iterable[Sequence[tuple[str, float]]],
+) -> Iterator[tuple[Document, float]]:
+    """Yield the chunks of current versions that pass a filter, given keys and scores of matches."""
+    # By the first parts of keys; None if no chunk of the document can pass.
+    manifests: dict[str, Manifest | None] = {}
+    for page in pages:
+        for batch in batches(page, _CHUNKS_AT_ONCE):
+            unread = {_document_of(key) for key, _ in batch}.difference(manifests)
+            manifests |= _read_manifests(read_values, condition, unread)
+            current: dict[str, Manifest] = {}
             for key, _ in batch:
-                document = self._documents[_document_of(key)]
-                if document is not None and f"/{document.manifest.version}/" in key:
-                    current[key] = document
-            records = self._read_values(current)
+                manifest = manifests[_document_of(key)]
+                if manifest is not None and f"/{manifest.version}/" in key:
+                    current[key] = manifest
+            records = read_values(current)
             for key, score in batch:
                 if key not in records:
                     continue
                 try:
-                    record = decode_document(records[key], key)
-                    chunk = chunk_document(record, key, *current[key])
+                    chunk = chunk_document(decode_document(records[key], key), key, current[key])
                 except CorruptRecordError as error:
                     _warn_of_corrupt(error)
                     continue
-                if matches(self._condition, chunk.metadata):
+                if matches(condition, chunk.metadata):
                     yield chunk, score
 
-    def _read_documents(self, documents: Collection[str]) -> None:
-        """Read the manifests of documents that were not seen before."""
-        keys: dict[str, str] = {}
-        for document in documents:
-            if document not in self._documents:
-                namespace, dash, key = document.rpartition("-")
-                keys[document] = f"{namespace}{dash}{manifest_key(key)}"
-        records = self._read_values(keys.values())
-        for document, key in keys.items():
-            self._documents[document] = None
-            if key not in records:
-                continue
-            try:
-                manifest = Manifest.from_document(decode_document(records[key], key), key)
-            except CorruptRecordError as error:
-                _warn_of_corrupt(error)
-                continue
-            shared = {**manifest.metadata, DOC_ID: manifest.doc_id}
-            may_pass = not self._fields <= shared.keys() or matches(self._condition, shared)
-            if may_pass and manifest.current is not None:
-                self._documents[document] = _Document(manifest, simple_metadata(manifest.metadata))
+
+def _read_manifests(
+    read_values: Callable[[Iterable[str]], Mapping[str, str]],
+    condition: Mapping[str, Any],
+    documents: Collection[str],
+) -> dict[str, Manifest | None]:
+    """Read manifests, given the first parts of keys; None if no chunk of the document can pass.
+
+    Their metadata is as in the vector store.
+    """
+    keys: dict[str, str] = {}
+    for document in documents:
+        namespace, dash, key = document.rpartition("-")
+        keys[document] = f"{namespace}{dash}{manifest_key(key)}"
+    records = read_values(keys.values())
+    fields = fields_of(condition) or set()
+    manifests: dict[str, Manifest | None] = dict.fromkeys(documents)
+    for document, key in keys.items():
+        if key not in records:
+            continue
+        try:
+            manifest = Manifest.from_document(decode_document(records[key], key), key)
+        except CorruptRecordError as error:
+            _warn_of_corrupt(error)
+            continue
+        shared = {**manifest.metadata, DOC_ID: manifest.doc_id}
+        may_pass = not fields <= shared.keys() or matches(condition, shared)
+        if may_pass and manifest.current is not None:
+            manifests[document] = manifest.as_in_vector_store()
+    return manifests
 
 
 def _document_of(key: str) -> str:

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from langchain_core.documents import Document
@@ -38,7 +38,6 @@ from langchain_rse.stores.records import (
     digest,
     manifest_key,
     metadata_changes,
-    simple_metadata,
     table_header_of,
     unusable,
     with_table_header,
@@ -243,18 +242,14 @@ def manifests_at(docstore: DocStore, keys: Sequence[str]) -> list[Manifest]:
 
 def every_chunk(docstore: DocStore) -> Iterator[list[Document]]:
     """Yield the chunks of all current versions, in batches."""
-    for batch in batches(chunk_keys(read_manifests(docstore)), _BATCH):
+    manifests = [manifest.as_in_vector_store() for manifest in read_manifests(docstore)]
+    for batch in batches(chunk_keys(manifests), _BATCH):
         records = read_records(docstore, [key for key, _ in batch])
-        metadata_of: dict[str, dict[str, Any]] = {}  # as in the vector store, by document key
         documents: list[Document] = []
         for key, manifest in batch:
             record = readable(records[key])
-            if record is None:
-                continue
-            if manifest.key not in metadata_of:
-                metadata_of[manifest.key] = simple_metadata(manifest.metadata)
-            metadata = metadata_of[manifest.key]
-            documents.append(chunk_document(record, key, manifest, metadata))
+            if record is not None:
+                documents.append(chunk_document(record, key, manifest))
         yield documents
 
 

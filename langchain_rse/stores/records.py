@@ -270,13 +270,6 @@ class Version(NamedTuple):
             yield vector_id(key, self.name, index)
 
 
-class Announcement(NamedTuple):
-    """A version that a call is writing."""
-
-    version: Version
-    time: float  # start of the write, in seconds since 1970
-
-
 @dataclass(frozen=True)
 class Manifest:
     """The record of a document in the docstore: its versions, its length and its metadata.
@@ -287,7 +280,8 @@ class Manifest:
 
     doc_id: str
     current: Version | None = None  # the version that queries see
-    announced: tuple[Announcement, ...] = ()  # being written; may be stored in part
+    # Being written, since a time in seconds since 1970; may be stored in part.
+    announced: tuple[tuple[Version, float], ...] = ()
     garbage: tuple[Version, ...] = ()  # being removed; may be stored in part
     # Changes with every write of the manifest, to detect concurrent changes.
     revision: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -326,22 +320,21 @@ class Manifest:
     @property
     def versions(self) -> list[Version]:
         """All versions that may have records or vectors in the stores."""
-        announced = [announcement.version for announcement in self.announced]
+        announced = [version for version, _ in self.announced]
         versions = [self.current, *announced, *self.garbage]
         return [version for version in versions if version is not None]
 
     def announces(self, version: Version) -> bool:
         """True if a version is still announced, so that its call may go on writing."""
-        return any(announcement.version == version for announcement in self.announced)
+        return any(announced == version for announced, _ in self.announced)
 
     def with_announcement(self, version: Version) -> Manifest:
         """Return this manifest with one more announced version."""
-        announcement = Announcement(version, time.time())
-        return replace(self, announced=(*self.announced, announcement))
+        return replace(self, announced=(*self.announced, (version, time.time())))
 
     def with_current(self, new: Manifest) -> Manifest:
         """Return the ``new`` manifest of an announced version; the former one becomes garbage."""
-        announced = tuple(each for each in self.announced if each.version != new.current)
+        announced = tuple(each for each in self.announced if each[0] != new.current)
         garbage = self.garbage
         if self.current is not None:
             garbage = (*garbage, self.current)
@@ -351,7 +344,7 @@ class Manifest:
         """Return this manifest with some versions turned into garbage."""
         garbage = tuple(dict.fromkeys([*self.garbage, *versions]))
         current = None if self.current in garbage else self.current
-        announced = tuple(each for each in self.announced if each.version not in garbage)
+        announced = tuple(each for each in self.announced if each[0] not in garbage)
         return replace(self, current=current, announced=announced, garbage=garbage)
 
     def without_garbage(self, versions: Collection[Version]) -> Manifest:
@@ -361,7 +354,11 @@ class Manifest:
     def abandoned(self) -> list[Version]:
         """Return announced versions so old that their calls have probably failed."""
         latest = time.time() - ANNOUNCEMENT_LIFETIME
-        return [each.version for each in self.announced if each.time < latest]
+        return [version for version, start in self.announced if start < latest]
+
+    def as_in_vector_store(self) -> Manifest:
+        """Return this manifest with the `simple_metadata` that all chunks share."""
+        return replace(self, metadata=simple_metadata(self.metadata))
 
     def to_document(self) -> Document:
         """Make the record of this manifest."""
@@ -596,17 +593,16 @@ def adopted_vectors(record: Document, key: str) -> Mapping[str, str]:
     return dict(pairs)
 
 
-def chunk_document(
-    record: Document, key: str, manifest: Manifest, metadata: Mapping[str, Any]
-) -> Document:
+def chunk_document(record: Document, key: str, manifest: Manifest) -> Document:
     """Make a chunk's Document like in the vector store, without overlap and outer white space.
 
-    ``metadata`` is the `simple_metadata` of the document, which all its chunks share.
+    The manifest is `Manifest.as_in_vector_store`, made once for all chunks of a document.
     """
     fields = record.metadata
     first_metadata = simple_metadata(metadata_changes(record, key)[0][1])
+    metadata = {**manifest.metadata, **first_metadata}
     location = {name: fields.get(name) for name in LOCATION_FIELDS}
     if location[DOC_ID] != manifest.doc_id or None in location.values():
         raise unusable(key, f"it is no chunk of document {manifest.doc_id!r}")
     text = with_headers(fields.get(HEADER, ""), record, record.page_content.strip())
-    return vector_store_document(text, {**metadata, **first_metadata}, location, manifest.version)
+    return vector_store_document(text, metadata, location, manifest.version)
