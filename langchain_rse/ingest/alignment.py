@@ -48,26 +48,18 @@ def fold(text: str) -> str:
     return "".join(map(_fold_character, text))
 
 
-class Gap(NamedTuple):
-    """A range of text that no chunk covers, with its folded letters and digits."""
-
-    start: int
-    end: int
-    content: str
-
-
 class Placement(NamedTuple):
     """The positions of a text's chunks."""
 
     # Start and end of each chunk; None for a chunk without searchable text.
     spans: list[tuple[int, int] | None]
-    # Uncovered text with letters or digits, by the number of the chunk that follows it.
-    gaps: dict[int, Gap]
+    # Uncovered text from its first letter or digit on, by the number of the chunk that follows it.
+    gaps: dict[int, str]
 
     @property
     def lost(self) -> int:
         """Number of letters and digits that no chunk covers."""
-        return sum(len(gap.content) for gap in self.gaps.values())
+        return sum(len(fold(gap)) for gap in self.gaps.values())
 
 
 def align(text: str, chunks: Sequence[str]) -> Placement | int:
@@ -78,8 +70,8 @@ def align(text: str, chunks: Sequence[str]) -> Placement | int:
     following = _follow(text, chunks)
     if following is not None:
         return Placement(following, {})
-    exact = _align(Form(text, text, range(len(text) + 1), is_exact=True), chunks)
-    if isinstance(exact, Placement) and exact.lost == 0:
+    exact = _align(Form(text), chunks)
+    if isinstance(exact, Placement) and not exact.gaps:
         return exact
     folded = _align(folded_form(text), chunks)
     if isinstance(exact, int):
@@ -109,176 +101,62 @@ def _follow(text: str, chunks: Sequence[str]) -> list[tuple[int, int] | None] | 
 # Forms of a text
 
 
-class Form(NamedTuple):
-    """A searchable form of a source text, with the source position of each character."""
+class Form:
+    """A searchable form of a source text; a chunk is found in linear time.
 
-    source: str
-    text: str
-    places: Sequence[int]  # source position of each character, then the source's length
-    is_exact: bool = False
-
-
-def folded_form(text: str) -> Form:
-    """Make the form of a text that has only its letters and digits, folded."""
-    contents: list[str] = []
-    places = array("q")
-    for place, character in enumerate(text):
-        content = _fold_character(character)
-        contents.append(content)
-        places.extend([place] * len(content))
-    places.append(len(text))
-    return Form(text, "".join(contents), places)
-
-
-def _parts(form: Form, chunk: str) -> list[str]:
-    """Convert a chunk to a form and split it at unknown text."""
-    if form.is_exact:
-        # Chunks of white space count as separators and are not searched.
-        return [chunk if chunk.strip() else ""]
-    return [fold(part) for part in _UNKNOWN.split(chunk)]
-
-
-def _source_span(form: Form, start: int, end: int, chunk: str) -> tuple[int, int]:
-    """Convert a chunk's start and end in a form to positions in the source."""
-    if form.is_exact:
-        return start, end
-    first = form.places[start]
-    # The punctuation that the chunk begins with belongs to it.
-    opening = re.split(r"[^\W_]", chunk, maxsplit=1)[0]
-    for character in reversed("".join(opening.split())):
-        before = first - 1
-        while before >= 0 and form.source[before].isspace():
-            before -= 1
-        if before < 0 or form.source[before] != character:
-            break
-        first = before
-    return first, form.places[end - 1] + 1
-
-
-def _gap(form: Form, start: int, end: int) -> Gap | None:
-    """Return uncovered text; None if it has no letter or digit."""
-    content = fold(form.text[start:end])
-    if not content:
-        return None
-    first = form.places[_next_content(form.text, start, end)]
-    return Gap(first, form.places[end - 1] + 1, content)
-
-
-# The search
-
-
-def _align(form: Form, chunks: Sequence[str]) -> Placement | int:
-    """Place chunks in one form of the text, or return the number of a chunk not found.
-
-    In repetitive text, a chunk may occur several times. A backward pass finds the last possible
-    start of each chunk, given the chunks after it. A forward pass then takes, up to that start, the
-    occurrence that continues the text, or else the one that overlaps it least.
-    """
-    parts_of_chunks = [_parts(form, chunk) for chunk in chunks]
-    # Without unknown text at the start.
-    known_parts = [list(itertools.dropwhile(operator.not_, parts)) for parts in parts_of_chunks]
-    finder = _Finder(form.text)
-    latest = _latest(finder, known_parts)
-    if isinstance(latest, int):
-        return latest
-    placement = Placement([], {})
-    start = 0  # of the last chunk placed
-    reached = 0  # end of the text covered so far
-    after_unknown = False  # True if unknown text may precede the next chunk
-    for number, (parts, last) in enumerate(zip(known_parts, latest, strict=True)):
-        if not parts:
-            placement.spans.append(None)
-            if len(parts_of_chunks[number]) > 1:
-                after_unknown = True
-            continue
-        span = _next(finder, parts, start, reached, last)
-        if span is None:
-            return number
-        start, end = span
-        begins_known = parts_of_chunks[number][0] != ""
-        if begins_known and not after_unknown:
-            gap = _gap(form, reached, start)
-            if gap is not None:
-                placement.gaps[number] = gap
-        placement.spans.append(_source_span(form, start, end, chunks[number]))
-        reached = max(reached, end)
-        after_unknown = parts[-1] == ""
-    if not after_unknown:
-        gap = _gap(form, reached, len(form.text))
-        if gap is not None:
-            placement.gaps[len(chunks)] = gap
-    return placement
-
-
-def _next_content(text: str, start: int, end: int) -> int:
-    """Find the first letter or digit of a range, or else its end."""
-    position = start
-    while position < end and not _fold_character(text[position]):
-        position += 1
-    return position
-
-
-def _latest(finder: _Finder, chunks: Sequence[Sequence[str]]) -> list[int] | int:
-    """Find the last start of each chunk, given later chunks, or return a chunk not found."""
-    latest = [len(finder.text)] * len(chunks)
-    bound = len(finder.text)
-    for number in reversed(range(len(chunks))):
-        parts = chunks[number]
-        if not parts:
-            continue
-        span = None
-        for reach in _REACHES:
-            if span is None:
-                span = finder.find(parts, 0, bound, reach, last=True)
-        if span is None:
-            return number
-        bound, _ = span
-        latest[number] = bound
-    return latest
-
-
-def _next(
-    finder: _Finder, parts: Sequence[str], before: int, reached: int, last: int
-) -> tuple[int, int] | None:
-    """Find the next span of a chunk that starts between ``before`` and ``last``.
-
-    Prefer text right after ``reached``, then the span with the least overlap.
-    """
-    furthest = min(reached + _LONGEST_SEPARATOR, len(finder.text))
-    following = min(_next_content(finder.text, reached, furthest), last)
-    for reach in _REACHES:
-        continuing = finder.find(parts, reached, following, reach)
-        if continuing is not None:
-            return continuing
-        overlapping = finder.find(parts, before, min(reached - 1, last), reach, last=True)
-        if overlapping is not None and overlapping[1] > reached:
-            return overlapping
-        later = finder.find(parts, reached, last, reach)
-        if later is not None:
-            return later
-        if overlapping is not None:  # contained in earlier chunks
-            return overlapping
-    return None
-
-
-class _Finder:
-    """Finds chunks in one text, in linear time.
-
-    A chunk is a list of parts with unknown text between them; the first part is not empty.
+    Attributes:
+        source: The source text.
+        text: The text of the form.
+        places: The source position of each character of `text`, then the source's length.
     """
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, source: str, text: str | None = None, places: Sequence[int] = ()) -> None:
+        """Make the form that is the text itself, or another one, given its ``text``."""
+        self.source = source
+        self.text = source if text is None else text
+        self.places = places
+        self._is_exact = text is None
         # str.find is linear in the text; str.rfind takes time proportional to text times chunk.
-        self._reversed = text[::-1]
-        self._searches_left = _FEWEST_SEARCHES + _SEARCHES_PER_CHARACTER * len(text)
+        self._reversed = self.text[::-1]
+        self._searches_left = _FEWEST_SEARCHES + _SEARCHES_PER_CHARACTER * len(self.text)
+
+    def parts_of(self, chunk: str) -> list[str]:
+        """Convert a chunk to this form and split it at unknown text."""
+        if self._is_exact:
+            # Chunks of white space count as separators and are not searched.
+            return [chunk if chunk.strip() else ""]
+        return [fold(part) for part in _UNKNOWN.split(chunk)]
+
+    def in_source(self, start: int, end: int, chunk: str = "") -> tuple[int, int]:
+        """Convert the start and end of a text in this form to positions in the source.
+
+        The punctuation that the ``chunk`` begins with belongs to it.
+        """
+        if self._is_exact:
+            return start, end
+        first = self.places[start]
+        opening = re.split(r"[^\W_]", chunk, maxsplit=1)[0]
+        for character in reversed("".join(opening.split())):
+            before = first - 1
+            while before >= 0 and self.source[before].isspace():
+                before -= 1
+            if before < 0 or self.source[before] != character:
+                break
+            first = before
+        return first, self.places[end - 1] + 1
+
+    def gap(self, start: int, end: int) -> str:
+        """Return uncovered text of the source; empty if it has no letter or digit."""
+        first = _next_content(self.text, start, end)
+        return self.source[slice(*self.in_source(first, end))] if first < end else ""
 
     def find(
         self, parts: Sequence[str], earliest: int, latest: int, reach: int, *, last: bool = False
     ) -> tuple[int, int] | None:
         """Find the first or last span of a chunk that starts between ``earliest`` and ``latest``.
 
-        Unknown text spans at most ``reach`` characters.
+        The chunk is a list of parts with unknown text between them, which spans at most ``reach``
+        characters; the first part is not empty.
         """
         first_part = parts[0]
         bound = latest + len(first_part)
@@ -318,3 +196,111 @@ class _Finder:
             end = place + len(part)
             room = 0
         return end
+
+
+def folded_form(text: str) -> Form:
+    """Make the form of a text that has only its letters and digits, folded."""
+    contents: list[str] = []
+    places = array("q")
+    for place, character in enumerate(text):
+        content = _fold_character(character)
+        contents.append(content)
+        places.extend([place] * len(content))
+    places.append(len(text))
+    return Form(text, "".join(contents), places)
+
+
+# The search
+
+
+def _align(form: Form, chunks: Sequence[str]) -> Placement | int:
+    """Place chunks in one form of the text, or return the number of a chunk not found.
+
+    In repetitive text, a chunk may occur several times. A backward pass finds the last possible
+    start of each chunk, given the chunks after it. A forward pass then takes, up to that start, the
+    occurrence that continues the text, or else the one that overlaps it least.
+    """
+    parts_of_chunks = [form.parts_of(chunk) for chunk in chunks]
+    # Without unknown text at the start.
+    known_parts = [list(itertools.dropwhile(operator.not_, parts)) for parts in parts_of_chunks]
+    latest = _latest(form, known_parts)
+    if isinstance(latest, int):
+        return latest
+    placement = Placement([], {})
+    start = 0  # of the last chunk placed
+    reached = 0  # end of the text covered so far
+    after_unknown = False  # True if unknown text may precede the next chunk
+    for number, (parts, last) in enumerate(zip(known_parts, latest, strict=True)):
+        if not parts:
+            placement.spans.append(None)
+            if len(parts_of_chunks[number]) > 1:
+                after_unknown = True
+            continue
+        span = _next(form, parts, start, reached, last)
+        if span is None:
+            return number
+        start, end = span
+        begins_known = parts_of_chunks[number][0] != ""
+        if begins_known and not after_unknown:
+            gap = form.gap(reached, start)
+            if gap:
+                placement.gaps[number] = gap
+        placement.spans.append(form.in_source(start, end, chunks[number]))
+        reached = max(reached, end)
+        after_unknown = parts[-1] == ""
+    if not after_unknown:
+        gap = form.gap(reached, len(form.text))
+        if gap:
+            placement.gaps[len(chunks)] = gap
+    return placement
+
+
+def _next_content(text: str, start: int, end: int) -> int:
+    """Find the first letter or digit of a range, or else its end."""
+    position = start
+    while position < end and not _fold_character(text[position]):
+        position += 1
+    return position
+
+
+def _latest(form: Form, chunks: Sequence[Sequence[str]]) -> list[int] | int:
+    """Find the last start of each chunk, given later chunks, or return a chunk not found."""
+    latest = [len(form.text)] * len(chunks)
+    bound = len(form.text)
+    for number in reversed(range(len(chunks))):
+        parts = chunks[number]
+        if not parts:
+            continue
+        span = None
+        for reach in _REACHES:
+            if span is None:
+                span = form.find(parts, 0, bound, reach, last=True)
+        if span is None:
+            return number
+        bound, _ = span
+        latest[number] = bound
+    return latest
+
+
+def _next(
+    form: Form, parts: Sequence[str], before: int, reached: int, last: int
+) -> tuple[int, int] | None:
+    """Find the next span of a chunk that starts between ``before`` and ``last``.
+
+    Prefer text right after ``reached``, then the span with the least overlap.
+    """
+    furthest = min(reached + _LONGEST_SEPARATOR, len(form.text))
+    following = min(_next_content(form.text, reached, furthest), last)
+    for reach in _REACHES:
+        continuing = form.find(parts, reached, following, reach)
+        if continuing is not None:
+            return continuing
+        overlapping = form.find(parts, before, min(reached - 1, last), reach, last=True)
+        if overlapping is not None and overlapping[1] > reached:
+            return overlapping
+        later = form.find(parts, reached, last, reach)
+        if later is not None:
+            return later
+        if overlapping is not None:  # contained in earlier chunks
+            return overlapping
+    return None

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 from langchain_core.documents import Document
 
 from langchain_rse.errors import SplittingError
-from langchain_rse.ingest.alignment import UNKNOWN, Gap, Placement, align, fold
+from langchain_rse.ingest.alignment import UNKNOWN, Placement, align, fold
 from langchain_rse.text.quoting import first_few
 
 _EXCERPT = 60
@@ -130,8 +130,7 @@ def _check_omitted(text: str, placement: Placement, name: str) -> None:
     # Folding a text takes as long as splitting it, and is seldom needed.
     if omitted <= _FEW_OMITTED or omitted <= _MOST_OMITTED * len(fold(text)):
         return
-    longest = max(placement.gaps.values(), key=lambda gap: len(gap.content))
-    excerpt = text[longest.start : longest.end][:_EXCERPT]
+    excerpt = max(placement.gaps.values(), key=len)[:_EXCERPT]
     raise SplittingError(
         f"the chunks from {name} omit {omitted} letters and digits of the text in "
         f"{len(placement.gaps)} place(s), such as {excerpt!r}. "
@@ -154,7 +153,7 @@ def _tile(text: str, chunks: Sequence[Document], placement: Placement) -> list[S
                 kept[-1] = (kept[-1][0], chunk)
         elif not kept or end > reached:
             gap = placement.gaps.get(number)
-            if gap is not None:
+            if gap:
                 start = _start_with_heading(text, chunk, gap, reached, start)
             kept.append((start, chunk))
         reached = max(reached, end)
@@ -168,7 +167,7 @@ def _tile(text: str, chunks: Sequence[Document], placement: Placement) -> list[S
     return spans
 
 
-def _start_with_heading(text: str, chunk: Document, gap: Gap, reached: int, start: int) -> int:
+def _start_with_heading(text: str, chunk: Document, gap: str, reached: int, start: int) -> int:
     """Return a chunk's start, moved before a heading that is in the chunk's metadata.
 
     Args:
@@ -179,7 +178,8 @@ def _start_with_heading(text: str, chunk: Document, gap: Gap, reached: int, star
         start: The chunk's start without the heading.
     """
     headings = [fold(value) for value in chunk.metadata.values() if isinstance(value, str)]
-    if not any(heading and heading in gap.content for heading in headings):
+    content = fold(gap)
+    if not any(heading and heading in content for heading in headings):
         return start
-    line_break = text.rfind("\n", reached, gap.start)
+    line_break = text.rfind("\n", reached, text.find(gap, reached))
     return reached if line_break < 0 else line_break + 1

@@ -143,7 +143,7 @@ def verify_quotes(
     """
     if not 0 <= min_similarity <= 1:
         raise ValueError(f"min_similarity must be from 0 to 1; got {min_similarity!r}")
-    sources = [_Source(each, folded_form(each.text)) for each in read_passages(passages)]
+    read = [(each, folded_form(each.text)) for each in read_passages(passages)]
     without_code = _CODE.sub(lambda code: "." * len(code[0]), answer)
     without_code = _HEBREW_ABBREVIATION.sub(lambda mark: mark["prefix"] or ".", without_code)
     quotes = []
@@ -156,19 +156,12 @@ def verify_quotes(
             text = _ATTRIBUTION.sub("", text.strip()).strip(_PUNCTUATION)
         if len(_WORD.findall(_CITATION.sub("", text))) >= _MIN_WORDS:
             quote = Quote(text, start, end, verdict="missing")
-            quotes.append(_verify(quote, sources, min_similarity))
+            quotes.append(_verify(quote, read, min_similarity))
     return quotes
 
 
-class _Source(NamedTuple):
-    """A passage, and the letters and digits of its text."""
-
-    passage: Passage
-    letters: Form
-
-
 class _Match(NamedTuple):
-    """The place of a quotation, or of a part of it, in the text of a source."""
+    """The place of a quotation, or of a part of it, in the text of a passage."""
 
     is_exact: bool
     similarity: float
@@ -177,15 +170,15 @@ class _Match(NamedTuple):
     omitted: Sequence[str] = ()  # the texts between its parts
 
 
-def _verify(quote: Quote, sources: Sequence[_Source], min_similarity: float) -> Quote:
+def _verify(quote: Quote, read: Sequence[tuple[Passage, Form]], min_similarity: float) -> Quote:
     text = quote.text
     variants = dict.fromkeys([text, _CITATION.sub("", text)])  # the source may have such numbers
     found = []
-    for variant, source in itertools.product(variants, sources):
+    for variant, (passage, letters) in itertools.product(variants, read):
         parts = [part for part in _OMISSION.split(variant) if _WORD.search(part)]
-        match = _find_in_order(parts, source)
+        match = _find_in_order(parts, letters)
         if match is not None and match.similarity >= min_similarity:
-            found.append((match, source.passage))
+            found.append((match, passage))
     if not found:
         return quote
     match, passage = max(found, key=lambda pair: pair[0][:2])
@@ -201,14 +194,14 @@ def _verify(quote: Quote, sources: Sequence[_Source], min_similarity: float) -> 
     )
 
 
-def _find_in_order(parts: Sequence[str], source: _Source) -> _Match | None:
+def _find_in_order(parts: Sequence[str], passage: Form) -> _Match | None:
     """Find the parts of a quotation, each after the one before."""
     if len(parts) > _MOST_PARTS:
         return None
     matches = []
     position = 0
     for part in parts:
-        match = _find(part.strip(_PUNCTUATION), source, position)
+        match = _find(part.strip(_PUNCTUATION), passage, position)
         if match is None:
             return None
         matches.append(match)
@@ -216,26 +209,26 @@ def _find_in_order(parts: Sequence[str], source: _Source) -> _Match | None:
     weakest = min(matches)
     omitted = []
     for before, after in itertools.pairwise(matches):
-        omitted.append(source.passage.text[before.end : after.start])
+        omitted.append(passage.source[before.end : after.start])
     return weakest._replace(start=matches[0].start, end=matches[-1].end, omitted=omitted)
 
 
-def _find(part: str, source: _Source, position: int) -> _Match | None:
+def _find(part: str, passage: Form, position: int) -> _Match | None:
     """Find the characters of a part of a quotation, or most of its letters with the same numbers.
 
     Args:
         part: The part.
-        source: Where to find it.
-        position: The first character of the source's text to search.
+        passage: The text of a passage, and its letters.
+        position: The first character of the text to search.
     """
     letters = fold(part)
     if not letters:
         return None
-    text = source.passage.text
-    places = source.letters.places
+    text = passage.source
+    places = passage.places
     numbers = _numbers_in(part, 0, len(part))
     similar = None
-    for first, last in _ranges(letters, source.letters.text, bisect_left(places, position)):
+    for first, last in _ranges(letters, passage.text, bisect_left(places, position)):
         start, end = places[first], places[last - 1] + 1
         if _numbers_in(text, start, end) != numbers:
             continue
@@ -243,7 +236,7 @@ def _find(part: str, source: _Source, position: int) -> _Match | None:
         before = places[first - 1] + 1 if first > 0 else 0
         around = text[before : places[last]]
         is_exact = "".join(part.split()) in "".join(around.split())
-        similarity = Indel.normalized_similarity(letters, source.letters.text[first:last])
+        similarity = Indel.normalized_similarity(letters, passage.text[first:last])
         match = _Match(is_exact, similarity, start, end)
         if is_exact:
             return match
