@@ -77,8 +77,14 @@ class AddOperation:
     separator: str
     rules: Mapping[str, Rule]
     append: bool = False  # add new parts to the end of stored documents
-    separate: bool | None = None  # see `Reader`
+    # True if each is a separate document, False if those with the same id are parts of one
+    # document. None: True for table rows and JSON records only.
+    separate: bool | None = None
     force: bool = False  # write and embed unchanged documents as well
+    # The digests of each document's parts, by document id, in order of appearance.
+    _digests: dict[str, set[str]] = field(default_factory=dict)
+    # Documents and parts given twice, as a warning names them.
+    _repeated: list[str] = field(default_factory=list)
     # Documents without text.
     _blank: list[str] = field(default_factory=list)
     # Reasons why documents were not stored: their id or metadata is unsupported.
@@ -97,7 +103,8 @@ class AddOperation:
                 "append=True and separate=True exclude each other: append=True adds parts to "
                 "stored documents, separate=True makes every part a document. Set one of them"
             )
-        reader = Reader(documents, ids, separate=self.separate, append=self.append)
+        if isinstance(ids, str):
+            raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
         has_model = hasattr(self.headers, "llm")
         with (
             progress_bar(None, unit="chunks", title="Indexing", show=show_progress) as advance,
@@ -106,12 +113,12 @@ class AddOperation:
             ) as answered,
         ):
             self.writer.vectors = replace(self.writer.vectors, advance=advance)
-            for sources in reader.batches():
+            for sources in self._batches(documents, ids):
                 self._add_batch(sources, answered)
-        if reader.repeated:
+        if self._repeated:
             warn(
-                f"{len(reader.repeated)} document(s) had the same text as an earlier one and were "
-                f"stored only once ({first_few(reader.repeated, _NAMED)}). To keep each, set ids= "
+                f"{len(self._repeated)} document(s) had the same text as an earlier one and were "
+                f"stored only once ({first_few(self._repeated, _NAMED)}). To keep each, set ids= "
                 "or metadata['doc_id']"
             )
         if self._blank:
@@ -125,7 +132,71 @@ class AddOperation:
                 "cannot be stored. All others were added. "
                 f"{first_few(self._refused, _REFUSED_NAMED)}"
             )
-        return list(reader.digests)
+        return list(self._digests)
+
+    def _batches(
+        self, documents: Iterable[Document], ids: Iterable[str] | None
+    ) -> Iterator[list[SourceDocument]]:
+        """Yield batches of documents with their parts; each is cleared before the next is read.
+
+        In a list, the parts of a document may be anywhere; an iterator is read in order, and must
+        yield them one after the other.
+        """
+        parts: Iterable[SourceDocument] = _identify(documents, ids, separate=self.separate)
+        if isinstance(documents, Sequence):
+            groups: dict[str, list[SourceDocument]] = {}
+            for part in parts:
+                groups.setdefault(part.doc_id, []).append(part)
+            parts = itertools.chain.from_iterable(groups.values())
+        batch: list[SourceDocument] = []
+        room = _CHARACTERS_AHEAD
+        for source in self._join_parts(parts):
+            batch.append(source)
+            for document in source.parts:
+                room -= max(len(document.page_content), _LEAST_CHARACTERS)
+            if room <= 0:
+                yield batch
+                batch.clear()
+                room = _CHARACTERS_AHEAD
+        yield batch
+
+    def _join_parts(self, parts: Iterable[SourceDocument]) -> Iterator[SourceDocument]:
+        """Join consecutive parts with the same id; pass over parts given twice."""
+        last: SourceDocument | None = None
+        for part in parts:
+            is_new = part.doc_id not in self._digests
+            if self._is_repeated(part):
+                continue
+            if last is not None and last.doc_id == part.doc_id:
+                last.parts += part.parts
+                continue
+            if not is_new:
+                raise ValueError(
+                    f"the parts of document {part.doc_id!r} are not consecutive. Group the parts "
+                    "by document id, or pass a list. Earlier documents may already be stored"
+                )
+            if last is not None:
+                yield last
+            last = part
+        if last is not None:
+            yield last
+
+    def _is_repeated(self, source: SourceDocument) -> bool:
+        """True if a part was given before, or a document without an id that has the same text."""
+        [part] = source.parts
+        digests = self._digests.setdefault(source.doc_id, set())
+        has_equal_text = source.id_origin == "text" and bool(digests)
+        try:
+            fields = described(part, "")
+        except (MetadataError, TypeError):
+            fields = f"refused later: {id(part)}"
+        part_digest = digest(fields, part.page_content)
+        is_repeated = has_equal_text or (part_digest in digests and not self.append)
+        digests.add(part_digest)
+        if is_repeated:
+            excerpt = part.page_content[:_EXCERPT]
+            self._repeated.append(repr(excerpt if has_equal_text else source.doc_id))
+        return is_repeated
 
     def _add_batch(self, batch: Sequence[SourceDocument], answered: Advance) -> None:
         """Add documents."""
@@ -271,99 +342,6 @@ def sync_documents(
 # Documents as given
 
 
-class Reader:
-    """Reads documents with all their parts.
-
-    In a list, the parts of a document may be anywhere; an iterator is read in order, and must yield
-    them one after the other.
-
-    Attributes:
-        digests: The digests of each document's parts, by document id, in order of appearance.
-        repeated: Documents and parts given twice, as a warning names them.
-    """
-
-    def __init__(
-        self,
-        documents: Iterable[Document],
-        ids: Iterable[str] | None,
-        *,
-        separate: bool | None,
-        append: bool,
-    ) -> None:
-        """Prepare reading.
-
-        Args:
-            documents: The documents of the call.
-            ids: One id for each of them, or None.
-            separate: True if each is a separate document, False if those with the same id are parts
-                of one document. None: True for table rows and JSON records only.
-            append: True to keep repeated parts, which extend a stored document.
-        """
-        if isinstance(ids, str):
-            raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
-        self.digests: dict[str, set[str]] = {}
-        self.repeated: list[str] = []
-        self._append = append
-        self._parts: Iterable[SourceDocument] = _identify(documents, ids, separate=separate)
-        if isinstance(documents, Sequence):
-            groups: dict[str, list[SourceDocument]] = {}
-            for part in self._parts:
-                groups.setdefault(part.doc_id, []).append(part)
-            self._parts = itertools.chain.from_iterable(groups.values())
-
-    def batches(self) -> Iterator[list[SourceDocument]]:
-        """Yield batches of documents; each is cleared before the next one is read."""
-        batch: list[SourceDocument] = []
-        room = _CHARACTERS_AHEAD
-        for source in self._documents():
-            batch.append(source)
-            for part in source.parts:
-                room -= max(len(part.page_content), _LEAST_CHARACTERS)
-            if room <= 0:
-                yield batch
-                batch.clear()
-                room = _CHARACTERS_AHEAD
-        yield batch
-
-    def _documents(self) -> Iterator[SourceDocument]:
-        """Join consecutive parts with the same id; pass over parts given twice."""
-        last: SourceDocument | None = None
-        for part in self._parts:
-            is_new = part.doc_id not in self.digests
-            if self._is_repeated(part):
-                continue
-            if last is not None and last.doc_id == part.doc_id:
-                last.parts += part.parts
-                continue
-            if not is_new:
-                raise ValueError(
-                    f"the parts of document {part.doc_id!r} are not consecutive. Group the parts "
-                    "by document id, or pass a list. Earlier documents may already be stored"
-                )
-            if last is not None:
-                yield last
-            last = part
-        if last is not None:
-            yield last
-
-    def _is_repeated(self, source: SourceDocument) -> bool:
-        """True if a part was given before, or a document without an id that has the same text."""
-        [part] = source.parts
-        digests = self.digests.setdefault(source.doc_id, set())
-        has_equal_text = source.id_origin == "text" and bool(digests)
-        try:
-            fields = described(part, "")
-        except (MetadataError, TypeError):
-            fields = f"refused later: {id(part)}"
-        part_digest = digest(fields, part.page_content)
-        is_repeated = has_equal_text or (part_digest in digests and not self._append)
-        digests.add(part_digest)
-        if is_repeated:
-            excerpt = part.page_content[:_EXCERPT]
-            self.repeated.append(repr(excerpt if has_equal_text else source.doc_id))
-        return is_repeated
-
-
 def _identify(
     documents: Iterable[Document], ids: Iterable[str] | None, *, separate: bool | None
 ) -> Iterator[SourceDocument]:
@@ -401,7 +379,7 @@ def _identify(
 def _identified(document: Document, given: str | None, *, separate: bool | None) -> SourceDocument:
     """Assign a document its id: ``given``, or from its metadata, or a digest of its text.
 
-    For ``separate``, see `Reader`.
+    For ``separate``, see `AddOperation`.
     """
     for doc_id in (given, document.metadata.get(DOC_ID), document.id):
         if doc_id is not None and doc_id != "":

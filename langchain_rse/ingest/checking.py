@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from langchain_core.documents import Document
 
@@ -111,20 +111,6 @@ class CheckReport:
         return "\n".join(lines)
 
 
-class Problem(NamedTuple):
-    """Problems of one kind with one document, or with an unknown document."""
-
-    kind: str  # a key of `PROBLEMS`
-    items: list[str]  # keys of records, ids of vectors, or descriptions
-    doc_id: str = ""  # empty if unknown
-
-    def __str__(self) -> str:
-        name = f"document {self.doc_id!r}" if self.doc_id else self.items[0]
-        if len(self.items) == 1:
-            return name
-        return f"{name} ({len(self.items):,})"
-
-
 @dataclass
 class Scan:
     """One scan of both stores, in batches: the problems, and the work for `repair`.
@@ -135,7 +121,8 @@ class Scan:
     Attributes:
         writer: Holds the two stores.
         advance: Counts records on a progress bar.
-        problems: The problems found.
+        problems: Number of problems by kind.
+        examples: A few examples of each kind of problem.
         notes: Checks that were not possible, and leftovers to keep; an ordered set.
         documents: Number of documents.
         chunks: Number of chunks.
@@ -152,7 +139,8 @@ class Scan:
 
     writer: Writer
     advance: Advance
-    problems: list[Problem] = field(default_factory=list)
+    problems: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[str]] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
     documents: int = 0
     chunks: int = 0
@@ -172,7 +160,7 @@ class Scan:
 
     def run(self) -> None:
         """Check the docstore's indexes and records, then the vectors if they can be listed."""
-        self._add("indexes", find_index_problems(self.writer))
+        self._add("indexes", _find_index_problems(self.writer))
         owned = self._list_keys()
         for keys in batches(self._versions, _BATCH):
             self._check_documents(keys)
@@ -180,10 +168,32 @@ class Scan:
             self._check_owned_records(keys)
         self._check_vectors()
 
-    def _add(self, kind: str, items: list[str], doc_id: str = "") -> None:
-        """Record problems of one kind, if any."""
-        if items:
-            self.problems.append(Problem(kind, items, doc_id))
+    def check_pair(self, *, repair: bool) -> None:
+        """Check that the two stores belong together; with ``repair``, record that they do."""
+        writer = self.writer
+        records = read_records(writer.docstore, [PAIR_KEY])
+        if isinstance(records[PAIR_KEY], CorruptRecordError):
+            self._add("unreadable", [PAIR_KEY])
+        vectorstore = writer.vectors.adapter.store
+        try:
+            writer.model = run(
+                check_pair(writer.docstore, vectorstore, force=repair, record=repair)
+            )
+        except StoreMismatchError as error:
+            self._add("vectors", [str(error)])
+
+    def _add(self, kind: str, items: Sequence[str], doc_id: str = "") -> None:
+        """Record problems of one kind, if any, with one document or an unknown one.
+
+        Items are keys of records, ids of vectors, or descriptions.
+        """
+        if not items:
+            return
+        self.problems[kind] += len(items)
+        examples = self.examples.setdefault(kind, [])
+        if len(examples) < _EXAMPLES:
+            name = f"document {doc_id!r}" if doc_id else items[0]
+            examples.append(name if len(items) == 1 else f"{name} ({len(items):,})")
 
     # The docstore
 
@@ -239,14 +249,14 @@ class Scan:
         if current is None:
             return found
         self.chunks += current.chunks
-        stored = read_document(self.writer.docstore, manifest)
-        found.note("unreadable", stored.problems)
-        found.document = stored.document
-        found.vectors = stored.vectors
+        found.document, problems = read_document(self.writer.docstore, manifest)
+        found.note("unreadable", problems)
+        adopted = self.writer.records.adopted_vectors(manifest.key, current)
+        found.vectors = [*current.vector_ids(manifest.key), *adopted]
         if self.writer.is_of_another_model(manifest):
             found.note("vectors", ["vectors of another embedding model"])
-        if current.adopted and not stored.problems:
-            versions = dict.fromkeys(found.vectors, current.name)
+        if current.adopted and not problems:
+            versions = dict.fromkeys(adopted, current.name)
             found.note("unreadable", self.writer.records.unrecorded(versions))
         return found
 
@@ -285,9 +295,9 @@ class Scan:
             if description is None:
                 continue
             doc_id = description.manifest.doc_id
-            is_newer = newest is None or description.time > newest.time
-            if is_newer and not read_document(self.writer.docstore, description.manifest).problems:
-                newest = description
+            if newest is None or description.time > newest.time:
+                _, problems = read_document(self.writer.docstore, description.manifest)
+                newest = newest if problems else description
         if newest is not None:
             self.manifests.append(newest.manifest)
         elif error is not None:
@@ -423,17 +433,17 @@ def check_stores(
     writer: Writer, *, should_repair: bool, show_progress: bool = False
 ) -> CheckReport:
     """Check two stores; with ``should_repair``, repair problems and check again."""
-    indexes: list[str] = []
+    found: Counter[str] = Counter()
     if should_repair:
         # Indexes first: a record missing from an index would count as lost.
-        indexes = _rebuild_indexes(writer)
-    pair = check_pair_record(writer, repair=should_repair)
+        found["indexes"] = len(_rebuild_indexes(writer))
     with progress_bar(None, unit="records", title="Checking", show=show_progress) as advance:
         scan = Scan(writer, advance)
+        scan.check_pair(repair=should_repair)
         scan.run()
         if not should_repair:
-            return _report(scan, [*pair, *scan.problems])
-        found = _count([Problem("indexes", indexes), *pair, *scan.problems])
+            return _report(scan)
+        found += scan.problems
         _check_repairable(scan)
         for _ in range(_REPAIRS):
             if not scan.problems:
@@ -443,55 +453,26 @@ def check_stores(
             _rebuild_indexes(writer)
             scan = Scan(writer, advance, notes=scan.notes)
             scan.run()
-            found |= _count(scan.problems)
-    repaired = found - _count(scan.problems)
-    return replace(_report(scan, scan.problems), repaired=dict(repaired))
+            found |= scan.problems
+    return replace(_report(scan), repaired=dict(found - scan.problems))
 
 
-def _count(problems: Iterable[Problem]) -> Counter[str]:
-    """Count problems by kind."""
-    counts: Counter[str] = Counter()
-    for problem in problems:
-        counts[problem.kind] += len(problem.items)
-    return counts
-
-
-def _report(scan: Scan, problems: Sequence[Problem]) -> CheckReport:
+def _report(scan: Scan) -> CheckReport:
     """Make the report of a scan."""
-    examples: dict[str, list[str]] = {}
-    for problem in problems:
-        examples_of_kind = examples.setdefault(problem.kind, [])
-        if len(examples_of_kind) < _EXAMPLES:
-            examples_of_kind.append(str(problem))
     return CheckReport(
         documents=scan.documents,
         chunks=scan.chunks,
-        problems=dict(_count(problems)),
-        examples=examples,
+        problems=dict(scan.problems),
+        examples=scan.examples,
         add_again=sorted(set(scan.add_again.values())),
         notes=list(scan.notes),
     )
 
 
-def find_index_problems(writer: Writer) -> list[str]:
+def _find_index_problems(writer: Writer) -> list[str]:
     """Describe where the docstore's indexes, over all namespaces, do not match its records."""
     store: Any = whole_store(writer.docstore)
     return [*store.index_problems()] if hasattr(store, "index_problems") else []
-
-
-def check_pair_record(writer: Writer, *, repair: bool) -> list[Problem]:
-    """Check that the two stores belong together; with ``repair``, record that they do."""
-    problems: list[Problem] = []
-    records = read_records(writer.docstore, [PAIR_KEY])
-    if isinstance(records[PAIR_KEY], CorruptRecordError):
-        problems.append(Problem("unreadable", [PAIR_KEY]))
-    try:
-        writer.model = run(
-            check_pair(writer.docstore, writer.vectors.adapter.store, force=repair, record=repair)
-        )
-    except StoreMismatchError as error:
-        problems.append(Problem("vectors", [str(error)]))
-    return problems
 
 
 # Repairing
@@ -499,7 +480,7 @@ def check_pair_record(writer: Writer, *, repair: bool) -> list[Problem]:
 
 def _rebuild_indexes(writer: Writer) -> list[str]:
     """Rebuild the docstore's indexes if they do not match its records; return the problems."""
-    problems = find_index_problems(writer)
+    problems = _find_index_problems(writer)
     if problems:
         store: Any = whole_store(writer.docstore)
         store.rebuild_indexes()

@@ -13,7 +13,7 @@ from langchain_rse._sync import batches, call, during, run
 from langchain_rse.errors import EmbeddingError
 from langchain_rse.stores.pairing import PROBE
 from langchain_rse.stores.records import DOC_ID, digest
-from langchain_rse.stores.vectorstores.base import ChunkRow, VectorStoreAdapter
+from langchain_rse.stores.vectorstores.base import EmbeddedChunk, VectorStoreAdapter
 
 logger = logging.getLogger(__name__)
 
@@ -70,16 +70,16 @@ class Vectors:
         except Exception:  # such as a FAISS index that compresses its vectors
             name = type(self.adapter.store).__name__
             logger.info("cannot read vectors from %s; embedding again", name, exc_info=True)
-        rows: list[ChunkRow] = []
+        copied: list[EmbeddedChunk] = []
         others: list[Document] = []
         for chunk, vector_id in zip(chunks, same_text, strict=True):
             vector = vectors.get(vector_id)
             if vector is not None and not problem_of(vector, dimensions):
-                rows.append(ChunkRow(str(chunk.id), chunk.page_content, chunk.metadata, vector))
+                copied.append((chunk, vector))
             else:
                 others.append(chunk)
-        if rows:
-            self.adapter.put_chunks(rows)
+        if copied:
+            self.adapter.put_chunks(copied)
         return others
 
     def _embed(self, chunks: list[Document], dimensions: int) -> dict[str, str]:
@@ -89,13 +89,13 @@ class Vectors:
             self.adapter.add(chunks)  # the store embeds and checks them
             return {}
         refused: dict[str, str] = {}
-        rows = _embed_rows(embeddings, chunks, refused)
-        for row in rows:
-            problem = problem_of(row.vector, dimensions)
+        embedded = _embed(embeddings, chunks, refused)
+        for chunk, vector in embedded:
+            problem = problem_of(vector, dimensions)
             if problem:
-                beginning = row.text.strip()[:_EXCERPT]
-                refused.setdefault(row.metadata[DOC_ID], f"the vector of {beginning!r} {problem}")
-        usable = [row for row in rows if row.metadata[DOC_ID] not in refused]
+                beginning = chunk.page_content.strip()[:_EXCERPT]
+                refused.setdefault(chunk.metadata[DOC_ID], f"the vector of {beginning!r} {problem}")
+        usable = [each for each in embedded if each[0].metadata[DOC_ID] not in refused]
         if usable:
             self.adapter.put_chunks(usable)
         return refused
@@ -112,9 +112,9 @@ class Vectors:
             return run(self.adapter.existing_texts(ids))
 
 
-def _embed_rows(
+def _embed(
     embeddings: Embeddings, chunks: Sequence[Document], refused: dict[str, str]
-) -> list[ChunkRow]:
+) -> list[EmbeddedChunk]:
     """Embed chunks; if the model raises an error, find the text that it raises it for.
 
     Args:
@@ -136,18 +136,15 @@ def _embed_rows(
             refused[chunks[0].metadata[DOC_ID]] = problem
             return []
         middle = len(chunks) // 2
-        rows = _embed_rows(embeddings, chunks[:middle], refused)
+        first_half = _embed(embeddings, chunks[:middle], refused)
         others = [chunk for chunk in chunks[middle:] if chunk.metadata[DOC_ID] not in refused]
-        return rows + _embed_rows(embeddings, others, refused) if others else rows
+        return first_half + _embed(embeddings, others, refused) if others else first_half
     if len(vectors) != len(texts):
         raise EmbeddingError(
             f"{type(embeddings).__name__}.embed_documents returned {len(vectors)} vectors for "
             f"{len(texts)} texts; it must return one vector per text, in the same order"
         )
-    rows = []
-    for chunk, vector in zip(chunks, vectors, strict=True):
-        rows.append(ChunkRow(str(chunk.id), chunk.page_content, chunk.metadata, vector))
-    return rows
+    return list(zip(chunks, vectors, strict=True))
 
 
 def _is_working(embeddings: Embeddings) -> bool:

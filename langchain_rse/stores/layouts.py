@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from langchain_core.documents import Document
@@ -263,28 +263,25 @@ def chunk_keys(manifests: Iterable[Manifest]) -> Iterator[tuple[str, Manifest]]:
 # Whole documents
 
 
-class StoredDocument(NamedTuple):
-    """A document's current version as stored in the docstore, and its problems."""
+def read_document(
+    docstore: DocStore, manifest: Manifest
+) -> tuple[DocumentVersion | None, list[str]]:
+    """Read all records of a document's current version and check that they are consistent.
 
-    # As written, but without overlap; None if its text is incomplete, or if it is adopted.
-    document: DocumentVersion | None
-    problems: list[str]  # keys of records that are missing, corrupt or inconsistent
-    vectors: list[str]  # ids of its vectors, as far as known
-
-
-def read_document(docstore: DocStore, manifest: Manifest) -> StoredDocument:
-    """Read all records of a document's current version and check that they are consistent."""
+    Returns:
+        The document as written, but without overlap; None if its text is incomplete, or if it is
+        adopted. And the keys of records that are missing, corrupt or inconsistent.
+    """
     chunks, problems = _read_chunks(docstore, manifest)
-    stored = read_description(docstore, manifest.key, manifest.version)
-    description = stored or Description(manifest)  # the chunks have the complete text
-    document = DocumentVersion(manifest=manifest, chunks=chunks, parts=description.parts)
+    description = read_description(docstore, manifest.key, manifest.version)
+    parts = () if description is None else description.parts  # the chunks have the complete text
+    document = DocumentVersion(manifest=manifest, chunks=chunks, parts=parts)
     if not problems and chunks and digest(document.text) != manifest.text_digest:
         problems = [f"{manifest.key}/{manifest.version}"]
     is_whole = not problems and not document.version.adopted
-    if stored is None:
+    if description is None:
         problems.append(description_key(manifest.key, manifest.version))
-    all_vectors = [*document.version.vector_ids(manifest.key), *description.vectors]
-    return StoredDocument(document if is_whole else None, problems, all_vectors)
+    return document if is_whole else None, problems
 
 
 def _read_chunks(docstore: DocStore, manifest: Manifest) -> tuple[list[Chunk], list[str]]:
@@ -321,7 +318,7 @@ def _read_chunks(docstore: DocStore, manifest: Manifest) -> tuple[list[Chunk], l
 
 def read_parts(docstore: DocStore, manifest: Manifest) -> list[Document] | None:
     """Read a document's parts as they were added; None if it is incomplete or adopted."""
-    document = read_document(docstore, manifest).document
+    document, _ = read_document(docstore, manifest)
     if document is None:
         return None
     text = document.text

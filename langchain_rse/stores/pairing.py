@@ -1,13 +1,12 @@
 """Records and checks which vector store and embedding model a docstore belongs to."""
 
 import weakref
-from typing import NamedTuple
 
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from langchain_rse._sync import Steps, call, compute, during, pause, to_the_end
 from langchain_rse.errors import FormatError, StoreMismatchError
@@ -26,29 +25,27 @@ _DIGITS = 5
 _NEAR = 0.2
 
 
-class _Pair(BaseModel, frozen=True):
-    """A vector store and its embedding model."""
+class Model(BaseModel, frozen=True):
+    """The embedding model of a pair of stores, and its vector store, as recorded."""
 
-    kind: str  # class of the vector store
-    name: str  # name of its collection or index; empty if unknown
-    model: str = ""  # id of the model, a digest of its first probe; empty without a model
+    kind: str = ""  # class of the vector store; empty if not recorded
+    name: str = ""  # name of its collection or index; empty if unknown
+    # A digest of the model's first probe; empty without a model.
+    id: str = Field(default="", alias="model")
     probe: list[float] = []  # the model's vector of `PROBE`, rounded
 
     @property
-    def store_name(self) -> str:
-        """Name of the vector store for messages."""
+    def store(self) -> str:
+        """The vector store's class and collection, for messages."""
         return f"{self.kind} {self.name!r}" if self.name else self.kind
 
-
-class Model(NamedTuple):
-    """The embedding model of a pair, and the name of its vector store."""
-
-    id: str = ""  # empty if unknown
-    dimensions: int = 0  # dimensions of its vectors; 0 if unknown
-    store: str = ""  # class and collection; empty if not recorded
+    @property
+    def dimensions(self) -> int:
+        """Number of dimensions of the model's vectors; 0 if unknown."""
+        return len(self.probe)
 
 
-# The pair that was last checked in this process, and its model, by docstore.
+# The vector store that was last checked in this process, and its model, by docstore.
 _checked: weakref.WeakKeyDictionary[DocStore, tuple[VectorStore, Embeddings | None, Model]] = (
     weakref.WeakKeyDictionary()
 )
@@ -69,11 +66,11 @@ def check_pair(
             return model
     is_written = False
     while not is_written:
-        stored_record, stored = yield from compute(_read_pair, docstore)
+        stored_record, stored = yield from compute(_read_model, docstore)
         if stored is None and not record:
             return Model()
-        pair = yield from _describe(vectorstore)
-        differences = _differences(stored, pair) if stored is not None else []
+        model = yield from _describe(vectorstore)
+        differences = _differences(stored, model) if stored is not None else []
         if differences and not force:
             raise StoreMismatchError(
                 f"docstore and vector store do not match: {' and '.join(differences)}. Use the "
@@ -84,19 +81,19 @@ def check_pair(
             )
         if stored is not None and not differences:
             # A model that becomes known is recorded.
-            if stored.probe or not pair.probe or not record:
-                pair = stored
+            if stored.probe or not model.probe or not record:
+                model = stored
                 break
-        changes = [(PAIR_KEY, stored_record, Document("", metadata=pair.model_dump()))]
+        new_record = Document("", metadata=model.model_dump(by_alias=True))
+        changes = [(PAIR_KEY, stored_record, new_record)]
         [is_written] = yield from to_the_end(compute(change, docstore, changes))
         if not is_written:
             yield from pause(0.01)  # another call is writing the record
-    model = Model(pair.model, len(pair.probe), pair.store_name)
     _checked[docstore] = (vectorstore, embeddings, model)
     return model
 
 
-def _read_pair(docstore: DocStore) -> tuple[Document | None, _Pair | None]:
+def _read_model(docstore: DocStore) -> tuple[Document | None, Model | None]:
     """Read a docstore's record of its pair; a corrupt one counts as none."""
     records = read_records(docstore, [PAIR_KEY, NAMESPACES])
     record = records[PAIR_KEY]
@@ -106,40 +103,38 @@ def _read_pair(docstore: DocStore) -> tuple[Document | None, _Pair | None]:
     if not isinstance(record, Document):
         return None, None
     try:
-        return record, _Pair.model_validate(record.metadata)
+        return record, Model.model_validate(record.metadata)
     except ValidationError:
         return record, None
 
 
-def _describe(vectorstore: VectorStore) -> Steps[_Pair]:
+def _describe(vectorstore: VectorStore) -> Steps[Model]:
     """Describe a vector store and its embedding model."""
     adapter = adapter_for(vectorstore)
-    pair = _Pair(kind=adapter.kind, name=adapter.collection_name)
+    model = Model(kind=adapter.kind, name=adapter.collection_name)
     embeddings = vectorstore.embeddings
     if embeddings is None:
-        return pair
+        return model
     with during("embedding a text to identify the embedding model"):
         # As a query, because some models count or keep the texts of documents.
         vector = yield from call(embeddings.embed_query, embeddings.aembed_query, PROBE)
     probe = [round(float(value), _DIGITS) for value in vector]
-    return pair.model_copy(update={"model": digest(*map(str, probe)), "probe": probe})
+    return model.model_copy(update={"id": digest(*map(str, probe)), "probe": probe})
 
 
-def _differences(stored: _Pair, pair: _Pair) -> list[str]:
-    """Describe the differences between the recorded and the present pair."""
+def _differences(stored: Model, model: Model) -> list[str]:
+    """Describe the differences between the recorded and the present model."""
     differences: list[str] = []
-    if stored.store_name != pair.store_name:
-        differences.append(
-            f"the docstore's vectors are in {stored.store_name}, not in {pair.store_name}"
-        )
-    if not stored.probe or not pair.probe:  # a model is unknown
+    if stored.store != model.store:
+        differences.append(f"the docstore's vectors are in {stored.store}, not in {model.store}")
+    if not stored.probe or not model.probe:  # a model is unknown
         return differences
     difference = "the docstore's vectors are from another embedding model"
-    if len(stored.probe) != len(pair.probe):
-        sizes = f"{len(stored.probe)} dimensions, not {len(pair.probe)}"
+    if len(stored.probe) != len(model.probe):
+        sizes = f"{len(stored.probe)} dimensions, not {len(model.probe)}"
         return [*differences, f"{difference} ({sizes})"]
-    distance = np.linalg.norm(np.subtract(stored.probe, pair.probe))
-    longest = max(np.linalg.norm(stored.probe), np.linalg.norm(pair.probe))
+    distance = np.linalg.norm(np.subtract(stored.probe, model.probe))
+    longest = max(np.linalg.norm(stored.probe), np.linalg.norm(model.probe))
     if distance > _NEAR * longest:
         differences.append(difference)
     return differences

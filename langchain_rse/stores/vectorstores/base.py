@@ -1,7 +1,7 @@
 """The base adapter: everything that LangChain's vector store interface supports."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from langchain_core.documents import Document
@@ -19,13 +19,8 @@ IdsWithVectors = Iterable[tuple[Any, Sequence[float]]]
 _ID_FIELDS = ("_id", "pk")
 
 
-class ChunkRow(NamedTuple):
-    """A chunk in the form that a vector store keeps."""
-
-    id: str
-    text: str  # the embedded text
-    metadata: dict[str, Any]
-    vector: list[float]
+EmbeddedChunk = tuple[Document, Sequence[float]]
+"""A chunk with its embedded text, and the vector of it."""
 
 
 class VectorStoreAdapter:
@@ -90,7 +85,7 @@ class VectorStoreAdapter:
         """Get the vectors that exist, of any types; see `read_vectors`."""
         raise NotImplementedError
 
-    def put_chunks(self, rows: Sequence[ChunkRow]) -> None:
+    def put_chunks(self, chunks: Iterable[EmbeddedChunk]) -> None:
         """Add or replace chunks with their vectors, without embedding."""
         raise NotImplementedError
 
@@ -179,6 +174,7 @@ def chunks_of(page: Mapping[str, Any]) -> Iterator[Document]:
         yield Document(id=vector, page_content=text or "", metadata=metadata or {})
 
 
-def columns(rows: Sequence[ChunkRow]) -> tuple[list[Any], ...]:
-    """Return the ids, texts, metadata and vectors of one or more rows as lists."""
-    return tuple(list(column) for column in zip(*rows, strict=True))
+def columns(chunks: Iterable[EmbeddedChunk]) -> tuple[list[Any], ...]:
+    """Return the ids, texts, metadata and vectors of one or more chunks as lists."""
+    rows = [(chunk.id, chunk.page_content, chunk.metadata, vector) for chunk, vector in chunks]
+    return tuple(map(list, zip(*rows, strict=True)))

@@ -1,7 +1,7 @@
 """Adapter for Chroma of langchain-chroma and langchain-community."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from langchain_core.documents import Document
 from typing_extensions import override
@@ -9,7 +9,7 @@ from typing_extensions import override
 from langchain_rse._sync import Steps, compute
 from langchain_rse.stores.vectorstores.base import (
     PAGE_SIZE,
-    ChunkRow,
+    EmbeddedChunk,
     IdsWithVectors,
     VectorStoreAdapter,
     chunks_of,
@@ -48,7 +48,7 @@ class ChromaAdapter(VectorStoreAdapter):
         return zip(found["ids"], found["embeddings"], strict=True)
 
     @override
-    def put_chunks(self, rows: Sequence[ChunkRow]) -> None:
-        ids, texts, metadatas, vectors = columns(rows)
+    def put_chunks(self, chunks: Iterable[EmbeddedChunk]) -> None:
+        ids, texts, metadatas, vectors = columns(chunks)
         # langchain-chroma has no method that accepts vectors; its documentation does the same.
         self.store._collection.upsert(ids, vectors, metadatas, texts)  # noqa: SLF001

@@ -6,7 +6,7 @@ all access from this package.
 """
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.documents import Document
@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from langchain_rse._sync import Steps, compute
 from langchain_rse.stores.vectorstores.base import (
-    ChunkRow,
+    EmbeddedChunk,
     IdsWithVectors,
     VectorStoreAdapter,
     columns,
@@ -50,8 +50,8 @@ class FAISSAdapter(VectorStoreAdapter):
         return vectors
 
     @override
-    def put_chunks(self, rows: Sequence[ChunkRow]) -> None:
-        ids, texts, metadatas, vectors = columns(rows)
+    def put_chunks(self, chunks: Iterable[EmbeddedChunk]) -> None:
+        ids, texts, metadatas, vectors = columns(chunks)
         pairs = zip(texts, vectors, strict=True)
         self._change("add_embeddings", pairs, metadatas, ids)
 

@@ -1,13 +1,13 @@
 """Adapter for InMemoryVectorStore of langchain-core."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.documents import Document
 from typing_extensions import override
 
 from langchain_rse.stores.records import NAMESPACE
-from langchain_rse.stores.vectorstores.base import ChunkRow, IdsWithVectors, VectorStoreAdapter
+from langchain_rse.stores.vectorstores.base import EmbeddedChunk, IdsWithVectors, VectorStoreAdapter
 
 
 class InMemoryAdapter(VectorStoreAdapter):
@@ -30,8 +30,12 @@ class InMemoryAdapter(VectorStoreAdapter):
         return [(vector, entries[vector]["vector"]) for vector in ids if vector in entries]
 
     @override
-    def put_chunks(self, rows: Sequence[ChunkRow]) -> None:
-        self.store.store.update((row.id, row._asdict()) for row in rows)
+    def put_chunks(self, chunks: Iterable[EmbeddedChunk]) -> None:
+        rows: dict[str | None, dict[str, Any]] = {}
+        for chunk, vector in chunks:
+            text, metadata = chunk.page_content, chunk.metadata
+            rows[chunk.id] = {"id": chunk.id, "text": text, "metadata": metadata, "vector": vector}
+        self.store.store.update(rows.items())
 
     @override
     def search_arguments(self, namespace: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

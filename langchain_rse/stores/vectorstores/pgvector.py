@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.documents import Document
@@ -11,7 +11,7 @@ from typing_extensions import override
 from langchain_rse._sync import Steps, batches, run
 from langchain_rse.stores.vectorstores.base import (
     PAGE_SIZE,
-    ChunkRow,
+    EmbeddedChunk,
     IdsWithVectors,
     VectorStoreAdapter,
     chunks_of,
@@ -58,8 +58,8 @@ class PGVectorStoreAdapter(PGVectorAdapter):
         return zip(found["ids"], map(_parse_vector, found["embeddings"]), strict=True)
 
     @override
-    def put_chunks(self, rows: Sequence[ChunkRow]) -> None:
-        ids, texts, metadatas, vectors = columns(rows)
+    def put_chunks(self, chunks: Iterable[EmbeddedChunk]) -> None:
+        ids, texts, metadatas, vectors = columns(chunks)
         self._change("add_embeddings", texts, vectors, metadatas, ids)
 
 

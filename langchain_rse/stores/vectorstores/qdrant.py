@@ -1,6 +1,6 @@
 """Adapter for QdrantVectorStore of langchain-qdrant."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.documents import Document
@@ -9,7 +9,7 @@ from typing_extensions import override
 from langchain_rse.stores.records import NAMESPACE
 from langchain_rse.stores.vectorstores.base import (
     PAGE_SIZE,
-    ChunkRow,
+    EmbeddedChunk,
     IdsWithVectors,
     VectorStoreAdapter,
 )
@@ -51,18 +51,18 @@ class QdrantAdapter(VectorStoreAdapter):
             yield record.id, vector[store.vector_name] if isinstance(vector, dict) else vector
 
     @override
-    def put_chunks(self, rows: Sequence[ChunkRow]) -> None:
+    def put_chunks(self, chunks: Iterable[EmbeddedChunk]) -> None:
         from qdrant_client import models  # noqa: PLC0415 - need not be installed
 
         store = self.store
         points = []
-        for row in rows:
+        for chunk, vector in chunks:
             payload = {
-                store.content_payload_key: row.text,
-                store.metadata_payload_key: row.metadata,
+                store.content_payload_key: chunk.page_content,
+                store.metadata_payload_key: chunk.metadata,
             }
-            vector: Any = {store.vector_name: row.vector}
-            points.append(models.PointStruct(id=row.id, vector=vector, payload=payload))
+            named: Any = {store.vector_name: vector}
+            points.append(models.PointStruct(id=str(chunk.id), vector=named, payload=payload))
         store.client.upload_points(store.collection_name, points, wait=True)
 
     @override

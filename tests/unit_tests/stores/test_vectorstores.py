@@ -15,7 +15,7 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from langchain_rse._sync import in_thread, run
 from langchain_rse.stores.vectorstores import ADAPTERS, adapter_for
-from langchain_rse.stores.vectorstores.base import ChunkRow, VectorStoreAdapter
+from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
 from tests.unit_tests import fakes
 from tests.unit_tests.ingest.test_known_vectors import faiss_store
 
@@ -100,7 +100,8 @@ def test_vectors_are_read_and_written(do: Do, name: str) -> None:
     do(adapter.add, CHUNKS)
     vectors = do(adapter.read_vectors, ["id 7", "no id"])
     assert vectors == {"id 7": pytest.approx(MODEL.embed_query("text 7"), abs=1e-6)}
-    do(adapter.put_chunks, [ChunkRow("new", "other text", {"n": 5}, vectors["id 7"])])
+    new = Document("other text", id="new", metadata={"n": 5})
+    do(adapter.put_chunks, [(new, vectors["id 7"])])
     found = adapter.store.similarity_search("text 7", k=2)
     assert {document.id: document.page_content for document in found} == {
         "id 7": "text 7",
