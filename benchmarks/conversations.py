@@ -18,7 +18,7 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from data import HERE, index, read_folder
@@ -31,7 +31,7 @@ from pages import table
 from pydantic import Field
 
 from langchain_rse import SQLDocStore, create_rse_tool
-from langchain_rse.evaluation import Question
+from langchain_rse.evaluation import Evidence, Question
 from langchain_rse.tools import RSEMiddleware
 from langchain_rse.tools.conversation import passages_in
 
@@ -42,26 +42,12 @@ QUESTIONS = 12  # of a conversation
 MOST_CONVERSATIONS = 8  # of a dataset
 
 
-class Place(NamedTuple):
-    """Characters of a document."""
-
-    doc_id: str
-    start: int
-    end: int
-
-    def cut(self, other: Place) -> range:
-        """The characters that are also in another place."""
-        if self.doc_id != other.doc_id:
-            return range(0)
-        return range(max(self.start, other.start), min(self.end, other.end))
-
-
 class ScriptedModel(BaseChatModel):
     """Searches unless it can read what it cited for the same question, then answers."""
 
-    evidence: dict[str, list[Place]]
+    evidence: dict[str, Sequence[Evidence]]
     tool_name: str
-    cited: dict[str, list[Place]] = Field(default_factory=dict)
+    cited: dict[str, list[Evidence]] = Field(default_factory=dict)
     requests: list[str] = Field(default_factory=list)
     readable: list[float] = Field(default_factory=list)  # shares of the text cited so far
     searches: int = 0
@@ -90,37 +76,41 @@ class ScriptedModel(BaseChatModel):
             answer = AIMessage(self._answer(question, shown))
         return ChatResult(generations=[ChatGeneration(message=answer)])
 
-    def _answer(self, question: str, shown: dict[int, Place]) -> str:
+    def _answer(self, question: str, shown: dict[int, Evidence]) -> str:
         evidence = self.evidence.get(question, [])
         used = {}
         for number, place in shown.items():
-            found = [each for each in evidence if place.cut(each)]
-            if found:
-                used[number] = [
-                    Place(place.doc_id, place.cut(each)[0], place.cut(each)[-1] + 1)
-                    for each in found
-                ]
+            parts = [common(place, each) for each in evidence]
+            if any(parts):
+                used[number] = [Evidence(place.doc_id, p.start, p.stop) for p in parts if p]
         if used:
             self.cited[question] = [place for places in used.values() for place in places]
         return f"So it is {', '.join(f'[{number}]' for number in used)}."
 
 
-def readable_in(message: BaseMessage) -> Iterator[tuple[int, Place]]:
+def readable_in(message: BaseMessage) -> Iterator[tuple[int, Evidence]]:
     """The numbers and places of the passages that are in the text of a message."""
     for passage in passages_in([message]):
         if passage.is_shown:
             where = passage.metadata
-            place = Place(where["doc_id"], where["start_index"], where["end_index"])
+            place = Evidence(where["doc_id"], where["start_index"], where["end_index"])
             yield passage.number, place
 
 
-def share_of(places: Sequence[Place], shown: Iterable[Place]) -> float:
+def common(one: Evidence, other: Evidence) -> range:
+    """The characters that are in both."""
+    if one.doc_id != other.doc_id:
+        return range(0)
+    return range(max(one.start, other.start), min(one.end, other.end))
+
+
+def share_of(places: Sequence[Evidence], shown: Iterable[Evidence]) -> float:
     """The share of the characters of some places that passages show."""
     passages = list(shown)
     characters = sum(place.end - place.start for place in places)
     found = 0
     for place in places:
-        covered = set().union(*(place.cut(each) for each in passages))
+        covered = set().union(*(common(place, each) for each in passages))
         found += len(covered)
     return found / characters if characters else 0.0
 
@@ -158,11 +148,7 @@ def cases(
 
 def converse(tool: BaseTool, questions: Sequence[Question], budget: int | None) -> ScriptedModel:
     """Hold a conversation; return the model."""
-    evidence = {
-        each.question: [Place(e.doc_id, e.start, e.end) for e in each.evidence]
-        for each in questions
-        if each.evidence
-    }
+    evidence = {each.question: each.evidence for each in questions}
     model = ScriptedModel(tool_name=tool.name, evidence=evidence)
     if budget is None:
         agent = create_agent(model, [tool])

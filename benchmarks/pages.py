@@ -47,11 +47,9 @@ def table(header: Cells, rows: Sequence[Cells], left: int = 1) -> list[str]:
     """A Markdown table, aligned also as plain text; the first ``left`` columns align left."""
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
     rule = ["-" * w if i < left else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
-    lines = [
-        [
-            c.ljust(w) if i < left else c.rjust(w)
-            for i, (c, w) in enumerate(zip(r, widths, strict=True))
-        ]
-        for r in (header, rule, *rows)
-    ]
-    return [f"| {' | '.join(line)} |" for line in lines] + [""]
+    lines = []
+    for row in (header, rule, *rows):
+        cells = zip(row, widths, strict=True)
+        aligned = [c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(cells)]
+        lines.append(f"| {' | '.join(aligned)} |")
+    return [*lines, ""]
