@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +18,6 @@ from langchain_rse.text.quoting import counted, format_range, visible
 TOP_K = "top-k chunks"
 """The name of the other side if it is the best chunks of the same search."""
 
-_PASSAGES = "passages"
 _EXCERPT = 60
 _CUT = " (cut to equal length)"
 _SHORTEST_COPY = 64  # characters without white space
@@ -75,7 +75,7 @@ class Side(NamedTuple):
     name: str
     noun: str  # in front of the number of a piece
     pieces: Sequence[Piece]
-    others: Sequence[Piece]
+    only_here: Sequence[Sequence[bool]]  # as `only_in` returns it
 
     @property
     def summary(self) -> str:
@@ -107,12 +107,12 @@ class SideBySide:
     other_name: str
     reason: str | None = None
 
-    @property
+    @cached_property
     def sides(self) -> tuple[Side, Side]:
         """The other retriever's side and that of the passages."""
         return (
-            Side(self.other_name, "Rank", self.other, self.passages),
-            Side(_PASSAGES, "Passage", self.passages, self.other),
+            Side(self.other_name, "Rank", self.other, only_in(self.other, self.passages)),
+            Side("passages", "Passage", self.passages, only_in(self.passages, self.other)),
         )
 
     @property
@@ -121,9 +121,7 @@ class SideBySide:
         other, passages = self.sides
         if not self.passages:
             return f"No passages: {self.reason}; {other.summary}"
-        in_both = 0
-        for piece in self.passages:
-            in_both += only_in(piece, self.other).count(False)
+        in_both = sum(marks.count(False) for marks in passages.only_here)
         return f"{passages.summary}; {other.summary}; {in_both:,} characters are in both"
 
     def _lines(self) -> Iterator[str]:
@@ -133,16 +131,17 @@ class SideBySide:
         other, passages = self.sides
         yield f"+ marks text only in the {passages.name}, - text only in {other.name}."
         for side, mark in ((passages, "+"), (other, "-")):
-            for piece, place in self._places(side):
+            for piece, marks, place in self._places(side):
                 yield place
-                for line, has_only in _lines_of(piece, side.others):
+                for line, has_only in _lines_of(piece, marks):
                     yield f"{mark if has_only else ' '} {line}"
 
-    def _places(self, side: Side) -> Iterator[tuple[Piece, str]]:
-        """Yield the pieces of a side, with their places; paths are shortened in these."""
+    def _places(self, side: Side) -> Iterator[tuple[Piece, Sequence[bool], str]]:
+        """Yield the pieces of a side, with their marks and places; paths are shortened in these."""
         names = short_names(piece.name for piece in [*self.passages, *self.other])
         for number, piece in enumerate(side.pieces, start=1):
-            yield piece, f"{side.noun} {number}: {piece.place_in(names[piece.name])}"
+            place = f"{side.noun} {number}: {piece.place_in(names[piece.name])}"
+            yield piece, side.only_here[number - 1], place
 
     def __repr__(self) -> str:
         return f"<SideBySide of {visible(self.query)[:_EXCERPT]!r}: {visible(self.summary)}>"
@@ -164,12 +163,11 @@ class SideBySide:
     def _section(self, css_class: str, side: Side) -> str:
         """The column of a side."""
         rows = [f'<section class="{css_class}"><h3>{text_as_html(side.name)}</h3>']
-        for piece, place in self._places(side):
+        for piece, marks, place in self._places(side):
             # Pointing at the place shows the whole name of the document.
             title = "" if piece.name in place else f' title="{text_as_html(piece.name)}"'
             rows.append(f'<div class="place"{title}>{text_as_html(place)}</div>')
-            shown = piece._replace(text=piece.text.rstrip())
-            text = _marked(shown, side.others)
+            text = _marked(piece.text.rstrip(), marks)
             rows.append(f'<div class="text" dir="auto">{text}</div>')
         return "".join([*rows, "</section>"])
 
@@ -190,44 +188,41 @@ class SideBySide:
         return page
 
 
-def only_in(piece: Piece, others: Iterable[Piece]) -> list[bool]:
-    """For each character of a piece, True if the other pieces do not have it.
+def only_in(pieces: Sequence[Piece], others: Sequence[Piece]) -> list[list[bool]]:
+    """For each character of each piece, True if the other pieces do not have it.
 
     Text is the same if it has the same place, or if another piece has a longer copy of it, for
-    example in another document.
+    example in another document. White space does not count.
     """
-    is_only_here = [True] * len(piece.text)
-    for start, end in _copied(piece.text, others):
-        is_only_here[start:end] = [False] * (end - start)
+    windows = set()  # of the other pieces
     for other in others:
-        is_same_document = piece.doc_id is not None and piece.doc_id == other.doc_id
-        if is_same_document and piece.start is not None and other.start is not None:
-            start = other.start - piece.start
-            for position in range(max(start, 0), min(start + len(other.text), len(piece.text))):
-                is_only_here[position] = False
-    return is_only_here
+        compared = "".join(other.text.split())
+        for start in range(len(compared) - _SHORTEST_COPY + 1):
+            windows.add(compared[start : start + _SHORTEST_COPY])
+    marks = []
+    for piece in pieces:
+        is_only_here = [True] * len(piece.text)
+        compared = "".join(piece.text.split())
+        # The positions of the compared characters in the text, then its end.
+        positions = [position for position, sign in enumerate(piece.text) if not sign.isspace()]
+        positions.append(len(piece.text))
+        for start in range(len(compared) - _SHORTEST_COPY + 1):
+            end = start + _SHORTEST_COPY
+            if compared[start:end] in windows:
+                copied = slice(positions[start], positions[end])
+                is_only_here[copied] = [False] * len(is_only_here[copied])
+        for other in others:
+            is_same_document = piece.doc_id is not None and piece.doc_id == other.doc_id
+            if is_same_document and piece.start is not None and other.start is not None:
+                start = other.start - piece.start
+                for position in range(max(start, 0), min(start + len(other.text), len(piece.text))):
+                    is_only_here[position] = False
+        marks.append(is_only_here)
+    return marks
 
 
-def _copied(text: str, others: Iterable[Piece]) -> Iterator[tuple[int, int]]:
-    """The ranges of a text that other pieces have copies of."""
-    windows: set[str] = set()  # of the other pieces, without white space
-    for other in others:
-        other_text = "".join(other.text.split())
-        for start in range(len(other_text) - _SHORTEST_COPY + 1):
-            windows.add(other_text[start : start + _SHORTEST_COPY])
-    compared = "".join(text.split())
-    # The positions of the compared characters in the text, then its end.
-    positions = [position for position, sign in enumerate(text) if not sign.isspace()]
-    positions.append(len(text))
-    for start in range(len(compared) - _SHORTEST_COPY + 1):
-        end = start + _SHORTEST_COPY
-        if compared[start:end] in windows:
-            yield positions[start], positions[end]  # with the white space after it
-
-
-def _lines_of(piece: Piece, others: Sequence[Piece]) -> Iterator[tuple[str, bool]]:
+def _lines_of(piece: Piece, is_only_here: Sequence[bool]) -> Iterator[tuple[str, bool]]:
     """The lines of a piece, each with True if the other pieces do not have some of its words."""
-    is_only_here = only_in(piece, others)
     start = 0
     for line in piece.text.removesuffix("\n").split("\n"):
         end = start + len(line)
@@ -236,12 +231,11 @@ def _lines_of(piece: Piece, others: Sequence[Piece]) -> Iterator[tuple[str, bool
         start = end + 1
 
 
-def _marked(piece: Piece, others: Sequence[Piece]) -> str:
-    """The text of a piece as HTML; what the other pieces do not have is marked."""
+def _marked(text: str, marks: Sequence[bool]) -> str:
+    """A text as HTML; what the other pieces do not have is marked."""
     marked = ""
-    characters = zip(piece.text, only_in(piece, others), strict=True)
-    for is_only_here, group in itertools.groupby(characters, itemgetter(1)):
-        text = "".join(character for character, _ in group)
-        shown = text_as_html(text, "\t\n")
-        marked += f"<mark>{shown}</mark>" if is_only_here and text.strip() else shown
+    for is_only_here, group in itertools.groupby(zip(text, marks, strict=False), itemgetter(1)):
+        part = "".join(character for character, _ in group)
+        shown = text_as_html(part, "\t\n")
+        marked += f"<mark>{shown}</mark>" if is_only_here and part.strip() else shown
     return marked

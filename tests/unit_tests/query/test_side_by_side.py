@@ -100,7 +100,7 @@ def test_same_place(others: list[tuple[int, int]], start: int, length: int) -> N
 
     shared = {number for first, size in others for number in range(first, first + size)}
     expected = [number not in shared for number in range(start, start + length)]
-    assert only_in(piece(start, length), [piece(*other) for other in others]) == expected
+    assert only_in([piece(start, length)], [piece(*other) for other in others]) == [expected]
 
 
 def test_text_of_another_document_that_is_the_same_is_no_difference() -> None:
@@ -113,8 +113,7 @@ def test_text_of_another_document_that_is_the_same_is_no_difference() -> None:
         Piece("b", "b", 900, f"{shared[middle:]} and on".replace(" ", "\n")),
     ]
     found = SideBySide("q", [passage], chunks, "chunks")
-    assert sum(only_in(passage, chunks)) == len("First!\n")
-    only_in_chunks = [sum(only_in(chunk, [passage])) for chunk in chunks]
-    assert only_in_chunks == [len("Second? "), len("and\non")]
+    assert [*map(sum, only_in([passage], chunks))] == [len("First!\n")]
+    assert [*map(sum, only_in(chunks, [passage]))] == [len("Second? "), len("and\non")]
     assert "+ First!\n  word0 word1" in str(found)
     assert "<mark>First!\n</mark>word0" in found.to_html()
