@@ -99,11 +99,9 @@ def _print_paragraphs(label: str, paragraphs: Iterable[Paragraph], style: str) -
         label = " " * len(label)
 
 
-class Paragraph(NamedTuple):
-    """A paragraph in one line, without the rules that underline headings."""
-
-    text: str
-    is_answer: bool
+Paragraph = tuple[str, bool]
+"""A paragraph in one line, without the rules that underline headings, and True if it is a part of
+the answer."""
 
 
 class Outline(NamedTuple):
@@ -142,9 +140,9 @@ def outline_of(pieces: Sequence[Piece]) -> Outline:
                 found += texts
             elif len(texts) > _MOST_NEIGHBORS:
                 texts = [texts[0], "..."]
-            outline += [Paragraph(text, is_answer) for text in texts]
+            outline += [(text, is_answer) for text in texts]
         outlines.append(outline)
-    missing = [Paragraph(text, is_answer=True) for text in answer if text not in found]
+    missing = [(text, True) for text in answer if text not in found]
     answered = len("".join(found)) / len("".join(answer))
     return Outline(outlines, answered, missing)
 

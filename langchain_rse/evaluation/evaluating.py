@@ -10,7 +10,7 @@ from langchain_core.retrievers import RetrieverLike
 from langchain_rse._messages import progress_bar
 from langchain_rse._sync import Steps, as_async, call, during, run
 from langchain_rse.evaluation.evidence import access_of, find_evidence
-from langchain_rse.evaluation.measuring import Locator, Meter, Metrics, check_budgets
+from langchain_rse.evaluation.measuring import Meter, check_budgets
 from langchain_rse.evaluation.questions import Question
 from langchain_rse.evaluation.reports import Report
 from langchain_rse.query.searching import check_documents
@@ -66,8 +66,8 @@ def evaluate(
         doc_id_key = DOC_ID  # its Documents always have it
         if "max_context_length" in arguments:
             raise ValueError("evaluate takes budgets=[...] instead of max_context_length")
-    meter = Meter(Locator(sources or {}, doc_id_key), access_of(retriever))
-    figures: list[list[Metrics]] = []
+    meter = Meter(sources or {}, access_of(retriever), doc_id_key)
+    measured: list[list[dict[str, float]]] = []  # by question, then by budget
     refusals: list[list[bool]] = []
     with progress_bar(
         len(located), unit="questions", title="Evaluating", show=show_progress
@@ -79,14 +79,16 @@ def evaluate(
                     refusals.append([_is_empty(answer) for answer in answers])
                 else:
                     pairs = zip(answers, ascending, strict=True)
-                    figures.append([meter.measure(question, *pair) for pair in pairs])
+                    measured.append([meter.measure(question, *pair) for pair in pairs])
             advance(1)
-    by_metric = np.moveaxis(np.array(figures), -1, 0)  # from (questions, budgets, metrics)
+    figures = {}
+    for metric in measured[0][0]:
+        figures[metric] = np.array([[each[metric] for each in answers] for answers in measured])
     return Report(
         name=name or getattr(retriever, "name", None) or type(retriever).__name__,
         budgets=ascending,
         questions=located,
-        figures=dict(zip(Metrics._fields, by_metric, strict=True)),
+        figures=figures,
         refusals=np.array(refusals, dtype=np.bool_).reshape(len(refusals), len(ascending)),
     )
 

@@ -24,17 +24,6 @@ def check_budgets(budgets: Iterable[int] | int) -> tuple[int, ...]:
     return ascending
 
 
-class Metrics(NamedTuple):
-    """The metrics of one question within one budget; `Report` defines them."""
-
-    recall: float
-    whole: float
-    precision: float
-    iou: float
-    passages: float
-    characters: float
-
-
 class Slice(NamedTuple):
     """A range of characters of a document's text."""
 
@@ -49,13 +38,58 @@ class Slice(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Locator:
-    """Locates Documents in their sources."""
+class Meter:
+    """Measures answers within budgets; locates their Documents in the sources."""
 
     sources: Mapping[str, str]  # texts by document id
+    access: DocumentAccess | None = None  # to the index of an RSERetriever
     doc_id_key: str = DOC_ID
+    digests: dict[str, str] = field(default_factory=dict)
+    """Digests of texts by document id. Of several documents with the same text, an RSERetriever
+    returns one, so slices are compared by digest; without a digest, by document id."""
 
-    def locate(self, document: Document, length: int) -> Slice:
+    def measure(
+        self, question: Question, answer: Iterable[Document], budget: int
+    ) -> dict[str, float]:
+        """Compute the metrics of an answer within a budget; `Report` defines them."""
+        parts = [Slice(part.doc_id, part.start, part.end) for part in question.evidence]
+        evidence = [self._by_digest(part) for part in parts]
+        located: list[Slice] = []
+        spent = 0
+        for document in answer:
+            if spent == budget:
+                break
+            length = min(len(document.page_content), budget - spent)
+            if length:
+                located.append(self._locate(document, length))
+                spent += length
+        returned = [self._by_digest(position) for position in located]
+        passages = [self._by_digest(passage) for passage in _join(located, self.sources)]
+        whole = 0
+        for part in parts:
+            visible_part = self._by_digest(self._visible(part))
+            whole += any(visible_part.is_in(passage) for passage in passages)
+        evidence_size = _count_characters(evidence)
+        union_size = _count_characters([*evidence, *returned])
+        common_size = evidence_size + _count_characters(returned) - union_size
+        return {
+            "recall": common_size / evidence_size,
+            "whole": whole / len(evidence),
+            "precision": common_size / spent if spent else 0.0,
+            "iou": common_size / union_size,
+            "passages": float(len(returned)),
+            "characters": float(spent),
+        }
+
+    def _by_digest(self, position: Slice) -> Slice:
+        """Replace the document's id by the digest of its text."""
+        doc_id = position.doc_id
+        if self.access is not None and doc_id not in self.digests:
+            manifest = self.access.manifests_of([doc_id]).get(doc_id)
+            self.digests[doc_id] = manifest.text_digest or doc_id if manifest else doc_id
+        return position._replace(doc_id=self.digests.get(doc_id, doc_id))
+
+    def _locate(self, document: Document, length: int) -> Slice:
         """Locate the first ``length`` characters of a Document, by its metadata or by its text."""
         position = self._locate_by_metadata(document, length)
         if position is None:
@@ -70,7 +104,7 @@ class Locator:
             )
         return position
 
-    def visible(self, position: Slice) -> Slice:
+    def _visible(self, position: Slice) -> Slice:
         """Return a slice without white space at its ends, which splitters strip from chunks.
 
         Without the text in ``sources``, the slice is unchanged.
@@ -80,19 +114,6 @@ class Locator:
             return position
         start = position.start + len(text) - len(text.lstrip())
         return position._replace(start=start, end=start + len(text.strip()))
-
-    def passages(self, slices: Iterable[Slice]) -> list[Slice]:
-        """Join slices that touch, or that only white space in ``sources`` separates."""
-        passages: list[Slice] = []
-        for position in sorted(slices):
-            last = passages[-1] if passages else position
-            between = self.sources.get(last.doc_id, "")[last.end : position.start]
-            is_next = position.start <= last.end or between.isspace()
-            if passages and position.doc_id == last.doc_id and is_next:
-                passages[-1] = last._replace(end=max(last.end, position.end))
-            else:
-                passages.append(position)
-        return passages
 
     def _locate_by_metadata(self, document: Document, length: int) -> Slice | None:
         text = document.page_content
@@ -117,7 +138,7 @@ class Locator:
         Chunks in vector stores may lack the white space at their ends; ``sources`` have it.
         """
         source = self.sources.get(position.doc_id, "")
-        for part in (position, self.visible(position)):
+        for part in (position, self._visible(position)):
             part_text = source[part.start : part.end]
             if part_text and text.endswith(part_text):
                 return part.start, len(text) - len(part_text)
@@ -145,54 +166,18 @@ class Locator:
         return None
 
 
-@dataclass(frozen=True)
-class Meter:
-    """Measures answers within budgets."""
-
-    locator: Locator
-    access: DocumentAccess | None = None  # to the index of an RSERetriever
-    digests: dict[str, str] = field(default_factory=dict)
-    """Digests of texts by document id. Of several documents with the same text, an RSERetriever
-    returns one, so slices are compared by digest; without a digest, by document id."""
-
-    def measure(self, question: Question, answer: Iterable[Document], budget: int) -> Metrics:
-        """Compute the metrics of an answer within a budget."""
-        parts = [Slice(part.doc_id, part.start, part.end) for part in question.evidence]
-        evidence = [self._by_digest(part) for part in parts]
-        located: list[Slice] = []
-        spent = 0
-        for document in answer:
-            if spent == budget:
-                break
-            length = min(len(document.page_content), budget - spent)
-            if length:
-                located.append(self.locator.locate(document, length))
-                spent += length
-        returned = [self._by_digest(position) for position in located]
-        passages = [self._by_digest(passage) for passage in self.locator.passages(located)]
-        whole = 0
-        for part in parts:
-            visible_part = self._by_digest(self.locator.visible(part))
-            whole += any(visible_part.is_in(passage) for passage in passages)
-        evidence_size = _count_characters(evidence)
-        union_size = _count_characters([*evidence, *returned])
-        common_size = evidence_size + _count_characters(returned) - union_size
-        return Metrics(
-            recall=common_size / evidence_size,
-            whole=whole / len(evidence),
-            precision=common_size / spent if spent else 0.0,
-            iou=common_size / union_size,
-            passages=float(len(returned)),
-            characters=float(spent),
-        )
-
-    def _by_digest(self, position: Slice) -> Slice:
-        """Replace the document's id by the digest of its text."""
-        doc_id = position.doc_id
-        if self.access is not None and doc_id not in self.digests:
-            manifest = self.access.manifests_of([doc_id]).get(doc_id)
-            self.digests[doc_id] = manifest.text_digest or doc_id if manifest else doc_id
-        return position._replace(doc_id=self.digests.get(doc_id, doc_id))
+def _join(slices: Iterable[Slice], sources: Mapping[str, str]) -> list[Slice]:
+    """Join slices that touch, or that only white space in ``sources`` separates."""
+    joined: list[Slice] = []
+    for position in sorted(slices):
+        last = joined[-1] if joined else position
+        between = sources.get(last.doc_id, "")[last.end : position.start]
+        is_next = position.start <= last.end or between.isspace()
+        if joined and position.doc_id == last.doc_id and is_next:
+            joined[-1] = last._replace(end=max(last.end, position.end))
+        else:
+            joined.append(position)
+    return joined
 
 
 def _read_position(value: object) -> int | None:
@@ -209,4 +194,4 @@ def _words_pattern(text: str) -> str:
 
 def _count_characters(slices: Iterable[Slice]) -> int:
     """Count the characters in the union of slices."""
-    return sum(position.end - position.start for position in Locator({}).passages(slices))
+    return sum(position.end - position.start for position in _join(slices, {}))

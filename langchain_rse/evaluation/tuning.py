@@ -12,7 +12,7 @@ from langchain_rse._sync import as_async, during, run
 from langchain_rse.config import Hybrid, QuerySettings, RSEConfig, settings_of_call
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.evidence import access_of, find_evidence
-from langchain_rse.evaluation.measuring import Locator, Meter, check_budgets
+from langchain_rse.evaluation.measuring import Meter, check_budgets
 from langchain_rse.evaluation.questions import Question
 from langchain_rse.evaluation.reports import FEWEST_QUESTIONS, bootstrap, check_metric
 from langchain_rse.query.pipeline import try_settings
@@ -168,7 +168,7 @@ def tune(
         changed = {"rse_config": config.replace(**changes)}
         settings += [settings_of_call(each, changed) for each in current_settings]
     scores = np.empty((len(changes_of_trials), len(numbered)))
-    meter = Meter(Locator({}), access_of(retriever))
+    meter = Meter({}, access_of(retriever))
     with progress_bar(
         len(numbered), unit="questions", title="Tuning", show=show_progress
     ) as advance:
@@ -176,7 +176,7 @@ def tune(
             with during(f"asking question {number}"):
                 answers = run(try_settings(question.question, retriever.sources, settings))
                 pairs = zip(answers, ascending * len(scores), strict=True)
-                values = [getattr(meter.measure(question, *pair), metric) for pair in pairs]
+                values = [meter.measure(question, *pair)[metric] for pair in pairs]
             scores[:, column] = np.reshape(values, (len(scores), -1)).mean(axis=1)
             advance(1)
     return _choose(changes_of_trials, settings[:: len(ascending)], scores, metric)

@@ -5,8 +5,9 @@ import json
 import logging
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.messages import ToolMessage
@@ -98,10 +99,11 @@ def create_mcp_server(
     if tools == "connector":
         agents_tool = create_rse_tool(retriever)
         limit = limit_of(agents_tool)
-        connector = _Connector(retriever, agents_tool, make_url)
+        search = partial(_search_for_connectors, agents_tool, make_url)
+        fetch = partial(_fetch_for_connectors, retriever, make_url)
         made: list[BaseTool] = [
-            make_tool("search", SEARCH_OF_CONNECTORS, Search, limit, connector.search),
-            make_tool("fetch", FETCH, Fetch, limit, connector.fetch),
+            make_tool("search", SEARCH_OF_CONNECTORS, Search, limit, search),
+            make_tool("fetch", FETCH, Fetch, limit, fetch),
         ]
     else:
         made = create_rse_tools(retriever)
@@ -116,63 +118,63 @@ def create_mcp_server(
     )
 
 
-class _Connector(NamedTuple):
-    """Searches and fetches for ChatGPT's connectors.
+def _search_for_connectors(
+    agents_tool: StructuredTool,
+    make_url: Callable[[Document], str],
+    query: str,
+    **_: Any,  # noqa: ANN401
+) -> Answer:
+    """Find passages; answer with the JSON that https://platform.openai.com/docs/mcp requires."""
+    _, passages = agents_tool.func(query)  # type: ignore[misc]
+    results = [_describe(passage, make_url) for passage in passages]
+    return json.dumps({"results": results}, ensure_ascii=False), passages
 
-    Both answer with JSON, in the fields that https://platform.openai.com/docs/mcp requires.
+
+def _fetch_for_connectors(
+    retriever: RSERetriever,
+    make_url: Callable[[Document], str],
+    id: str,  # noqa: A002
+    **_: Any,  # noqa: ANN401
+) -> Answer:
+    """Read the text around a passage; a hidden document gives the same error as a missing one.
+
+    The passage is read again, so that its title and URL are the same as in ``search``.
     """
+    with errors_as_answers():
+        match = _PASSAGE_ID.fullmatch(id)
+        if match is None:
+            raise MissingRecordError(f"no passage has the id {id!r:.200}: pass an id from search")
+        access = retriever.document_access()
+        manifest = access.manifest(match["doc_id"])
+        start = int(match["start"])
+        end = min(int(match["end"]), start + MAX_READ_LENGTH)
+        passage = access.passage(manifest, start, end)
+        margin = (MAX_READ_LENGTH - (end - start)) // 2
+        first = max(min(start - margin, manifest.length - MAX_READ_LENGTH), 0)
+        text = access.passage(manifest, first, first + MAX_READ_LENGTH)
+    answer = {
+        **_describe(passage, make_url),
+        "id": id,
+        "text": encodable(text.page_content),
+        "metadata": {
+            "source": name_in(passage.metadata),
+            "start_index": text.metadata[START_INDEX],
+            "end_index": text.metadata[END_INDEX],
+            "document_length": manifest.length,
+        },
+    }
+    return json.dumps(answer, ensure_ascii=False), []
 
-    retriever: RSERetriever
-    agents_tool: StructuredTool  # which searches
-    make_url: Callable[[Document], str]
 
-    def search(self, query: str, **_: Any) -> Answer:  # noqa: ANN401
-        """Find passages."""
-        _, passages = self.agents_tool.func(query)  # type: ignore[misc]
-        results = [self.describe(passage) for passage in passages]
-        return json.dumps({"results": results}, ensure_ascii=False), passages
-
-    def fetch(self, id: str, **_: Any) -> Answer:  # noqa: A002, ANN401
-        """Read the text around a passage; a hidden document gives the same error as a missing one.
-
-        The passage is read again, so that its title and URL are the same as in ``search``.
-        """
-        with errors_as_answers():
-            match = _PASSAGE_ID.fullmatch(id)
-            if match is None:
-                raise MissingRecordError(
-                    f"no passage has the id {id!r:.200}: pass an id from search"
-                )
-            access = self.retriever.document_access()
-            manifest = access.manifest(match["doc_id"])
-            start = int(match["start"])
-            end = min(int(match["end"]), start + MAX_READ_LENGTH)
-            passage = access.passage(manifest, start, end)
-            margin = (MAX_READ_LENGTH - (end - start)) // 2
-            first = max(min(start - margin, manifest.length - MAX_READ_LENGTH), 0)
-            text = access.passage(manifest, first, first + MAX_READ_LENGTH)
-        answer = {
-            **self.describe(passage),
-            "id": id,
-            "text": encodable(text.page_content),
-            "metadata": {
-                "source": name_in(passage.metadata),
-                "start_index": text.metadata[START_INDEX],
-                "end_index": text.metadata[END_INDEX],
-                "document_length": manifest.length,
-            },
-        }
-        return json.dumps(answer, ensure_ascii=False), []
-
-    def describe(self, passage: Document) -> dict[str, Any]:
-        """Return the fields of a passage."""
-        metadata = passage.metadata
-        return {
-            "id": encodable(f"{metadata[DOC_ID]}#{metadata[START_INDEX]}-{metadata[END_INDEX]}"),
-            "title": citation_of(metadata),
-            "text": encodable(passage.page_content),
-            "url": visible(self.make_url(passage)),
-        }
+def _describe(passage: Document, make_url: Callable[[Document], str]) -> dict[str, Any]:
+    """Return the fields of a passage for ChatGPT's connectors."""
+    metadata = passage.metadata
+    return {
+        "id": encodable(f"{metadata[DOC_ID]}#{metadata[START_INDEX]}-{metadata[END_INDEX]}"),
+        "title": citation_of(metadata),
+        "text": encodable(passage.page_content),
+        "url": visible(make_url(passage)),
+    }
 
 
 class _Server(MCPServer[Any]):
@@ -187,7 +189,7 @@ class _Server(MCPServer[Any]):
         """Serve HTTP. There are no sessions, so none can be used up by clients that leave."""
         without_sessions = {**settings, "stateless_http": True, "json_response": True}
         app = super().streamable_http_app(**without_sessions)
-        app.add_middleware(_WholeRequests)
+        app.add_middleware(_whole_requests)
         return app
 
     async def list_tools(self) -> list[Tool]:
@@ -233,13 +235,10 @@ class _Server(MCPServer[Any]):
         return CallToolResult(content=[TextContent(type="text", text=text)])
 
 
-class _WholeRequests:
-    """Passes on the requests whose bodies arrive in time."""
+def _whole_requests(app: ASGIApp) -> ASGIApp:
+    """Pass on the requests whose bodies arrive in time."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def pass_on(scope: Scope, receive: Receive, send: Send) -> None:
         messages = []
         length = 0
         is_complete = scope["type"] != "http"
@@ -261,4 +260,6 @@ class _WholeRequests:
         async def replay() -> Message:
             return messages.pop(0) if messages else await receive()
 
-        await self._app(scope, replay, send)
+        await app(scope, replay, send)
+
+    return pass_on

@@ -30,8 +30,21 @@ PassageLike = Document | Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Place:
-    """A part of an answer, and the place in a document that supports it."""
+class ModelCitation:
+    """A citation by a model, and the cited place in a document.
+
+    Attributes:
+        text: The part of the answer with the citation.
+        start: The first character of ``text`` in the answer.
+        end: The character after the last one of ``text``.
+        number: The number of the cited passage, from 1; None if no passage contains the place.
+        doc_id: The id of the passage's document; None if ``number`` is None.
+        start_index: The first character of the place in the document's text.
+        end_index: The character after the last one of the place.
+        found: The text of the place; without a passage, the text that the model cites.
+        source: The source of the passage's document, or its id.
+        title: The title of the passage's document, or its name.
+    """
 
     text: str
     start: int
@@ -86,7 +99,7 @@ class Passage(NamedTuple):
         return self.header + self.text
 
     def place(self, start: int, end: int) -> dict[str, Any]:
-        """Return the fields of a `Place` for the characters from ``start`` to ``end``."""
+        """Return the fields of a `ModelCitation` for the characters from ``start`` to ``end``."""
         first = self.metadata.get(START_INDEX, 0)
         source = self.metadata.get("source") or self.metadata.get(DOC_ID)
         return {
@@ -289,24 +302,6 @@ def text_of_blocks(blocks: Sequence[Mapping[str, Any]]) -> str:
 
 
 # What models cite
-
-
-@dataclass(frozen=True)
-class ModelCitation(Place):
-    """A citation by a model, and the cited place in a document.
-
-    Attributes:
-        text: The part of the answer with the citation.
-        start: The first character of ``text`` in the answer.
-        end: The character after the last one of ``text``.
-        number: The number of the cited passage, from 1; None if no passage contains the place.
-        doc_id: The id of the passage's document; None if ``number`` is None.
-        start_index: The first character of the place in the document's text.
-        end_index: The character after the last one of the place.
-        found: The text of the place; without a passage, the text that the model cites.
-        source: The source of the passage's document, or its id.
-        title: The title of the passage's document, or its name.
-    """
 
 
 def locate_citations(

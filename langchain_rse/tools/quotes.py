@@ -12,7 +12,7 @@ from rapidfuzz.distance import Indel
 from rapidfuzz.fuzz import partial_ratio_alignment
 
 from langchain_rse.ingest.alignment import Form, fold, folded_form
-from langchain_rse.tools.passages import Passage, PassageLike, Place, read_passages
+from langchain_rse.tools.passages import ModelCitation, Passage, PassageLike, read_passages
 
 # Each opening mark, with its closing marks.
 _MARKS = "“” ”” „“” «» »« \u2039\u203a 「」 『』 《》 \uff02\uff02 ❝❞ 〝〞〟"
@@ -90,7 +90,7 @@ Verdict = Literal["exact", "shortened", "similar", "missing"]
 
 
 @dataclass(frozen=True)
-class Quote(Place):
+class Quote(ModelCitation):
     """A quotation in an answer, and its place in the passages.
 
     Attributes:
