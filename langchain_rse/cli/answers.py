@@ -119,8 +119,7 @@ def filter_of(
     """
     filters = []
     for name, text in conditions:
-        value = find_document(text) if name == "source" else parse(text)
-        filters.append({name: value})
+        filters.append({name: find_document(text) if name == "source" else parse(text)})
     if len(filters) > 1:
         return {"$and": filters}
     return filters[0] if filters else None
@@ -329,16 +328,15 @@ def evaluate(
         print_note(f"Parameters written to {save_config}")
 
     passages = measure(retriever, loaded, name="passages", **options)
-    located = passages.questions  # with quotations located in their documents
     # Chunks fill the budget, so the comparison needs passages that fill it too.
     name = "passages, filling the budget"
-    filled = measure(retriever, located, name=name, irrelevant_chunk_penalty=0, **options)
+    filled = measure(retriever, loaded, name=name, irrelevant_chunk_penalty=0, **options)
     plain = retriever.vectorstore.as_retriever(  # type: ignore[union-attr] # there is one
         search_kwargs={"k": retriever.fetch_k}
     )
-    chunks = measure(plain, located, name="chunks", **options)
-    comparison = filled.compare(chunks)
-    for table in filter(None, (passages, filled, chunks, comparison, tuning)):
+    # With quotations located in their documents.
+    chunks = measure(plain, filled.questions, name="chunks", **options)
+    for table in filter(None, (passages, filled, chunks, filled.compare(chunks), tuning)):
         print_text("")
         print_text(visible_lines(str(table)))
 

@@ -4,6 +4,7 @@ Command modules import stores, models and LangChain inside functions to keep hel
 completion fast.
 """
 
+from importlib import metadata
 from typing import Annotated
 
 import typer
@@ -24,27 +25,17 @@ app = typer.Typer(
 """The typer app."""
 
 
-def _print_version(value: bool) -> None:  # noqa: FBT001 - typer's signature
-    if value:
-        from importlib.metadata import version
-
-        print_text(f"langchain-rse {version('langchain-rse')}")
-        raise typer.Exit
-
-
-@app.callback()
+@app.callback(invoke_without_command=True)
 def options(
     *,
-    _: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
-        ),
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
     """Options without a command; typer shows the app's help instead of this text."""
+    if version:
+        print_text(f"langchain-rse {metadata.version('langchain-rse')}")
+        raise typer.Exit
 
 
 for command in (demo, index, query, compare, list_, remove, check, evaluate, serve_mcp):
     name = command.__name__.strip("_").replace("_", "-")
-    app.command(name)(exit_on_error(command))
+    app.command(name)(exit_on_error()(command))

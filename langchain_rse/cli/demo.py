@@ -11,7 +11,7 @@ import re
 import shlex
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -35,7 +35,6 @@ _RULE = re.compile(r"[-=*]{3,}")  # below a heading
 _MOST_NEIGHBORS = 2
 
 _OFF_TOPIC = "How do I bake lasagna?"
-_ANSWER = "bold green"
 _WIDTH = 74  # of a paragraph beside its label
 
 
@@ -81,22 +80,17 @@ def demo(kb: Folder = Path("demo-kb")) -> None:
 
 
 def _print_outline(name: str, outline: Outline) -> None:
+    """Print a line for each paragraph, with a label in front of the first one of a text."""
     print_text("")
     print_text(f"{name}: {outline.answered:.0%} of the answer", "bold")
-    for number, paragraphs in enumerate(outline.pieces, start=1):
-        _print_paragraphs(f"{number:>3}", paragraphs, _ANSWER)
-    if outline.missing:
-        print_text("  missing:", "red")
-        _print_paragraphs("   ", outline.missing, "red")
-
-
-def _print_paragraphs(label: str, paragraphs: Iterable[Paragraph], style: str) -> None:
-    """Print a line for each paragraph, the first one with a label."""
-    for text, is_answer in paragraphs:
-        line = textwrap.shorten(text, _WIDTH, placeholder=" ...")
-        mark = ">" if is_answer else " "
-        print_text(f"{label} {mark} {line}", style if is_answer else "")
-        label = " " * len(label)
+    numbered = [(str(number), paragraphs) for number, paragraphs in enumerate(outline.pieces, 1)]
+    for label, paragraphs in [*numbered, ("missing:", outline.missing)]:
+        style = "red" if label == "missing:" else "bold green"
+        for position, (text, is_answer) in enumerate(paragraphs):
+            shown = "" if position else label
+            mark = ">" if is_answer else " "
+            line = textwrap.shorten(text, _WIDTH, placeholder=" ...")
+            print_text(f"{shown:>8} {mark} {line}", style if is_answer else "")
 
 
 Paragraph = tuple[str, bool]

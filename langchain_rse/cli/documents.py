@@ -120,10 +120,8 @@ def list_(kb: Folder) -> None:
     opened = KnowledgeBase.existing(kb)
     print_text("   characters     chunks  document")
     for doc_id, manifest in opened.manifests.items():
-        is_finished = manifest.versions == [manifest.current]
-        note = "" if is_finished else " (incomplete: index or remove it again)"
         sizes = f"{manifest.length:13,}  {manifest.chunk_count:9,}"
-        print_text(f"{sizes}  {opened.names[doc_id]}{note}")
+        print_text(f"{sizes}  {opened.names[doc_id]}")
     count = counted(len(opened.manifests), "document")
     print_text(f"{count}, {counted(opened.chunks, 'chunk')}")
     print_text(f"Embedding model {opened.model_name}")

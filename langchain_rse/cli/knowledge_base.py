@@ -191,13 +191,9 @@ def load_embeddings(name: str) -> Embeddings:
 
         return init_embeddings(name)
     except (ImportError, ValueError) as error:
-        message = (
-            "for provider:model, run pip install langchain and the provider's package, such as "
-            f"langchain-openai ({error})"
-        )
-        if not isinstance(reason, ValueError):  # else it has not the form of module:Class
-            message = (
-                f"no module:Class of LangChain Embeddings has this name ({reason}; in an existing "
-                f"knowledge base, set PYTHONPATH=. for the working directory); {message}"
-            )
-        raise ValueError(f"--embeddings {name}: {message}") from error
+        raise ValueError(
+            f"--embeddings {name}: no module:Class of LangChain Embeddings has this name "
+            f"({reason}; in an existing knowledge base, set PYTHONPATH=. for the working "
+            "directory); for provider:model, run pip install langchain and the provider's package, "
+            f"such as langchain-openai ({error})"
+        ) from error

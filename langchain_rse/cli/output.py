@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import logging
 import shutil
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import typer
 from rich.console import Console
@@ -20,48 +19,36 @@ from langchain_rse.text.quoting import visible
 console = Console(highlight=False, soft_wrap=True)
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
-# This logger reports why an answer is empty. The commands print that themselves.
-_EMPTY_ANSWERS = "langchain_rse.query.pipeline"
+# The commands print why an answer is empty themselves.
+logging.getLogger("langchain_rse").addHandler(logging.NullHandler())
 # Errors whose message says all.
 _EXPECTED = (ImportError, LookupError, OSError, ValueError)
 
 
-def exit_on_error(command: Callable[..., None]) -> Callable[..., None]:
-    """Make a command print errors and warnings as lines, and exit with status 2 or 130."""
-
-    @functools.wraps(command)
-    def wrapped(**options: Any) -> None:  # noqa: ANN401
-        logger = logging.getLogger("langchain_rse")
-        lines = _Lines(logging.WARNING)
-        logger.addHandler(lines)
-        try:
-            with warnings.catch_warnings():
-                warnings.showwarning = lambda message, *_, **__: logger.warning("%s", message)
-                command(**options)
-        except (typer.Exit, typer.BadParameter, BrokenPipeError):
-            raise
-        except KeyboardInterrupt:
-            print_note("\nInterrupted. Run the same command to continue", "red")
-            raise typer.Exit(130) from None
-        except Exception as error:
-            name = "" if isinstance(error, _EXPECTED) else f"{type(error).__name__}: "
-            notes = getattr(error, "__notes__", ())
-            print_note("\n".join([f"Error: {name}{error}", *notes]), "red")
-            raise typer.Exit(2) from error
-        finally:
-            logger.removeHandler(lines)
-
-    return wrapped
+@contextlib.contextmanager
+def exit_on_error() -> Iterator[None]:
+    """Print errors and warnings of a command as lines, and exit with status 2 or 130."""
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _print_warning
+            yield
+    except (typer.Exit, BrokenPipeError):
+        raise
+    except KeyboardInterrupt:
+        print_note("\nInterrupted. Run the same command to continue", "red")
+        raise typer.Exit(130) from None
+    except Exception as error:
+        name = "" if isinstance(error, _EXPECTED) else f"{type(error).__name__}: "
+        notes = getattr(error, "__notes__", ())
+        print_note("\n".join([f"Error: {name}{error}", *notes]), "red")
+        raise typer.Exit(2) from error
 
 
-class _Lines(logging.Handler):
-    """Prints log records above progress bars."""
+def _print_warning(message: object, *_: object, **__: object) -> None:
+    """Print a warning above progress bars."""
+    from tqdm import tqdm
 
-    def emit(self, record: logging.LogRecord) -> None:
-        from tqdm import tqdm
-
-        if record.name != _EMPTY_ANSWERS:
-            tqdm.write(visible(f"warning: {record.getMessage()}", "\n"), sys.stderr)
+    tqdm.write(visible(f"warning: {message}", "\n"), sys.stderr)
 
 
 def print_note(message: str, style: str = "") -> None:
