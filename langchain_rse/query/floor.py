@@ -25,7 +25,7 @@ from langchain_rse.query.candidates import (
 from langchain_rse.stores.compare_and_set import DocStore, Record, change, read_records
 from langchain_rse.stores.pairing import Model
 from langchain_rse.stores.records import FLOORS
-from langchain_rse.text.words import beginning_of, content_words
+from langchain_rse.text.words import content_words
 
 # Number of best candidates of each search that are searched for words of the query.
 _BEST_WITH_WORDS = 20
@@ -77,16 +77,10 @@ class FittedFloor:
         bound, sign = ("scores below", "+") if self.higher_is_better else ("is farther than", "-")
         return (
             f"Questions whose best match {bound} {self.floor:.3g} return nothing. That rejects "
-            f"{self._shares} from the documents. (Score = best {self.scorer} "
-            f"score {sign} {self.word_bonus:.3g} x share of the question's words found in one "
-            "chunk.)"
-        )
-
-    @property
-    def _shares(self) -> str:
-        return (
             f"{self.rejected_questions:.0%} of {self.questions} off-topic questions, "
-            f"{self.rejected_sentences:.0%} of {self.sentences} sentences"
+            f"{self.rejected_sentences:.0%} of {self.sentences} sentences from the documents. "
+            f"(Score = best {self.scorer} score {sign} {self.word_bonus:.3g} x share of the "
+            "question's words found in one chunk.)"
         )
 
 
@@ -203,7 +197,7 @@ def share_of_words(query: str, candidates: Sequence[Candidate]) -> float:
     The full-text index is heard as well, because vectors represent rare terms such as error codes
     poorly.
     """
-    words = content_words(beginning_of(query))
+    words = content_words(query)
     found_in: dict[str, Sequence[str]] = {}
     for search in (VECTORS, FULL_TEXT):
         found = [candidate for candidate in candidates if search in candidate.hits]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from langchain_rse._sync import Steps, compute
@@ -28,7 +28,7 @@ from langchain_rse.query.filters import Filters
 from langchain_rse.query.witnesses import rank
 from langchain_rse.stores.compare_and_set import Record
 from langchain_rse.stores.layouts import Layout, Layouts, VersionKey, read_layouts
-from langchain_rse.text.words import beginning_of, find_words, without_function_words
+from langchain_rse.text.words import find_words, without_function_words
 
 # The longest gap between relevant chunks that the exact solver closes, in chunks.
 _LONGEST_GAP = 16
@@ -202,19 +202,18 @@ def find_exclusions(
 
     Only candidates of documents that were read are checked.
     """
-    versions = {key: layout.version for key, layout in layouts.items()}
     drops = settings.duplicates == "drop"
     found: list[Exclusion] = []
     best_with_text: dict[str, str] = {}  # the best document with each text, by its digest
     by_document: dict[str, list[Candidate]] = {}  # candidates that count
     for candidate in ranked:
         key = candidate.key
-        if key not in versions:
+        if key not in layouts:
             if key in read:
                 error = read[key]
                 reason = Reason.UNKNOWN if error is None else Reason.CORRUPT
                 found.append(Exclusion(candidate, reason, str(error)))
-        elif versions[key] != candidate.version:
+        elif layouts[key].version != candidate.version:
             found.append(Exclusion(candidate, Reason.STALE))
         else:
             # A document without text has no candidates, so there is a digest.
@@ -252,14 +251,11 @@ def _find_copies(
             text = candidate.document.page_content.removeprefix(layout.manifest.header)
             own_texts[candidate.chunk_index] = text[-(end - start) :]
         texts.append(own_texts)
-
-    def may_drop(copy: ChunkPlace, original: int) -> bool:
-        return not _is_named_beside(candidate_at[copy], documents[original][0])
-
     exclusions = []
-    for copy, original in find_copied(texts, may_drop).items():
-        doc_id = documents[original][0].doc_id
-        exclusions.append(Exclusion(candidate_at[copy], Reason.DUPLICATE, doc_id))
+    for copy, number in find_copied(texts).items():
+        original = documents[number][0]
+        if not _is_named_beside(candidate_at[copy], original):
+            exclusions.append(Exclusion(candidate_at[copy], Reason.DUPLICATE, original.doc_id))
     return exclusions
 
 
@@ -270,20 +266,16 @@ def _is_named_beside(candidate: Candidate, other: Candidate) -> bool:
     """
     if candidate.ranking is None or candidate.name_factor < 1:
         return False
-    content = without_function_words(beginning_of(candidate.query))
-    naming_words = set(find_words(content)) - set(find_words(candidate.ranking.words))
-    own_name = find_words(candidate.title)
-    other_name = find_words(other.title)
-    return bool(naming_words & (set(own_name) - set(other_name)))
+    content_words = set(find_words(without_function_words(candidate.query)))
+    naming_words = content_words.difference(find_words(candidate.ranking.words))
+    naming_words.difference_update(find_words(other.title))
+    return not naming_words.isdisjoint(find_words(candidate.title))
 
 
 # Copies
 
 
-def find_copied(
-    documents: Sequence[Mapping[int, str]],
-    may_drop: Callable[[ChunkPlace, int], bool],
-) -> dict[ChunkPlace, int]:
+def find_copied(documents: Sequence[Mapping[int, str]]) -> dict[ChunkPlace, int]:
     """Find chunks whose whole text occurs word for word in chunks of a better document.
 
     Neighboring chunks are compared as one text, because two documents rarely split a passage at the
@@ -293,28 +285,24 @@ def find_copied(
     Args:
         documents: For each document, best first: the texts of its chunks by number, without
             overlap.
-        may_drop: Called with a copy and the number of the document that contains its text. Returns
-            False to keep the copy.
 
     Returns:
         For each copy, the number of the first document that contains its text; copies are in the
         order of ``documents``.
     """
-    comparable_documents: dict[int, bytes] = {}
+    comparable_documents: dict[int, str] = {}
     copied: dict[ChunkPlace, int] = {}
     for (number, index), originals in _possible_copies(documents).items():
         text = comparable(documents[number][index])
         if len(text) < _SHORTEST_COPY:
             continue
-        copy = _as_bytes(text)
         for original in originals:
             if original not in comparable_documents:
                 chunks = documents[original].items()
-                texts = {other: _as_bytes(comparable(chunk)) for other, chunk in chunks}
+                texts = {other: comparable(chunk) for other, chunk in chunks}
                 comparable_documents[original] = _join_neighbors(texts)
-            if copy in comparable_documents[original]:
-                if may_drop((number, index), original):
-                    copied[number, index] = original
+            if text in comparable_documents[original]:
+                copied[number, index] = original
                 break
     return copied
 
@@ -324,22 +312,18 @@ def comparable(text: str) -> str:
     return "".join(_RULE.sub("", text).split())
 
 
-def _as_bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
-
-
 def _possible_copies(documents: Sequence[Mapping[int, str]]) -> dict[ChunkPlace, list[int]]:
     """Find the chunks that may occur in better documents, with these: no copy is missed."""
     possible: dict[ChunkPlace, list[int]] = {}
-    better_documents: list[bytes] = []
-    known: set[bytes] = set()  # pieces of better documents
+    better_documents: list[str] = []
+    known: set[str] = set()  # pieces of better documents
     for number, texts in enumerate(documents):
         prepared = {}  # without white space and rules; the pieces of each text are lines
         for index, chunk_text in texts.items():
-            codes = chunk_text.encode(errors="replace")
-            prepared[index] = codes.translate(_TO_SEPARATORS, _IGNORED)
+            codes = chunk_text.encode(errors="replace").translate(_TO_SEPARATORS, _IGNORED)
+            prepared[index] = codes.decode("latin-1")  # a character for each byte
         for index, text in prepared.items():
-            pieces = text.split(b"\n", _COMPARED_PIECES + 1)[1:-1]  # the first may be cut
+            pieces = text.split("\n", _COMPARED_PIECES + 1)[1:-1]  # the first may be cut
             if len(texts[index]) < _SHORTEST_COPY or not known.issuperset(pieces):
                 continue
             originals = [other for other, better in enumerate(better_documents) if text in better]
@@ -347,15 +331,15 @@ def _possible_copies(documents: Sequence[Mapping[int, str]]) -> dict[ChunkPlace,
                 possible[number, index] = originals
         joined = _join_neighbors(prepared)
         better_documents.append(joined)
-        known.update(joined.split(b"\n"))
+        known.update(joined.split("\n"))
     return possible
 
 
-def _join_neighbors(texts: Mapping[int, bytes]) -> bytes:
+def _join_neighbors(texts: Mapping[int, str]) -> str:
     """Join the texts of a document's chunks by number; a line for each run of neighbors."""
-    joined: list[bytes] = []
+    joined: list[str] = []
     for index in sorted(texts):
         if index - 1 not in texts:
-            joined.append(b"\n")
+            joined.append("\n")
         joined.append(texts[index])
-    return b"".join([*joined, b"\n"])
+    return "".join([*joined, "\n"])

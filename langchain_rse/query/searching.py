@@ -5,11 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 import numbers
+import sys
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
-import numpy as np
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
@@ -44,12 +43,7 @@ from langchain_rse.stores.records import (
 )
 from langchain_rse.stores.vectorstores import vector_id_of
 from langchain_rse.text.quoting import encodable
-from langchain_rse.text.words import (
-    MAX_QUERY_LENGTH,
-    TextWords,
-    beginning_of,
-    without_function_words,
-)
+from langchain_rse.text.words import MAX_QUERY_LENGTH, TextWords, without_function_words
 
 # Number of chunks to fetch from the full-text index, in units of `RSEConfig.decay_rate`. Chunks at
 # lower ranks would have a relevance below 0.02; recall is no higher with more of them.
@@ -205,9 +199,10 @@ def _search_vectors(
 ) -> Steps[list[_ScoredDocument]]:
     """Search the vector store, with scores if it has them."""
     adapter: Any = sources.adapter
-    arguments = {"k": settings.fetch_k}
-    if settings.search_kwargs:
-        arguments |= _arguments_for(adapter.store, settings.search_kwargs)
+    arguments: Mapping[str, Any] = {**settings.search_kwargs, "k": settings.fetch_k}
+    if type(adapter.store) is InMemoryVectorStore and arguments.get(FILTER):
+        # It accepts only a function; a class derived from it may accept dicts.
+        arguments = {**arguments, FILTER: as_function(arguments[FILTER])}
     if sources.namespace:
         arguments = adapter.search_arguments(sources.namespace, arguments)
     with during(f"searching {sources.name}"):
@@ -217,18 +212,6 @@ def _search_vectors(
             documents = yield from adapter.search("similarity_search", query, arguments)
             return [(document, None) for document in documents]
     return [(document, finite_score(score)) for document, score in found]
-
-
-def _arguments_for(store: object, search_kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the search arguments in the form that the store accepts.
-
-    `InMemoryVectorStore` accepts only a function as filter; a class derived from it may accept
-    dicts.
-    """
-    condition = search_kwargs.get(FILTER)
-    if type(store) is not InMemoryVectorStore or not condition:
-        return search_kwargs
-    return {**search_kwargs, FILTER: as_function(condition)}
 
 
 def _ask_retriever(
@@ -259,7 +242,7 @@ def _search_words(
         try:
             found = yield from compute(
                 store.lexical_search,
-                without_function_words(beginning_of(query)),
+                without_function_words(query),
                 count,
                 filter=settings.search_kwargs.get(FILTER),
             )
@@ -325,15 +308,12 @@ def without_rising_scores(scores: Sequence[float | None]) -> Sequence[float | No
     return scores
 
 
-def finite_score(score: object) -> float | None:
+def finite_score(score: Any) -> float | None:  # noqa: ANN401 - checked here
     """Return a score as a float; None if it is not a finite number."""
-    if type(score) is float:  # the common case, checked first for speed
-        return score if math.isfinite(score) else None
-    if isinstance(score, bool) or not isinstance(score, numbers.Real):
-        return None
-    with suppress(OverflowError):  # an integer larger than any float
-        return float(score) if math.isfinite(score) else None
-    return None
+    # The common case is checked first, for speed.
+    is_number = type(score) is float or _is_number(score)
+    # Some integers are larger than any float.
+    return float(score) if is_number and abs(score) <= sys.float_info.max else None
 
 
 def _add_hits(
@@ -369,11 +349,11 @@ def _make_candidate(document: Document, sources: Sources, texts: TextWords) -> C
     metadata = document.metadata
     doc_id: Any = metadata.get(DOC_ID)
     version: Any = metadata.get(VERSION)
-    index = metadata.get(CHUNK_INDEX)
-    if type(index) is not int:
-        index = _whole_number(index)
+    index: Any = metadata.get(CHUNK_INDEX)
+    # Some stores convert numbers to another type.
+    is_chunk = type(index) is int or (_is_number(index) and index % 1 == 0)
     is_named = isinstance(doc_id, str) and doc_id and isinstance(version, str) and version
-    if not is_named or index is None or index < 0:
+    if not is_named or not is_chunk or index < 0:
         remedy = _OTHER_TEXTS if sources.adapter is None else _OTHER_VECTORS
         fields = {name: metadata.get(name) for name in (DOC_ID, VERSION, CHUNK_INDEX)}
         raise CandidateError(
@@ -382,15 +362,8 @@ def _make_candidate(document: Document, sources: Sources, texts: TextWords) -> C
     judgment = judgment_of(metadata) if sources.vectorstore is None else {}
     text = texts.numbers[document.page_content]
     key = document_key(doc_id)
-    return Candidate(document, doc_id, key, version, index, texts, text, {}, judgment)
+    return Candidate(document, doc_id, key, version, int(index), texts, text, {}, judgment)
 
 
-def _whole_number(value: object) -> int | None:
-    """Return a whole number that a store converted to another type; None for anything else."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        return None
-    return value
+def _is_number(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)

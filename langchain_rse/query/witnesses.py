@@ -32,7 +32,7 @@ from langchain_rse.query.candidates import (
     Ranking,
 )
 from langchain_rse.text.names import Named, named_documents
-from langchain_rse.text.words import beginning_of, content_words, without_function_words
+from langchain_rse.text.words import MAX_QUERY_LENGTH, content_words, without_function_words
 
 # Calibrations of rerankers, by the name of their class or a base class.
 _CALIBRATIONS: Mapping[str, Calibration] = {
@@ -74,7 +74,7 @@ def rank_query(
     """Compute the relevance of one query's candidates, and sort them, best first."""
     if not candidates:
         return []
-    text = beginning_of(question)
+    text = question[:MAX_QUERY_LENGTH]
     words = content_words(text)
     name_factors = np.ones(len(candidates))
     if settings.config.name_weight:

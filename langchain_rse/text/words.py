@@ -55,17 +55,13 @@ _RESTS = "cdjlmnst"
 _QUOTATION = re.compile(r"`[^`]*`|\"[^\"]*\"|\u201c[^\u201c\u201d]*\u201d")
 
 
-def beginning_of(query: str) -> str:
-    """Return the part of a query whose words count."""
-    return query[:MAX_QUERY_LENGTH]
-
-
 @lru_cache(maxsize=100)  # each step of a query calls it
 def without_function_words(query: str) -> str:
     """Remove function words from a query; return it unchanged if it has no other words.
 
-    See `function_words_of`.
+    Of a long query, only the beginning counts. See `function_words_of`.
     """
+    query = query[:MAX_QUERY_LENGTH]
     function_words = function_words_of(query)
     if function_words.issuperset(find_words(query)):
         return query

@@ -11,17 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_rse.query.lookup import ChunkPlace, find_copied
+from langchain_rse.query.lookup import find_copied
 from tests.unit_tests.engine.oracles import copies_by_brute_force
 
 
 def letters(seed: int, length: int = 400) -> str:
     rng = random.Random(seed)  # noqa: S311 - no secret
     return "".join(rng.choices(string.ascii_letters, k=length))
-
-
-def drop_all(_chunk: ChunkPlace, _document: int) -> bool:
-    return True
 
 
 # Pieces that are put together: most texts have some in common.
@@ -32,9 +28,9 @@ texts = st.lists(
 
 def test_repetitive_texts_take_no_longer() -> None:
     same = [{0: "a" * 1_000}] * 200
-    assert list(find_copied(same, drop_all).values()) == [0] * 199
+    assert list(find_copied(same).values()) == [0] * 199
     different = [{0: "a" * 1_000 + letters(number, 20)} for number in range(200)]
-    assert find_copied(different, drop_all) == {}
+    assert find_copied(different) == {}
 
 
 @st.composite
@@ -53,20 +49,11 @@ def documents(draw: st.DrawFn) -> list[dict[int, str]]:
     return drawn
 
 
-@given(documents(), st.booleans())
+@given(documents())
 def test_copies_are_chunks_whose_whole_text_stands_in_a_better_document(
     drawn: list[dict[int, str]],
-    keep_second: bool,  # noqa: FBT001
 ) -> None:
-    def may_drop(chunk: ChunkPlace, original: int) -> bool:
-        assert original < chunk[0]
-        return not (keep_second and chunk[0] == 1)
-
-    expected = {}
-    for chunk, original in copies_by_brute_force(drawn).items():
-        if may_drop(chunk, original):
-            expected[chunk] = original
-    assert find_copied(drawn, may_drop) == expected
+    assert find_copied(drawn) == copies_by_brute_force(drawn)
 
 
 WHITE_SPACE = [sign for sign in map(chr, range(0x10000)) if sign.isspace()]
@@ -89,6 +76,6 @@ def test_white_space_of_any_kind_is_ignored(alphabet: str) -> None:
     pieces = [text[start : start + 7] for start in range(50, 250, 7)]
     spaces = [*WHITE_SPACE, "\n=====\n", "\n-------\n"] * 2
     copy = "".join(f"{piece}{space}" for piece, space in zip(pieces, spaces, strict=False))
-    assert find_copied([{0: text[:120], 1: text[120:]}, {5: copy}], drop_all) == {(1, 5): 0}
-    assert find_copied([{0: text[:120], 2: text[120:]}, {5: copy}], drop_all) == {}
-    assert find_copied([{0: text}, {5: copy.replace(pieces[5], pieces[6])}], drop_all) == {}
+    assert find_copied([{0: text[:120], 1: text[120:]}, {5: copy}]) == {(1, 5): 0}
+    assert find_copied([{0: text[:120], 2: text[120:]}, {5: copy}]) == {}
+    assert find_copied([{0: text}, {5: copy.replace(pieces[5], pieces[6])}]) == {}
