@@ -59,8 +59,10 @@ def simplify(attribute: griffe.Attribute, model: type[BaseModel]) -> None:
 
 def default_of(model: type[BaseModel], name: str) -> str | None:
     """The default of a field as `help()` shows it; None without one."""
-    default = inspect.signature(model).parameters[name].default
-    return None if default is inspect.Parameter.empty else repr(default)
+    parameter = inspect.signature(model).parameters.get(name)  # LangChain leaves some out
+    if parameter is None or parameter.default is inspect.Parameter.empty:
+        return None
+    return repr(parameter.default)
 
 
 def constructor(shown: griffe.Class, model: type[BaseModel]) -> griffe.Function:
