@@ -119,9 +119,11 @@ def merge_copies(chunks: Sequence[AdoptedChunk]) -> list[AdoptedChunk]:
     for length in range(1, len(chunks) // 2 + 1):
         count, incomplete = divmod(len(chunks), length)
         if not incomplete and contents == contents[:length] * count:
+            first_copy = list(chunks[:length])
             for number, chunk in enumerate(chunks[length:]):
-                chunks[number % length].vectors.extend(chunk.vectors)
-            return list(chunks[:length])
+                original = first_copy[number % length]
+                original.vectors.extend(chunk.vectors)
+            return first_copy
     return list(chunks)
 
 

@@ -21,11 +21,14 @@ FEWEST_QUESTIONS = 5  # for printed intervals: fewer vary too little
 def as_text(title: str, rows: Mapping[str, Iterable[str]]) -> str:
     """Lay out a table: a line for each row, with its name and aligned cells."""
     table = [[name, *cells] for name, cells in rows.items()]
-    name_width, *cell_widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    widths = []
+    for column in zip(*table, strict=True):
+        widths.append(max(map(len, column)))
     lines = [title]
-    for name, *cells in table:
-        aligned_cells = map(str.rjust, cells, cell_widths)
-        lines.append("  ".join([name.ljust(name_width), *aligned_cells]))
+    for row in table:
+        aligned = list(map(str.rjust, row, widths))
+        aligned[0] = row[0].ljust(widths[0])
+        lines.append("  ".join(aligned))
     return "\n".join(lines)
 
 

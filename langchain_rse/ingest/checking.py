@@ -402,12 +402,16 @@ class Scan:
 
     def _find_foreign_vectors(self, chunks: Iterable[Document]) -> None:
         """Find vectors that other code wrote and that were not adopted."""
-        record_keys: dict[str, str] = {}  # by vector id
+        vectors: dict[str, str] = {}  # by the keys of their records
         for chunk in chunks:
             if VERSION not in chunk.metadata:
-                record_keys[str(chunk.id)] = adopted_key(str(chunk.id))
-        records = read_records(self.writer.docstore, list(record_keys.values()))
-        foreign = [vector for vector, key in record_keys.items() if records[key] is None]
+                vector = str(chunk.id)
+                vectors[adopted_key(vector)] = vector
+        records = read_records(self.writer.docstore, list(vectors))
+        foreign: list[str] = []
+        for key, record in records.items():
+            if record is None:
+                foreign.append(vectors[key])
         self._add("foreign_vectors", foreign)
 
 
@@ -429,9 +433,7 @@ class _Findings:
 # Checking
 
 
-def check_stores(
-    writer: Writer, *, should_repair: bool, show_progress: bool = False
-) -> CheckReport:
+def check_stores(writer: Writer, *, should_repair: bool, show_progress: bool) -> CheckReport:
     """Check two stores; with ``should_repair``, repair problems and check again."""
     found: Counter[str] = Counter()
     if should_repair:

@@ -330,7 +330,7 @@ class Writer:
             if manifest is not None and manifest.announces(write.version):
                 described.append(write.document)
         self.records.write(map(description_record, described))
-        adopted = [adopted_records(document) for document in described if document.adopted]
+        adopted = map(adopted_records, described)
         self.records.write(itertools.chain.from_iterable(adopted))
 
     def _make_current(self, writes: Iterable[Write], expected: ExpectedVersions | None) -> None:

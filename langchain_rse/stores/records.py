@@ -604,5 +604,6 @@ def chunk_document(record: Document, key: str, manifest: Manifest) -> Document:
     location = {name: fields.get(name) for name in LOCATION_FIELDS}
     if location[DOC_ID] != manifest.doc_id or None in location.values():
         raise unusable(key, f"it is no chunk of document {manifest.doc_id!r}")
-    text = with_headers(fields.get(HEADER, ""), record, record.page_content.strip())
+    header = fields.get(HEADER, "")
+    text = with_headers(header, record, record.page_content.strip())
     return vector_store_document(text, metadata, location, manifest.version)

@@ -166,7 +166,8 @@ def filter_argument(fields: FilterFields) -> tuple[Any, Any]:
     descriptions = fields if isinstance(fields, Mapping) else {}
     conditions: dict[str, Any] = {}
     for number, name in enumerate(fields):
-        field = Field(None, alias=name, description=descriptions.get(name) or None)
+        description_of_field = descriptions.get(name) or None
+        field = Field(None, alias=name, description=description_of_field)
         conditions[f"field_{number}"] = (_Value | None, field)
     model: type[BaseModel] = create_model("Filter", __base__=Arguments, **conditions)
     description = "Search only documents with these metadata values."

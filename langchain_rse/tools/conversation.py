@@ -72,7 +72,10 @@ def remove_passages(content: _Content, removed: Sequence[ReadPassage]) -> _Conte
     numbers = ", ".join(f"[{passage.number}]" for passage in removed)
     line = f"Removed to make room: {numbers}. Search again to read it."
     removed_parts = [passage.part for passage in removed]
-    others = [part for part in _parts_of(content) if part not in removed_parts]
+    others = []
+    for part in _parts_of(content):
+        if part not in removed_parts:
+            others.append(part)
     if isinstance(content, str):
         return "\n\n".join([line, *others])
     # Still a search result, because Anthropic rejects a mix with other blocks.

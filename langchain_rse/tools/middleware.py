@@ -124,10 +124,13 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
         messages = request.state["messages"]
         # The answers of this call and of parallel calls may displace passages; the tool must not
         # refer to displaced passages.
-        calls = next(each.tool_calls for each in reversed(messages) if isinstance(each, AIMessage))
-        reserved = sum(self._limit_of.get(call["name"], 0) for call in calls)
+        answers = [message for message in messages if isinstance(message, AIMessage)]
+        reserved: float = 0
+        for call in answers[-1].tool_calls:
+            reserved += self._limit_of.get(call["name"], 0)
         state = {**request.state, "messages": self._fit(messages, reserved)}
-        return replace(request, state=state, runtime=replace(request.runtime, state=state))
+        runtime = replace(request.runtime, state=state)
+        return replace(request, state=state, runtime=runtime)
 
     def _fit(self, messages: Sequence[AnyMessage], reserved: float = 0) -> list[AnyMessage]:
         """Copy messages, with a line in place of the passages of each that are beyond the budget.
