@@ -23,7 +23,7 @@ from langchain_rse.query.filters import Filters, filters_of, may_exclude
 from langchain_rse.query.floor import check_floor
 from langchain_rse.query.lookup import LookedUp, Outdated, look_up
 from langchain_rse.query.reading import ReadPassages, budget_in_characters, read, without_changed
-from langchain_rse.query.rendering import choose, render
+from langchain_rse.query.rendering import check_filters, choose, render
 from langchain_rse.query.reranking import find_candidates, rerank
 from langchain_rse.query.scoring import score, select
 from langchain_rse.query.searching import queries_of, search
@@ -89,7 +89,7 @@ def answer(
     else:
         trace.queries = list(candidates)
     if not trace.queries:
-        _give_reason(trace, Reason.NO_QUERY, {})
+        _give_reason(trace, Reason.NO_QUERY)
         return trace
     model = yield from check_model(sources)
 
@@ -100,7 +100,7 @@ def answer(
         found = candidates
         if found is None:
             found = yield from _find(trace, sources, filters, callbacks)
-        if not found:
+        if not any(found.values()):
             return trace
         with _timed(trace, "rank"):
             ranked = trace.candidates = rank(found, settings)
@@ -191,16 +191,13 @@ def _find(
             "empty, or it is not the one that they were added to. If its vectors are lost, restore "
             "them with retriever.indexer.check(repair=True) or langchain-rse check --repair"
         )
-    found: Candidates = {}
-    if trace.documents_found:
-        found = trace.searched
-        if settings.reranker is not None:
-            with _timed(trace, "rerank"):
-                found = yield from rerank(found, settings, callbacks)
-    if any(found.values()):
-        return found
-    yield from _explain_nothing_found(trace, sources, filters)
-    return {}
+    found = trace.searched
+    if settings.reranker is not None:
+        with _timed(trace, "rerank"):
+            found = yield from rerank(found, settings, callbacks)
+    if not any(found.values()):
+        yield from _explain_nothing_found(trace, sources, filters)
+    return found
 
 
 def _without_rejected(
@@ -217,7 +214,7 @@ def _without_rejected(
         if check.is_rejected:
             del accepted[check.query]
     if not accepted:
-        _give_reason(trace, Reason.BELOW_THE_FLOOR, checks[0]._asdict())
+        _give_reason(trace, Reason.BELOW_THE_FLOOR, **checks[0]._asdict())
     return looked_up._replace(candidates=accepted)
 
 
@@ -233,28 +230,24 @@ def _finish(
         trace.returned = choose(readable, trace.settings)
         shows_query = len(trace.queries) > 1
         for passage in trace.returned:
-            document = render(
-                passage, trace.settings, filters, sources.name, shows_query=shows_query
-            )
+            document = render(passage, trace.settings, shows_query=shows_query)
             trace.documents_returned.append(document)
+            if filters.checked:
+                check_filters(passage, filters, sources.name)
     yield from _check_excluded(trace, sources, model)
     _warn_of_other_models(model.id, trace)
     if not trace.returned:
-        _explain_nothing_chosen(trace, sources)
+        _explain_nothing_chosen(trace)
 
 
 # Empty answers
 
 
-def _give_reason(trace: Trace, reason: Reason, facts: Mapping[str, Any]) -> None:
-    """Set and log the reason of an empty answer."""
-    _log_reason(trace, reason, sentence(reason, trace.settings, facts))
-
-
-def _log_reason(trace: Trace, reason: Reason, words: str) -> None:
+def _give_reason(trace: Trace, reason: Reason, words: str = "", **facts: object) -> None:
+    """Set and log the reason of an empty answer, in words or with facts for its sentence."""
+    trace.reason = words or sentence(reason, trace.settings, facts)
     level = logging.WARNING if reason in _WARNED else logging.INFO
-    logger.log(level, "a query returned nothing: %s", words)
-    trace.reason = words
+    logger.log(level, "a query returned nothing: %s", trace.reason)
 
 
 def _misses_vectors(trace: Trace, sources: Sources) -> Steps[bool]:
@@ -276,28 +269,26 @@ def _explain_nothing_found(trace: Trace, sources: Sources, filters: Filters) -> 
     """Set the reason why there are no candidates."""
     if any(trace.searched.values()):
         count = counted(len(best_of_queries(trace.searched)), "candidate")
-        _give_reason(trace, Reason.DROPPED, {"dropped": f"all of {count}"})
+        _give_reason(trace, Reason.DROPPED, dropped=f"all of {count}")
         return
     arguments = _filters_in(trace).items()
     limits = "".join(f" with {name}={value!r:.200}" for name, value in arguments)
     if filters.conditions:
         manifests = yield from compute(read_manifests, sources.docstore, _MOST_READ)
         limits += describe_fields(filters.conditions, [each.metadata for each in manifests])
-    facts = {"searcher": sources.name, "documents": trace.documents_found, "limits": limits}
     reason = Reason.NO_CHUNKS if trace.documents_found else Reason.NOTHING_FOUND
-    _give_reason(trace, reason, facts)
+    _give_reason(
+        trace, reason, searcher=sources.name, documents=trace.documents_found, limits=limits
+    )
 
 
-def _explain_nothing_chosen(trace: Trace, sources: Sources) -> None:
+def _explain_nothing_chosen(trace: Trace) -> None:
     """Set the reason of an answer without passages: the outcome of the best candidate."""
     candidates = [chunk for chunk in trace.chunks if chunk.candidate is not None]
-    if not candidates:  # the caller passed no candidates for any query
-        _give_reason(trace, Reason.NOTHING_FOUND, {"searcher": sources.name, "limits": ""})
-        return
     solved = [chunk for chunk in candidates if chunk.weight]
     best = max(solved or candidates, key=lambda chunk: (chunk.relevance, chunk.credited))
     count = counted(len(candidates), "candidate")
-    _log_reason(trace, best.outcome, f"the best of {count}: {trace.why(best)}")
+    _give_reason(trace, best.outcome, f"the best of {count}: {trace.why(best)}")
 
 
 def _has_text(sources: Sources) -> Steps[bool]:

@@ -171,7 +171,6 @@ def read(
             passages.append(_without_last_headings(passage))
         elif len(passage.chunks) == 1:
             passages += _beginning_within(limit, passage, settings)
-    passages.sort(key=lambda passage: -passage.value)
     return ReadPassages(passages, count, corrupt, replaced)
 
 
@@ -214,17 +213,17 @@ def _read_records(
     Replaced documents are given by their keys.
     """
     layouts: dict[str, Layout] = {}
-    chunks: list[tuple[str, int]] = []
+    chunks: dict[int, tuple[str, int]] = {}
     for position in positions:
         layout, index = scored.chunks[position]
         layouts[layout.manifest.key] = layout
-        chunks.append((layout.manifest.key, index))
+        chunks[position] = layout.manifest.key, index
     if not chunks:
         return {}, {}, ()
-    stored, replaced = yield from compute(read_chunks, sources.docstore, layouts, chunks)
+    stored, replaced = yield from compute(read_chunks, sources.docstore, layouts, chunks.values())
     records: dict[int, Document] = {}
     corrupt: dict[VersionKey, CorruptRecordError] = {}
-    for position, (key, index) in zip(positions, chunks, strict=True):
+    for position, (key, index) in chunks.items():
         record = stored[key, index]
         if isinstance(record, Document):
             records[position] = record
@@ -293,12 +292,16 @@ def without_changed(
     if adapter is None or not any(passage.layout.is_adopted for passage in passages):
         return passages
     texts: dict[str, str] = {}  # by vector id
+    digests_of: list[list[Mapping[str, str]]] = []  # by vector id, for each chunk of a passage
     for passage in passages:
+        digests_of.append([])
         for chunk in passage.chunks:
             if chunk.candidate is not None:
                 document = chunk.candidate.document
                 texts[vector_id_of(document) or ""] = document.page_content
-    digests_of = [_digests_of_vectors(passage) for passage in passages]
+            if chunk.record is not None and passage.layout.is_adopted:
+                digests = adopted_vectors(chunk.record, passage.layout.manifest.key)
+                digests_of[-1].append(digests)
     vectors = set().union(*itertools.chain.from_iterable(digests_of))
     known: AbstractSet[str] = vectors
     for batch in batches(sorted(vectors - texts.keys()), PAGE_SIZE):
@@ -317,12 +320,3 @@ def without_changed(
             is_there &= not checked or any(found_digests.get(v) == digests[v] for v in checked)
         marked.append(passage if is_there else passage._replace(outcome=Reason.CHANGED))
     return marked
-
-
-def _digests_of_vectors(passage: Passage) -> list[Mapping[str, str]]:
-    """Return the digests of texts by vector id, for each chunk of an adopted document."""
-    if not passage.layout.is_adopted:
-        return []
-    key = passage.layout.manifest.key
-    records = [chunk.record for chunk in passage.chunks]
-    return [adopted_vectors(record, key) for record in records if record is not None]

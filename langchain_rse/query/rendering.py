@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,7 +25,6 @@ from langchain_rse.stores.records import (
     RELEVANCE_SCORE,
     START_INDEX,
     Rule,
-    chunk_key,
     content_name,
     metadata_changes,
 )
@@ -40,7 +40,8 @@ def choose(passages: Sequence[Passage], settings: QuerySettings) -> list[Passage
     """
     chosen = list(passages)
     if settings.k is not None and len(chosen) > settings.k:
-        preferred = max(chosen, key=_highest_relevance)
+        relevances = [max(chunk.relevance for chunk in each.chunks) for each in chosen]
+        preferred = chosen[relevances.index(max(relevances))]
         others = [passage for passage in chosen if passage is not preferred]
         chosen = sorted([preferred, *others[: settings.k - 1]], key=lambda each: -each.value)
     if settings.order == "document":
@@ -51,30 +52,13 @@ def choose(passages: Sequence[Passage], settings: QuerySettings) -> list[Passage
     return chosen
 
 
-def _highest_relevance(passage: Passage) -> float:
-    return max(chunk.relevance for chunk in passage.chunks)
-
-
-def render(
-    passage: Passage,
-    settings: QuerySettings,
-    filters: Filters | None = None,
-    searcher: str = "",
-    *,
-    shows_query: bool = False,
-) -> Document:
+def render(passage: Passage, settings: QuerySettings, *, shows_query: bool = False) -> Document:
     """Make the Document of a passage.
 
     Args:
         passage: The passage, with the records of its chunks.
         settings: The settings of the query.
-        filters: The filters of the query. The metadata in the docstore must pass them as well,
-            because a vector store may not keep every field or list.
-        searcher: Name of the class that found the candidates, for the error message.
         shows_query: True to add, for each chunk, the query that it matches best.
-
-    Raises:
-        ValueError: If a filter excludes the metadata in the docstore.
     """
     manifest = passage.layout.manifest
     version = content_name(passage.layout.version)  # the same each time it is written
@@ -90,7 +74,7 @@ def render(
     }
     if not manifest.counts_in_source:
         described[COUNTS_IN_SOURCE] = False
-    document = Document(
+    return Document(
         id=identity,
         page_content=shown_text(passage, settings),
         metadata={
@@ -103,21 +87,28 @@ def render(
             PASSAGE: described,
         },
     )
-    if filters is not None and filters.checked:
-        _check_filters(passage, filters, searcher)
-    return document
 
 
-def _check_filters(passage: Passage, filters: Filters, searcher: str) -> None:
-    """Check that a document's metadata in the docstore passes the filters of the search."""
+def check_filters(passage: Passage, filters: Filters, searcher: str) -> None:
+    """Check that a document's metadata in the docstore passes the filters of the search.
+
+    A vector store may not keep every field or list.
+
+    Args:
+        passage: The passage, with the records of its chunks.
+        filters: The filters of the query.
+        searcher: Name of the class that found the candidates, for the error message.
+
+    Raises:
+        ValueError: If a filter excludes the metadata.
+    """
     manifest = passage.layout.manifest
     if passage.layout.is_adopted:
         return  # other code wrote the metadata of the vector store
     for chunk in passage.chunks:
         if chunk.candidate is not None and chunk.record is not None:
             found = chunk.candidate.document
-            key = chunk_key(manifest.key, passage.layout.version, chunk.index)
-            _, at_its_beginning = metadata_changes(chunk.record, key)[0]
+            _, at_its_beginning = metadata_changes(chunk.record, manifest.key)[0]
             metadata = {**found.metadata, **manifest.metadata, **at_its_beginning}
             filters.check_applied(found.model_copy(update={"metadata": metadata}), searcher)
 
@@ -134,12 +125,11 @@ def _metadata_along(passage: Passage) -> Sequence[Mapping[str, Any]]:
     changes: list[tuple[int, Mapping[str, Any]]] = []
     chunk_start = 0
     for chunk in passage.chunks:
-        if chunk.record is None:
-            continue
-        key = chunk_key(passage.layout.manifest.key, passage.layout.version, chunk.index)
-        for position, metadata in metadata_changes(chunk.record, key):
-            changes.append((chunk_start + position, metadata))
-        chunk_start += len(chunk.record.page_content)
+        if chunk.record is not None:
+            key = passage.layout.manifest.key
+            for position, metadata in metadata_changes(chunk.record, key):
+                changes.append((chunk_start + position, metadata))
+            chunk_start += len(chunk.record.page_content)
     # The metadata of the first character began at or before it.
     first = max(bisect_right(changes, start, key=lambda change: change[0]) - 1, 0)
     return [metadata for position, metadata in changes[first:] if position < end]
@@ -191,11 +181,8 @@ def _metadata_by_rules(
     for name, value in shared.items():
         target = shared_with_rule if name in all_rules else passage
         target[name] = value
-    along = [{**shared_with_rule, **change} for change in changes] or [shared_with_rule]
-    names: dict[str, None] = {}  # names of all fields, in order of appearance
-    for metadata in along:
-        names.update(dict.fromkeys(metadata))
-    for name in names:
+    along = [{**shared_with_rule, **change} for change in changes]
+    for name in dict.fromkeys(itertools.chain.from_iterable(along)):  # in order of appearance
         passage.update(_follow_rule(all_rules.get(name, "range"), name, along))
     return passage
 

@@ -46,7 +46,7 @@ class ScoredChunks(NamedTuple):
 
     # The layout and number of each chunk; documents are in the order of their best candidates.
     chunks: Sequence[tuple[Layout, int]]
-    window_starts: NDArray[np.intp]  # the first position of each window
+    window_starts: Sequence[int]  # the first position of each window
     candidates: Mapping[int, Candidate]  # by position, each for the query that it matches best
     relevance_rows: Floats  # a row for each query, NaN for chunks that are not its candidates
     relevance: Floats  # of each chunk; 0 for chunks that are not candidates
@@ -109,11 +109,10 @@ def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
     weighed = [
         _weigh_documents(found, looked_up, config) for found in looked_up.candidates.values()
     ]
-    highest: dict[str, float] = {}  # relevance of each document's best candidate, by key
-    for candidate, relevance in itertools.chain.from_iterable(weighed):
-        highest[candidate.key] = max(relevance, highest.get(candidate.key, 0.0))
+    # The documents of the best candidates come first.
+    candidates_in_order = sorted(itertools.chain.from_iterable(weighed), key=lambda pair: -pair[1])
     windows: list[tuple[Layout, range]] = []
-    for key in sorted(highest, key=highest.__getitem__, reverse=True):
+    for key in dict.fromkeys(candidate.key for candidate, _ in candidates_in_order):
         windows += [(looked_up.layouts[key], window) for window in looked_up.windows[key]]
     chunks: list[tuple[Layout, int]] = []
     position_of: dict[tuple[str, int], int] = {}
@@ -129,41 +128,34 @@ def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
         document_lengths += [layout.manifest.length] * len(window)
 
     rows = np.full((len(weighed), len(chunks)), np.nan)
-    best: dict[int, tuple[float, Candidate]] = {}  # by position, of all queries
+    highest_at = np.zeros(len(chunks))  # of all queries
+    candidates: dict[int, Candidate] = {}
     for row, weighed_of_query in zip(rows, weighed, strict=True):
         for candidate, relevance in weighed_of_query:
             position = position_of.get((candidate.key, candidate.chunk_index))
             if position is None:  # a vector of other code, in a gap of an adopted document
                 continue
             row[position] = relevance
-            if position not in best or relevance > best[position][0]:
-                best[position] = relevance, candidate
-    relevances = np.fmax.reduce(rows, axis=0, initial=0.0)
-    solver_rows = relevances[None] if config.solver == "exact" else np.nan_to_num(rows)
-    credited_rows = give_credit(solver_rows, windows, config)
-    # Duplicates may only fill gaps between relevant chunks.
-    credited_rows[:, _duplicates(looked_up, position_of)] = 0.0
+            if position not in candidates or relevance > highest_at[position]:
+                highest_at[position] = relevance
+                candidates[position] = candidate
+    solver_rows = highest_at[None] if config.solver == "exact" else np.nan_to_num(rows)
+    credited_rows = _give_credit(solver_rows, windows, config)
+    for candidate, reason, _ in looked_up.exclusions.values():
+        position = position_of.get((candidate.key, candidate.chunk_index))
+        if reason is Reason.DUPLICATE and position is not None:
+            credited_rows[:, position] = 0.0  # it may only fill gaps between relevant chunks
     return ScoredChunks(
         chunks=chunks,
-        window_starts=np.array(window_starts, np.intp),
-        candidates={position: best[position][1] for position in sorted(best)},
+        window_starts=window_starts,
+        candidates=dict(sorted(candidates.items())),
         relevance_rows=rows,
-        relevance=relevances,
+        relevance=highest_at,
         credited=credited_rows.max(axis=0),
         credited_rows=credited_rows,
         lengths=np.array(lengths, np.int64),
         document_lengths=np.array(document_lengths, np.int64),
     )
-
-
-def _duplicates(looked_up: LookedUp, position_of: Mapping[tuple[str, int], int]) -> list[int]:
-    """Return the positions of duplicates, as far as they have one."""
-    positions: list[int] = []
-    for candidate, reason, _ in looked_up.exclusions.values():
-        place = candidate.key, candidate.chunk_index
-        if reason is Reason.DUPLICATE and place in position_of:
-            positions.append(position_of[place])
-    return positions
 
 
 def _weigh_documents(
@@ -187,14 +179,14 @@ def _weigh_documents(
             highest_of_longer = max(highest_of_longer, means[key])
     highest = highest_of_longer or max(means.values(), default=0.0)
     factors = dict.fromkeys(means, 1.0)
-    if config.document_weight and highest:
+    if highest:
         for key, mean in means.items():
             factors[key] = min(mean / highest, 1.0) ** config.document_weight
         factors[considered[0].key] = 1.0
     return [(each, each.relevance * factors[each.key]) for each in considered]
 
 
-def give_credit(
+def _give_credit(
     relevance: Floats, windows: Sequence[tuple[Layout, range]], config: RSEConfig
 ) -> Floats:
     """Add neighbor credit to the relevance of windows, shape ``(rows, chunks)``.
@@ -239,15 +231,13 @@ class Selection(NamedTuple):
 
     def passages_after(self, steps: int) -> list[Segment]:
         """Return the segments formed by the first ``steps`` steps, best first."""
-        if self.ranking is None:
-            return list(self.chosen[:steps])
-        segments: list[Segment] = []
-        for segment in self.ranking.segments(self.positions_after(steps)):
-            value = segment.value
+        segments = list(self.chosen[:steps])
+        if self.ranking is not None:
+            segments = self.ranking.segments(self.positions_after(steps))
+        for number, (start, end, value) in enumerate(segments):
             if value < -_ROUNDING:
                 # It is kept for the best candidate of a query although its cost exceeds its value.
-                value = float(self.values[segment.start : segment.end].sum())
-            segments.append(segment._replace(value=value))
+                segments[number] = Segment(start, end, float(self.values[start:end].sum()))
         return sorted(segments, key=lambda segment: (-segment.value, segment.start))
 
 
@@ -261,7 +251,7 @@ def select(scored: ScoredChunks, settings: QuerySettings, budget: float) -> Sele
         scored.lengths,
         penalty=settings.penalty,
         segment_cost=settings.config.passage_cost,
-        boundaries=scored.window_starts.tolist(),
+        boundaries=scored.window_starts,
         document_lengths=scored.document_lengths,
     )
     values = ranking.values
@@ -306,15 +296,14 @@ def _select_as_published(
         longer = np.maximum(scored.lengths / solver.reference_length, 1.0)
         weights = np.where(np.isnan(scored.relevance_rows), 1.0, longer)
     value_rows = weights * (scored.credited_rows - settings.penalty)
-    starts = scored.window_starts.tolist()
+    starts = scored.window_starts
     if isinstance(solver, BestSegment):
-        layouts = [scored.chunks[start][0] for start in starts]
         segments = best_segments(
             value_rows,
             max_length=solver.max_length,
             minimum_value=solver.minimum_value,
             boundaries=starts,
-            documents=[layout.manifest.key for layout in layouts],
+            documents=[scored.chunks[start][0].manifest.key for start in starts],
         )
     else:
         extension = solver.overall_max_length_extension * (len(scored.relevance_rows) - 1)
@@ -325,21 +314,18 @@ def _select_as_published(
             minimum_value=solver.minimum_value,
             boundaries=starts,
         )
-    best_rows = value_rows.argmax(axis=0)
-    columns = np.arange(best_rows.size)
-    values = value_rows[best_rows, columns]
+    values = value_rows.max(axis=0)
     chosen: list[Segment] = []
     for segment in segments:
         # With a penalty of 0, irrelevant chunks can form segments of value 0: skip those.
         if scored.candidates.keys().isdisjoint(range(segment.start, segment.end)):
             continue
-        value = segment.value
-        if len(value_rows) > 1:
-            value = float(values[segment.start : segment.end].sum())
+        value = float(values[segment.start : segment.end].sum())
         chosen.append(segment._replace(value=value))
     if chosen and scored.lengths[chosen[0].start : chosen[0].end].sum() > budget:
         chosen = []
         for position in _best_of_each_query(scored, values, settings.penalty, budget):
             chosen.append(Segment(position, position + 1, float(values[position])))
     steps = [(segment.start, segment.end) for segment in chosen]
-    return Selection(values, weights[best_rows, columns], steps, chosen=chosen)
+    best_rows = value_rows.argmax(axis=0)
+    return Selection(values, weights[best_rows, np.arange(values.size)], steps, chosen=chosen)
