@@ -170,6 +170,15 @@ def type_name(value: object) -> str:
     return type(value).__name__
 
 
+def model_name(model: object) -> str:
+    """Name a model by the field in which LangChain's classes do; empty if there is none."""
+    for field in ("model_name", "model", "model_id"):
+        name = getattr(model, field, None)
+        if isinstance(name, str):
+            return name
+    return ""
+
+
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line of the user's code that called this package.
 

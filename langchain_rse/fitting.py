@@ -27,7 +27,6 @@ from langchain_rse.query.floor import (
 )
 from langchain_rse.query.reranking import find_candidates, is_reranker
 from langchain_rse.query.searching import AT_ONCE, check_search
-from langchain_rse.query.witnesses import rank
 from langchain_rse.stores.compare_and_set import DocStore, read_records, readable
 from langchain_rse.stores.layouts import chunk_keys
 from langchain_rse.stores.pairing import Model
@@ -239,11 +238,10 @@ def _ask(
     """
     filters = filters_of(settings.search_kwargs, sources.base_retriever)
     found = yield from find_candidates(sources, [query], settings, filters)
-    ranked = rank(found, settings)  # with the words that are found in each
     advance(1)
     others = []
     own_score = math.nan
-    for candidate in ranked[query]:
+    for candidate in found[query]:
         if chunk_key(candidate.key, candidate.version, candidate.chunk_index) != own_key:
             others.append(candidate)
         elif candidate.hit is not None and candidate.hit.score is not None:

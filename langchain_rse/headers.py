@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from typing_extensions import override
 
 from langchain_rse._asking import LanguageModelSettings, Prompt, ask, quote
-from langchain_rse._messages import Advance, Checked, warn
+from langchain_rse._messages import Advance, Checked, model_name, warn
 from langchain_rse._sync import Steps, batches, compute, concurrently, during, to_the_end
 from langchain_rse.ingest.source_documents import with_headers
 from langchain_rse.stores.compare_and_set import DocStore, read_records
@@ -206,7 +206,7 @@ def collect_answers(
 
     A round without an answer is the last one. One warning counts the prompts that stay unanswered.
     """
-    model = _name_of(settings.llm)
+    model = f"{type(settings.llm).__name__}/{model_name(settings.llm)}"
     names = {}  # of the answers in their records
     for key, prompt in prompts.items():
         names[key] = digest(model, prompt.instructions, prompt.request)
@@ -247,12 +247,3 @@ def _read_stored(docstore: DocStore, prompts: Prompts, names: Mapping[str, str])
             with suppress(ValueError):
                 answers[key] = prompt.read(record.metadata.get(names[key])).model_dump()
     return answers
-
-
-def _name_of(llm: object) -> str:
-    """Return the class and name of a model."""
-    for attribute in ("model_name", "model", "model_id"):
-        name = getattr(llm, attribute, None)
-        if isinstance(name, str):
-            return f"{type(llm).__name__}/{name}"
-    return f"{type(llm).__name__}/"

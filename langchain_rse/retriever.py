@@ -17,7 +17,7 @@ from langchain_core.vectorstores import VectorStore
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from typing_extensions import override
 
-from langchain_rse._messages import type_name, warn
+from langchain_rse._messages import model_name, type_name, warn
 from langchain_rse._sync import AsyncConstructor, Steps, arun, as_async, run
 from langchain_rse.access import DocumentAccess, StoredDocument, document_access
 from langchain_rse.adopting import ExistingIndex
@@ -338,8 +338,7 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
             params["ls_vector_store_provider"] = type(self.vectorstore).__name__
             if embeddings := self.vectorstore.embeddings:
                 params["ls_embedding_provider"] = type(embeddings).__name__
-                model = getattr(embeddings, "model", getattr(embeddings, "model_name", None))
-                if isinstance(model, str):
+                if model := model_name(embeddings):
                     params["ls_embedding_model"] = model
         return params
 

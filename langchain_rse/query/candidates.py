@@ -165,10 +165,6 @@ class Candidate(NamedTuple):
     ranking: Ranking | None = None
     row: int = 0
 
-    def ranked(self, relevance: float, ranking: Ranking, row: int) -> Candidate:
-        """Return a copy with its place in a ranking."""
-        return Candidate(*self[:-3], relevance, ranking, row)  # much faster than `_replace`
-
     @property
     def chunk_key(self) -> ChunkKey:
         """The key of the chunk, unique among all chunks."""

@@ -11,7 +11,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from langchain_rse._messages import warn
+from langchain_rse._messages import model_name, warn
 from langchain_rse.config import QuerySettings
 from langchain_rse.engine import word_shares
 from langchain_rse.query.candidates import (
@@ -29,8 +29,6 @@ from langchain_rse.text.words import content_words
 
 # Number of best candidates of each search that are searched for words of the query.
 _BEST_WITH_WORDS = 20
-# Fields in which LangChain's rerankers name their model.
-_MODEL_FIELDS = ("model", "model_name", "model_id")
 
 
 @dataclass(frozen=True)
@@ -183,11 +181,7 @@ def rank_by_search(
     scores = [hit.score for hit, _ in ranked if hit.score is not None]
     if not scores:
         return by_rank, None, 0
-    direction = 0
-    if RERANKER in by_rank[0].hits or scores[0] > scores[-1]:
-        direction = 1
-    elif scores[0] < scores[-1]:
-        direction = -1
+    direction = 1 if RERANKER in by_rank[0].hits else int(np.sign(scores[0] - scores[-1]))
     return by_rank, scores[0], direction
 
 
@@ -198,14 +192,13 @@ def share_of_words(query: str, candidates: Sequence[Candidate]) -> float:
     poorly.
     """
     words = content_words(query)
-    found_in: dict[str, Sequence[str]] = {}
+    texts: set[int] = set()  # numbers
     for search in (VECTORS, FULL_TEXT):
         found = [candidate for candidate in candidates if search in candidate.hits]
         found.sort(key=lambda candidate: candidate.hits[search].rank)
-        for candidate in found[:_BEST_WITH_WORDS]:
-            found_in[candidate.document.page_content] = candidate.found_words
-    rows = [[word in found_words for word in words] for found_words in found_in.values()]
-    return float(word_shares(np.array(rows)).max(initial=0.0))
+        texts.update(candidate.text for candidate in found[:_BEST_WITH_WORDS])
+    is_in = candidates[0].texts.counts(words)[list(texts)] > 0
+    return float(word_shares(is_in).max(initial=0.0))
 
 
 # Storing
@@ -218,14 +211,7 @@ def floor_name(searcher: str, reranker: BaseDocumentCompressor | None) -> str:
 
 def reranker_name(reranker: BaseDocumentCompressor | None) -> str:
     """Return the class name of a reranker and its model, if known; empty without a reranker."""
-    if reranker is None:
-        return ""
-    names = [type(reranker).__name__]
-    for field in _MODEL_FIELDS:
-        model = getattr(reranker, field, None)
-        if isinstance(model, str):
-            names.append(model)
-    return " ".join(names)
+    return "" if reranker is None else f"{type(reranker).__name__} {model_name(reranker)}".strip()
 
 
 def stored_floor(record: Record, name: str) -> FittedFloor | None:

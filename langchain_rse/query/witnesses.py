@@ -109,7 +109,9 @@ def rank_query(
     relevances = total.tolist()  # items of arrays are slow to read one by one
     ranked = []
     for row in np.argsort(-total, kind="stable").tolist():
-        ranked.append(candidates[row].ranked(relevances[row], ranking, row))
+        found = candidates[row]
+        # Much faster than `_replace`.
+        ranked.append(Candidate._make([*found[:-3], relevances[row], ranking, row]))
     return ranked
 
 
@@ -222,9 +224,7 @@ def _by_rank(candidates: Sequence[Candidate]) -> dict[str, list[int]]:
     """Return the numbers of the candidates that each search found, in the order of its ranks."""
     by_rank: dict[str, list[int]] = {}
     for search in (VECTORS, FULL_TEXT, RERANKER):
-        found: list[tuple[int, int]] = []
-        for number, candidate in enumerate(candidates):
-            if search in candidate.hits:
-                found.append((candidate.hits[search].rank, number))
-        by_rank[search] = [number for _, number in sorted(found)]
+        found = [number for number, each in enumerate(candidates) if search in each.hits]
+        found.sort(key=lambda number: candidates[number].hits[search].rank)
+        by_rank[search] = found
     return by_rank
