@@ -96,6 +96,8 @@ def draw(recalls: dict[str, Recall], colors: Colors) -> str:
         )
 
     text(MARGIN, "Share of the evidence found in the same amount of text", 13, bold=True)
+    y += 20
+    text(MARGIN, "In brackets: how much more langchain-rse finds", 12)
     y += 26
     room = WIDTH - 2 * MARGIN - NAME_WIDTH - FIGURE_WIDTH
     for model, each in recalls.items():
@@ -115,7 +117,8 @@ def draw(recalls: dict[str, Recall], colors: Colors) -> str:
             elements.append(
                 f'<rect x="{x}" y="{y}" width="{width:.1f}" height="{BAR}" fill="{color}"/>'
             )
-            text(x + width + 6, f"{share:.2f}", bold=is_ours)
+            gain = "" if is_ours else f" (+{each.ours / share - 1:.0%})".replace("%", " %")
+            text(x + width + 6, f"{share:.2f}{gain}", bold=is_ours)
             y += ROW
         y += 6
     height = y + MARGIN - 6

@@ -114,7 +114,7 @@ class Drawing:
         self.elements.append(f'<text x="{x:g}" y="{y:g}" font-size="{size:g}"{look}>{words}</text>')
 
     def block(
-        self, x: float, y: float, title: str, paragraphs: Iterable[Paragraph], color: str
+        self, x: float, y: float, title: str, paragraphs: Sequence[Paragraph], color: str
     ) -> float:
         """Draw a returned text; return where the next thing begins."""
         lines = lines_of(paragraphs, self.layout)
@@ -140,8 +140,7 @@ class Drawing:
         self.box(x + 0.5, y, self.layout.column - 1, height, self.colors.threshold, dashed=True)
         self.text(x + PADDING, y + LINE, "missing", color=self.colors.threshold, bold=True)
         y += LINE + 6
-        for text, _ in paragraphs:
-            line = wrap(text, self.layout.letters, 1)[0]
+        for line in missing_lines(paragraphs, self.layout):
             self.text(x + PADDING, y + LINE - 4, line, color=self.colors.threshold)
             y += LINE
 
@@ -163,14 +162,33 @@ class Line(NamedTuple):
     is_answer: bool
 
 
-def lines_of(paragraphs: Iterable[Paragraph], layout: Layout) -> list[Line]:
+def lines_of(paragraphs: Sequence[Paragraph], layout: Layout) -> list[Line]:
     """Paragraphs in lines of a column."""
     lines = []
     for text, is_answer in paragraphs:
-        most = layout.lines_of_answer if is_answer else 1
+        most = layout.lines_of_answer if is_answer or len(paragraphs) == 1 else 1
         for line in wrap(text, layout.letters, most):
             lines.append(Line(line, is_answer))
     return lines
+
+
+def missing_lines(paragraphs: Iterable[Paragraph], layout: Layout) -> list[str]:
+    """What no chunk has, in lines of a column; the numbered step has more than one."""
+    lines = []
+    for text, _ in paragraphs:
+        most = layout.lines_of_answer if text[0].isdigit() else 1
+        lines += wrap(text, layout.letters, most)
+    return lines
+
+
+def in_short(paragraphs: Sequence[Paragraph], length: int) -> list[Paragraph]:
+    """The paragraphs of a returned text without marks of omission.
+
+    If none of them answers, how long they are is all that matters.
+    """
+    if not any(paragraph.is_answer for paragraph in paragraphs):
+        return [Paragraph(f"{length} characters, none of the answer", is_answer=False)]
+    return [paragraph for paragraph in paragraphs if paragraph.text != "..."]
 
 
 def wrap(text: str, letters: int, most: int) -> list[str]:
@@ -189,15 +207,16 @@ def draw(comparison: SideBySide, layout: Layout, colors: Colors) -> str:
     left, right = MARGIN, MARGIN + layout.column + GAP
     top = 64
     ends = []
-    for x, name, kind, outline, color in (
-        (left, "Top-k chunks", "rank", chunks, colors.chunk),
-        (right, "langchain-rse", "passage", passages, SHADES[colors].passage),
+    for x, name, kind, outline, pieces, color in (
+        (left, "Top-k chunks", "rank", chunks, comparison.other, colors.chunk),
+        (right, "langchain-rse", "passage", passages, comparison.passages, SHADES[colors].passage),
     ):
         y = heading(drawing, x, top, name, outline)
-        for number, paragraphs in enumerate(outline.pieces, start=1):
-            y = drawing.block(x, y, f"{kind} {number}", paragraphs, color)
+        for number, (paragraphs, piece) in enumerate(zip(outline.pieces, pieces, strict=True), 1):
+            shown = in_short(paragraphs, len(piece.text))
+            y = drawing.block(x, y, f"{kind} {number}", shown, color)
         ends.append(y)
-    missing_height = (len(chunks.missing) + 1) * LINE + 10
+    missing_height = (len(missing_lines(chunks.missing, layout)) + 1) * LINE + 10
     bottom = max(ends[0] + missing_height, ends[1] - 8)
     if chunks.missing:
         drawing.missing(left, ends[0], bottom - ends[0], chunks.missing)
