@@ -32,10 +32,10 @@ from langchain_rse.stores.pairing import PAIR_KEY, check_pair
 from langchain_rse.stores.records import (
     DOC_ID,
     VERSION,
-    Description,
     DocumentVersion,
     Manifest,
     Version,
+    VersionDescription,
     adopted_key,
     answers_key,
     document_key,
@@ -289,7 +289,7 @@ class Scan:
     def _check_without_manifest(self, key: str, error: CorruptRecordError | None) -> None:
         """Restore a lost or corrupt manifest, or record the work for `repair` without one."""
         doc_id = ""
-        newest: Description | None = None
+        newest: VersionDescription | None = None
         for name in self._versions[key]:
             description = read_description(self.writer.docstore, key, name)
             if description is None:

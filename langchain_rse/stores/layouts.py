@@ -27,10 +27,10 @@ from langchain_rse.stores.records import (
     METADATA_CHANGES,
     NAMESPACES,
     Chunk,
-    Description,
     DocumentVersion,
     Manifest,
     Version,
+    VersionDescription,
     adopted_vectors,
     chunk_document,
     chunk_key,
@@ -201,11 +201,11 @@ def stored_versions(docstore: DocStore, key: str) -> list[Version]:
     return versions
 
 
-def read_description(docstore: DocStore, key: str, version: str) -> Description | None:
+def read_description(docstore: DocStore, key: str, version: str) -> VersionDescription | None:
     """Read what a version keeps beside its chunks; None if it is missing or corrupt."""
     record_key = description_key(key, version)
     record = read_records(docstore, [record_key])[record_key]
-    return parse_if_readable(record, record_key, Description.from_document)
+    return parse_if_readable(record, record_key, VersionDescription.from_document)
 
 
 def read_manifests(docstore: DocStore, most: int | None = None) -> list[Manifest]:

@@ -100,7 +100,7 @@ def chunk_key(key: str, version: str, index: int) -> str:
 
 
 def description_key(key: str, version: str) -> str:
-    """Return the key of a version's `Description`."""
+    """Return the key of a version's `VersionDescription`."""
     return f"{key}/{version}/document"
 
 
@@ -485,7 +485,7 @@ class DocumentVersion:
 
 
 @dataclass(frozen=True)
-class Description:
+class VersionDescription:
     """What a version keeps beside its chunks.
 
     A lost manifest is written anew from it. It is written after all chunks, and so marks a version
@@ -498,7 +498,7 @@ class Description:
     time: float = 0  # when it was written, in seconds since 1970
 
     @classmethod
-    def from_document(cls, record: Document, key: str) -> Description:
+    def from_document(cls, record: Document, key: str) -> VersionDescription:
         """Parse the record of a key; raise a CorruptRecordError if it is corrupt."""
         description = _parsed(_DESCRIPTION, record.metadata, key)
         if key != description_key(description.manifest.key, description.manifest.version):
@@ -506,11 +506,11 @@ class Description:
         return description
 
 
-_DESCRIPTION = TypeAdapter(Description)
+_DESCRIPTION = TypeAdapter(VersionDescription)
 
 
 def description_record(document: DocumentVersion) -> tuple[str, Document]:
-    """Make the record of a version's `Description`; return it with its key."""
+    """Make the record of a version's `VersionDescription`; return it with its key."""
     fields = {
         "manifest": document.manifest.to_document().metadata,
         "parts": document.parts,

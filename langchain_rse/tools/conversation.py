@@ -20,7 +20,7 @@ from langchain_rse.tools.passages import (
 _Content = str | list[Any]
 
 
-class ReadPassage(NamedTuple):
+class ShownPassage(NamedTuple):
     """A passage that a tool has shown in a conversation."""
 
     number: int
@@ -40,7 +40,7 @@ def messages_in(runtime: Any) -> list[object]:  # noqa: ANN401 - of LangGraph, o
     return list(itertools.chain.from_iterable(lists))
 
 
-def passages_in(messages: Iterable[object]) -> Iterator[ReadPassage]:
+def passages_in(messages: Iterable[object]) -> Iterator[ShownPassage]:
     """Find the passages of tools' messages, including passages removed from their content."""
     for message in messages:
         if not isinstance(message, ToolMessage) or not isinstance(message.artifact, list):
@@ -58,7 +58,7 @@ def passages_in(messages: Iterable[object]) -> Iterator[ReadPassage]:
             if not isinstance(message.content, str):
                 [part] = search_result_blocks([passage])
                 text = text_of_blocks([part])
-            yield ReadPassage(rse[NUMBER], metadata, part, text, part in parts)
+            yield ShownPassage(rse[NUMBER], metadata, part, text, part in parts)
 
 
 def _parts_of(content: _Content) -> Sequence[Any]:
@@ -66,7 +66,7 @@ def _parts_of(content: _Content) -> Sequence[Any]:
     return content.split("\n\n") if isinstance(content, str) else content
 
 
-def remove_passages(content: _Content, removed: Sequence[ReadPassage]) -> _Content:
+def remove_passages(content: _Content, removed: Sequence[ShownPassage]) -> _Content:
     """Copy the content of a tool's message, with one line in place of some passages."""
     # One line per message: one per passage would outgrow a long conversation's budget.
     numbers = ", ".join(f"[{passage.number}]" for passage in removed)
@@ -84,7 +84,7 @@ def remove_passages(content: _Content, removed: Sequence[ReadPassage]) -> _Conte
 
 
 def split_shown(
-    docstore: BaseStore[str, Document], passage: Document, read: Iterable[ReadPassage]
+    docstore: BaseStore[str, Document], passage: Document, read: Iterable[ShownPassage]
 ) -> tuple[list[Document], set[int]]:
     """Return the new parts of a passage, and the numbers of the passages that show the rest.
 

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
 from langchain_rse.stores.records import RELEVANCE_SCORE
-from langchain_rse.tools.conversation import ReadPassage, passages_in, remove_passages
+from langchain_rse.tools.conversation import ShownPassage, passages_in, remove_passages
 from langchain_rse.tools.search import limit_of
 
 _CITED = re.compile(r"\[(\d{1,6}(?:\s*,\s*\d{1,6})*)\]")
@@ -34,7 +34,7 @@ _ToolResult: TypeAlias = ToolMessage | Command[Any]
 class _Item:
     """A passage in a conversation."""
 
-    passage: ReadPassage
+    passage: ShownPassage
     position: int  # of its message
     length: float
     last_use: int  # position of the last message that shows or cites it

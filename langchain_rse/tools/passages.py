@@ -85,7 +85,7 @@ class ModelCitation:
         return citation
 
 
-class Passage(NamedTuple):
+class ReadPassage(NamedTuple):
     """A passage that a model has read."""
 
     number: int  # from the tool, or its position among the passages, from 1
@@ -113,7 +113,7 @@ class Passage(NamedTuple):
         }
 
 
-def read_passages(passages: Iterable[object]) -> list[Passage]:
+def read_passages(passages: Iterable[object]) -> list[ReadPassage]:
     """Read what is shown of passages, in their order."""
     read = []
     for position, passage in enumerate(passages, 1):
@@ -127,7 +127,7 @@ def read_passages(passages: Iterable[object]) -> list[Passage]:
         if END_INDEX in metadata:
             length = metadata[END_INDEX] - metadata[START_INDEX]
             header_length = max(len(text) - length, 0)
-        read.append(Passage(number, text[:header_length], text[header_length:], metadata))
+        read.append(ReadPassage(number, text[:header_length], text[header_length:], metadata))
     return read
 
 
@@ -226,7 +226,7 @@ def format_passages(passages: Iterable[PassageLike]) -> str:
     return "\n\n".join(parts)
 
 
-def heading_of(passage: Passage) -> str:
+def heading_of(passage: ReadPassage) -> str:
     """Return the number and place of a passage: the line above its text, or a block's title."""
     return f"[{passage.number}] {citation_of(passage.metadata)}"
 
@@ -274,7 +274,7 @@ def search_result_blocks(passages: Iterable[PassageLike]) -> list[dict[str, Any]
     return blocks
 
 
-def block_ranges(passage: Passage) -> list[tuple[int, int]]:
+def block_ranges(passage: ReadPassage) -> list[tuple[int, int]]:
     """Return the range of each text block in the header and text of a passage.
 
     A block holds one chunk, the first block also the header. The API rejects blank text blocks: a
@@ -351,7 +351,7 @@ def _fields_of(annotation: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**(annotation.get("extras") or {}), **annotation}
 
 
-def _find_cited(citation: Mapping[str, Any], passages: Sequence[Passage]) -> dict[str, Any]:
+def _find_cited(citation: Mapping[str, Any], passages: Sequence[ReadPassage]) -> dict[str, Any]:
     """Find the place of a citation in the passage with its title."""
     start = citation["start_block_index"]
     # In Anthropic's guide, a citation of one block has the same start and end.

@@ -12,7 +12,7 @@ from rapidfuzz.distance import Indel
 from rapidfuzz.fuzz import partial_ratio_alignment
 
 from langchain_rse.ingest.alignment import Form, fold, folded_form
-from langchain_rse.tools.passages import ModelCitation, Passage, PassageLike, read_passages
+from langchain_rse.tools.passages import ModelCitation, PassageLike, ReadPassage, read_passages
 
 # Each opening mark, with its closing marks.
 _MARKS = "“” ”” „“” «» »« \u2039\u203a 「」 『』 《》 \uff02\uff02 ❝❞ 〝〞〟"
@@ -170,7 +170,7 @@ class _Match(NamedTuple):
     omitted: Sequence[str] = ()  # the texts between its parts
 
 
-def _verify(quote: Quote, read: Sequence[tuple[Passage, Form]], min_similarity: float) -> Quote:
+def _verify(quote: Quote, read: Sequence[tuple[ReadPassage, Form]], min_similarity: float) -> Quote:
     text = quote.text
     variants = dict.fromkeys([text, _CITATION.sub("", text)])  # the source may have such numbers
     found = []
