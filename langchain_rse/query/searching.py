@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import numbers
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -312,8 +311,11 @@ def finite_score(score: Any) -> float | None:  # noqa: ANN401 - checked here
     """Return a score as a float; None if it is not a finite number."""
     # The common case is checked first, for speed.
     is_number = type(score) is float or _is_number(score)
-    # Some integers are larger than any float.
-    return float(score) if is_number and abs(score) <= sys.float_info.max else None
+    try:
+        number = float(score) if is_number else math.nan
+    except OverflowError:  # an integer larger than any float
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _add_hits(

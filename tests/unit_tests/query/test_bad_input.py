@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.runnables import RunnableLambda
@@ -117,7 +118,7 @@ def test_scores_that_mean_nothing_are_not_used(origin: str, scores: list[Any]) -
 
 def test_rising_scores_of_a_store_are_distances() -> None:
     store = Scored(fakes.Angles())
-    store.scores = [0.0, 0.25, 0.5]
+    store.scores = [*np.float32([0.0, 0.25, 0.5])]  # as FAISS returns them
     source = make_retriever({"a": lines(0, 1, 2)}, vectorstore=store)
     chunks = chunks_in(ask(source, irrelevant_chunk_penalty=0.1))
     assert [chunks["a", index]["relevance"] for index in range(3)] == pytest.approx([1, 0.75, 0.5])
