@@ -387,9 +387,10 @@ class Scan:
         owners: dict[str, _Owner] = {}
         for chunk in chunks:
             if VERSION in chunk.metadata and chunk.metadata.get(DOC_ID):
+                vector = str(chunk.id)
                 doc_id = str(chunk.metadata[DOC_ID])
-                doc_ids[str(chunk.id)] = doc_id
-                owners[str(chunk.id)] = document_key(doc_id), chunk.metadata[VERSION]
+                doc_ids[vector] = doc_id
+                owners[vector] = document_key(doc_id), chunk.metadata[VERSION]
         gone = self._without_owner(owners)
         existing = self.writer.vectors.existing(gone) if gone else None
         leftovers: dict[str, list[str]] = {}  # by document id

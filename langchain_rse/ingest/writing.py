@@ -168,7 +168,10 @@ class Writer:
             raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
         run(check_pair(self.docstore, self.vectors.adapter.store, record=False))
         stored = self.records.stored_manifests(ids, may_be_lost=True)
-        existing = [each for each in stored if each.record is not None or each.manifest.versions]
+        existing: list[StoredManifest] = []
+        for each in stored:
+            if each.record is not None or each.manifest.versions:
+                existing.append(each)
         # Without a current version, queries no longer see the document, and adding it again after a
         # crash does not mistake it for complete.
         changed = self.records.change_manifests(
@@ -219,12 +222,15 @@ class Writer:
         adopted: dict[str, Manifest] = {}  # by the ids of vectors
         for write in writes:
             manifest = write.before
-            last = manifest.chunk_count - 1
-            for vector in (*write.document.adopted[:1], *write.document.adopted[-1:]):
-                adopted[vector.id] = manifest
-            if last >= 0 and not write.document.adopted:
-                for number in (0, (last + 1) // 2, last):
-                    keys[vector_id(manifest.key, manifest.version, number)] = manifest.key
+            count = manifest.chunk_count
+            vectors = write.document.adopted
+            if vectors:
+                for vector in (vectors[0], vectors[-1]):
+                    adopted[vector.id] = manifest
+            elif count:
+                for number in (0, count // 2, count - 1):
+                    written = vector_id(manifest.key, manifest.version, number)
+                    keys[written] = manifest.key
         versions = {vector: manifest.version for vector, manifest in adopted.items()}
         incomplete = {adopted[vector].key for vector in self.records.unrecorded(versions)}
         for batch in batches(keys, self.vectors.batch_size):
