@@ -22,7 +22,7 @@ def problems_of(error: ValidationError) -> str:
     """List the problems that pydantic found, each with the path of its field and the value."""
     problems = []
     for problem in error.errors():
-        message = problem["msg"].removeprefix("Value error, ")
+        message = _plain(problem["msg"].removeprefix("Value error, "))
         if problem["loc"]:
             path = visible(".".join(map(str, problem["loc"])))
             message = f"{path}: {message}"
@@ -124,12 +124,8 @@ class Checked(BaseModel):
             allowed.append("None")
         sentence = f"{subject} must {' or '.join(filter(None, dict.fromkeys(allowed)))}"
         if not allowed[0]:
-            sentence = f"{name} is refused: {problem['msg']}"
-        for words, plain in _PLAIN_WORDS.items():
-            sentence = sentence.replace(words, plain)
-        value = problem["input"]
-        given = f"{value!r:.200}" if isinstance(value, _SHOWN) else type_name(value)
-        return ValueError(f"{sentence}; got {given}")
+            sentence = f"{name}: {problem['msg']}"
+        return ValueError(f"{_plain(sentence)}; got {shown(problem['input'])}")
 
 
 # Types whose values are shown in messages; of others, the type is.
@@ -145,10 +141,21 @@ _PLAIN_WORDS = {
     "a valid number": "a number",
     "a valid boolean": "True or False",
     "a valid ": "a ",
+    "an instance of Sequence": "a list",
+    "a tuple": "a list",
     "metadata must be": "metadata (for texts: metadatas) must be",
-    "is refused: 'str' instances are not allowed as a Sequence value": "must be a list of strings",
+    "'str' instances are not allowed as a Sequence value": "must be a list",
+    "String should match pattern '\\S'": "must not be blank",
+    "Input should": "must",
     "an instance of VectorStore or None": "a VectorStore (pass a retriever as base_retriever)",
 }
+
+
+def _plain(sentence: str) -> str:
+    """Put what pydantic says in words of Python."""
+    for words, plain in _PLAIN_WORDS.items():
+        sentence = sentence.replace(words, plain)
+    return sentence
 
 
 def explain_unknown(name: str, allowed: Collection[str], instead: Mapping[str, str]) -> str:
@@ -163,11 +170,20 @@ def explain_unknown(name: str, allowed: Collection[str], instead: Mapping[str, s
     return f"unknown argument {name!r}: {advice}"
 
 
-def type_name(value: object) -> str:
-    """Name the type of a wrong value; for a class, say that an object of it is needed."""
+def shown(value: object) -> str:
+    """Show a wrong value, or name its type; for a class, say that an object of it is needed."""
     if isinstance(value, type):
         return f"the class {value.__name__}: pass an object, {value.__name__}(...)"
-    return type(value).__name__
+    text = f"{value!r:.200}"
+    if not isinstance(value, _SHOWN) or "://" in text:  # an address may contain a password
+        return type(value).__name__
+    return text
+
+
+def check_type(name: str, value: object, expected: Any, allowed: str) -> None:  # noqa: ANN401
+    """Raise a TypeError unless a value has an expected type, or one of them."""
+    if not isinstance(value, expected):
+        raise TypeError(f"{name} must be {allowed}; got {shown(value)}")
 
 
 def model_name(model: object) -> str:

@@ -13,7 +13,7 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 
-from langchain_rse._messages import type_name
+from langchain_rse._messages import check_type
 from langchain_rse._sync import as_async
 from langchain_rse.adopting import Adoption, ExistingIndex, adopt
 from langchain_rse.ingest.adding import AddOperation, SyncResult, sync_documents
@@ -211,10 +211,7 @@ class RSEIndexer(Writing):
         metadata_rules: Mapping[str, Rule] | None = None,
         namespace: str = "",
     ) -> None:
-        if not isinstance(vectorstore, VectorStore):
-            raise TypeError(
-                f"vectorstore must be a LangChain VectorStore; got {type_name(vectorstore)}"
-            )
+        check_type("vectorstore", vectorstore, VectorStore, "a LangChain VectorStore")
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1; got {batch_size!r}")
         if headers is not None and (isinstance(headers, type) or not hasattr(headers, "make")):

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from types import NoneType
 from typing import Annotated, Any, ClassVar, Self
 
 from langchain_core.callbacks import (
@@ -17,7 +18,7 @@ from langchain_core.vectorstores import VectorStore
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from typing_extensions import override
 
-from langchain_rse._messages import model_name, type_name, warn
+from langchain_rse._messages import check_type, model_name, shown, warn
 from langchain_rse._sync import AsyncConstructor, Steps, arun, as_async, run
 from langchain_rse.access import DocumentAccess, StoredDocument, document_access
 from langchain_rse.adopting import ExistingIndex
@@ -248,10 +249,7 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
             Both answers, with the text marked that only one of them contains. In print, ``+``
             marks lines that only the passages contain. ``to_html`` writes a page.
         """
-        if other is not None and not isinstance(other, Runnable):
-            raise TypeError(
-                f"other must be a retriever or another Runnable; got {type_name(other)}"
-            )
+        check_type("other", other, (Runnable, NoneType), "a retriever or another Runnable")
         callbacks = (config or {}).get("callbacks")
         settings = settings_of_call(self, kwargs)
         return run(compare_answers(self.sources, query, settings, other, callbacks))
@@ -303,15 +301,10 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
 
     def _retrieve(
         self,
-        query: object,
+        query: str,
         arguments: Mapping[str, Any],
         manager: CallbackManagerForRetrieverRun | AsyncCallbackManagerForRetrieverRun,
     ) -> Steps[list[Document]]:
-        if not isinstance(query, str):
-            raise TypeError(
-                f"the query must be a string; got {query!r:.200}. In a chain, extract it first: "
-                'itemgetter("question") | retriever'
-            )
         settings = settings_of_call(self, arguments) if arguments else self
         trace = yield from answer(query, self.sources, settings, manager.get_child())
         collectors = [each for each in manager.handlers if isinstance(each, TraceCollector)]
@@ -463,7 +456,7 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
         cls,
         /,
         documents: Iterable[Document],
-        embedding: Embeddings,
+        embedding: Embeddings | None = None,
         *,
         ids: Iterable[str] | None = None,
         persist_directory: str | os.PathLike[str] | None = None,
@@ -479,7 +472,7 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
 
         Args:
             documents: Whole documents, such as the output of a loader; see `add_documents`.
-            embedding: The embedding model. A folder belongs to the model that it was made with.
+            embedding: The embedding model, required. A folder belongs to the model that made it.
             ids: Ids of the documents. None: from their metadata, see `RSEIndexer.add_documents`.
             persist_directory: The folder of the stores; it is made if needed. None: in memory.
                 Chroma needs the extra ``chroma``.
@@ -508,7 +501,8 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
         """
         if not isinstance(embedding, Embeddings):
             raise TypeError(
-                f"embedding must be a LangChain Embeddings object; got {type_name(embedding)}"
+                "embedding must be a LangChain Embeddings object, passed second or by this name; "
+                f"got {shown(embedding)}"
             )
         vectorstore, docstore, close_stores = open_stores(embedding, persist_directory)
         try:
@@ -531,7 +525,7 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
         cls,
         /,
         texts: Iterable[str],
-        embedding: Embeddings,
+        embedding: Embeddings | None = None,
         metadatas: Iterable[dict[str, Any]] | None = None,
         *,
         ids: Iterable[str] | None = None,
@@ -543,7 +537,7 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
 
         Args:
             texts: The texts.
-            embedding: The embedding model.
+            embedding: The embedding model, required.
             metadatas: The metadata of each text, such as its ``source``.
             ids: Ids of the texts. None: the ``source`` of each, or a digest of the text.
             persist_directory: As in `from_documents`.
@@ -634,9 +628,10 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
 
 def _checked(config: RunnableConfig | None) -> RunnableConfig | None:
     """Return the config of a call, if it is LangChain's."""
-    if config is None or isinstance(config, Mapping):
-        return config
-    raise TypeError(
-        "config is LangChain's RunnableConfig in a call, and settings have names, such as k=5: "
-        f"pass rse_config={config!r:.200} instead"
+    allowed = (
+        "LangChain's RunnableConfig; pass settings by name, such as k=5 or rse_config='precision'"
     )
+    check_type("config", config, (Mapping, NoneType), allowed)
+    if QuerySettings.model_fields.keys() & (config or ()):
+        raise TypeError(f"config must be {allowed}; got {config!r:.200}")
+    return config

@@ -10,7 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 
-from langchain_rse._messages import progress_bar, type_name, warn
+from langchain_rse._messages import check_type, progress_bar, warn
 from langchain_rse._sync import batches, call, during, run
 from langchain_rse.adopting.chunks import (
     EXCERPT,
@@ -97,8 +97,7 @@ def adopt(
     show_progress: bool,
 ) -> Adoption:
     """Write the documents of an existing index to the docstore; see `RSEIndexer.adopt`."""
-    if not isinstance(index, (ExistingIndex, NoneType)):
-        raise TypeError(f"index must be an ExistingIndex(...); got {type_name(index)}")
+    check_type("index", index, (ExistingIndex, NoneType), "an ExistingIndex(...)")
     adapter = writer.vectors.adapter
     run(check_pair(writer.docstore, writer.vectors.adapter.store))
     are_in_order = documents is None and adapter.lists_in_insertion_order

@@ -48,7 +48,8 @@ def split(text: str) -> Assignment:
 Question = Annotated[list[str], typer.Argument(help="The question, in quotation marks.")]
 # The retriever checks these numbers, with the messages of `--set`.
 K = Annotated[
-    int, typer.Option(parser=parse, help="Maximum number of passages. The most valuable are kept.")
+    int | None,
+    typer.Option(parser=parse, help="Maximum number of passages. The most valuable are kept."),
 ]
 Budget = Annotated[
     int, typer.Option(parser=parse, help="Maximum length of all passages together, in characters.")
@@ -242,6 +243,7 @@ def compare(
     question: Question,
     kb: Folder,
     *,
+    k: K = None,
     max_context_length: Budget = 4_000,
     irrelevant_chunk_penalty: Penalty = None,
     config: Config = None,
@@ -261,7 +263,7 @@ def compare(
 
     Example: langchain-rse compare "What drove gross margin?" --kb library --html both.html
     """
-    fields = settings(config, assignments, irrelevant_chunk_penalty=irrelevant_chunk_penalty)
+    fields = settings(config, assignments, k=k, irrelevant_chunk_penalty=irrelevant_chunk_penalty)
     opened = KnowledgeBase.existing(kb, **fields)
     asked = " ".join(question)
     comparison = opened.retriever.compare(asked, max_context_length=max_context_length)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import shutil
 import sys
 import warnings
@@ -23,6 +24,7 @@ errors = Console(stderr=True, highlight=False, soft_wrap=True)
 logging.getLogger("langchain_rse").addHandler(logging.NullHandler())
 # Errors whose message says all.
 _EXPECTED = (ImportError, LookupError, OSError, ValueError)
+_ERROR_NUMBER = re.compile(r"\[Errno \d+\] ")
 
 
 @contextlib.contextmanager
@@ -40,7 +42,8 @@ def exit_on_error() -> Iterator[None]:
     except Exception as error:
         name = "" if isinstance(error, _EXPECTED) else f"{type(error).__name__}: "
         notes = getattr(error, "__notes__", ())
-        print_note("\n".join([f"Error: {name}{error}", *notes]), "red")
+        message = _ERROR_NUMBER.sub("", str(error))
+        print_note("\n".join([f"Error: {name}{message}", *notes]), "red")
         raise typer.Exit(2) from error
 
 

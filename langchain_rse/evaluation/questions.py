@@ -3,6 +3,7 @@
 import csv
 import os
 from collections.abc import Sequence
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
@@ -26,7 +27,13 @@ NotBlank = Annotated[str, StringConstraints(pattern=r"\S")]
 
 def _explained(kind: type[Kind]) -> type[Kind]:
     """Say in a sentence what is wrong with the fields of a pydantic dataclass."""
-    kind.__init__ = in_a_sentence(kind.__name__)(kind.__init__)  # type: ignore[method-assign]
+    create = in_a_sentence(kind.__name__)(kind.__init__)
+    parameters = signature(kind)
+
+    def initialize(self: Kind, *values: object, **fields: object) -> None:
+        create(self, **parameters.bind_partial(*values, **fields).arguments)
+
+    kind.__init__ = initialize  # type: ignore[assignment, method-assign]
     return kind
 
 

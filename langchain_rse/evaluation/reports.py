@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from langchain_rse._messages import check_type
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.questions import Question
 from langchain_rse.text.quoting import counted
@@ -96,6 +97,7 @@ class Report:
         Raises:
             ValueError: If the reports have different questions or budgets, or lack the metric.
         """
+        check_type("other", other, Report, "a Report of evaluate")
         for attribute in ("budgets", "questions"):
             if getattr(self, attribute) != getattr(other, attribute):
                 raise ValueError(

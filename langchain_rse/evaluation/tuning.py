@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from langchain_rse._messages import progress_bar
+from langchain_rse._messages import check_type, progress_bar
 from langchain_rse._sync import as_async, during, run
 from langchain_rse.config import Hybrid, QuerySettings, RSEConfig, settings_of_call
 from langchain_rse.engine import Floats
@@ -147,9 +147,11 @@ def tune(
         ValueError: If an argument is out of its range, or evidence is not in its document.
         MissingRecordError: If the docstore does not contain a document.
     """
-    if not isinstance(retriever, RSERetriever):
-        raise TypeError(f"retriever must be an RSERetriever; got {retriever!r:.80}")
+    check_type("retriever", retriever, RSERetriever, "an RSERetriever")
+    check_type("trials", trials, int, "a whole number")
     check_metric(metric, METRICS)
+    if "max_context_length" in arguments:
+        raise ValueError("tune takes budgets=[...] instead of max_context_length")
     ascending = check_budgets(budgets)
     located = find_evidence(questions, retriever)
     numbered = [each for each in enumerate(located, 1) if not each[1].is_unanswerable]
@@ -157,8 +159,7 @@ def tune(
         raise ValueError(f"at least two questions must have evidence; got {len(numbered)}")
     current_settings = []
     for budget in ascending:
-        # Raises a TypeError if the caller passes the budget as well.
-        limits = dict(**arguments, max_context_length=budget, length_function=len)
+        limits = {**arguments, "max_context_length": budget, "length_function": len}
         current_settings.append(settings_of_call(retriever, limits))
     current = current_settings[0]
     config = current.config.replace(irrelevant_chunk_penalty=current.penalty)
@@ -216,8 +217,10 @@ def _draw_trials(
     """Draw the changes of each trial at random; the first trial changes nothing."""
     changing = {}
     for name in sorted(space):
-        current_value = getattr(current_config, name)
-        values = [value for value in space[name] if value != current_value]
+        values = []
+        for value in space[name]:
+            if current_config.replace(**{name: value}) != current_config:
+                values.append(value)
         if values:
             changing[name] = values
     if not changing:

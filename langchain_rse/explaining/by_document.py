@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -53,15 +52,6 @@ class TraceByDocument(Trace):
     @cached_property
     def documents(self) -> list[DocumentTrace]:
         """The documents with candidates, best first."""
-        documents = []
-        for document in self._without_reasons:
-            is_considered = any(chunk.weight for chunk in document.chunks)
-            reason = None if is_considered else self.why(document.chunks[0])
-            documents.append(document._replace(reason=reason))
-        return documents
-
-    @cached_property
-    def _without_reasons(self) -> list[DocumentTrace]:
         chunks_of: dict[str, list[Chunk]] = {}  # by document key
         for chunk in self.chunks:
             if chunk.layout is not None:
@@ -82,11 +72,17 @@ class TraceByDocument(Trace):
                 metadata, length = manifest.metadata, manifest.length
                 chunk_count = layouts[key].chunk_count
             chunks.sort(key=lambda chunk: chunk.index)
-            documents.append(
-                DocumentTrace(
-                    found.doc_id, metadata, length, chunk_count, None, chunks, returned_of[key]
-                )
+            is_considered = any(chunk.weight for chunk in chunks)
+            document = DocumentTrace(
+                doc_id=found.doc_id,
+                metadata=metadata,
+                length=length,
+                chunk_count=chunk_count,
+                reason=None if is_considered else self.why(chunks[0]),
+                chunks=chunks,
+                returned=returned_of[key],
             )
+            documents.append(document)
         return documents
 
     @cached_property
@@ -98,14 +94,7 @@ class TraceByDocument(Trace):
     @cached_property
     def short_names(self) -> dict[str, str]:
         """The printed names of documents, by their names: paths without common folders."""
-        return short_names(document.name for document in self._without_reasons)
-
-    def why(self, chunk: Chunk) -> str:
-        """Explain in a sentence why a chunk was returned or not."""
-        original = chunk.duplicate_of
-        if original is not None:
-            chunk = replace(chunk, duplicate_of=self.short_names.get(original, original))
-        return super().why(chunk)
+        return short_names(document.name for document in self.documents)
 
     @property
     def left_out(self) -> list[tuple[DocumentTrace, Chunk]]:

@@ -14,7 +14,7 @@ from typing import Any
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 
-from langchain_rse._messages import warn
+from langchain_rse._messages import check_type, warn
 from langchain_rse._sync import Steps, compute
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CorruptRecordError, MissingRecordError, StoreMismatchError
@@ -81,6 +81,7 @@ def answer(
         MissingRecordError: If the docstore has no documents, and no record of the vector store.
         StoreMismatchError: If the search finds nothing although the docstore has documents.
     """
+    check_type("the query", question, str, 'a string (in a chain: itemgetter("question") | ...)')
     trace = Trace(encodable(question), settings)
     filters = filters_of(settings.search_kwargs, sources.base_retriever)
     if candidates is None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from langchain_core.documents import Document
 
+from langchain_rse._messages import check_type
 from langchain_rse.config import Greedy, QuerySettings
 from langchain_rse.query.candidates import (
     Candidates,
@@ -159,6 +160,7 @@ class Trace:
 
     def why(self, chunk: Chunk) -> str:
         """Explain in a sentence why a chunk was returned or not."""
+        check_type("chunk", chunk, Chunk, "one of trace.chunks")
         facts: dict[str, Any] = {
             "relevances": _relevances_of(chunk),
             "length": chunk.span[1] - chunk.span[0] if chunk.span else 0,

@@ -45,7 +45,8 @@ def parse_url(url: str | URL) -> URL:
     except (sa.exc.ArgumentError, ValueError):
         # Without the reason, which quotes the URL: it may contain a password.
         raise ValueError(
-            "url must be a SQLAlchemy URL: for a file, 'sqlite:///chunks.db'"
+            "url must be a SQLAlchemy URL: for a file, 'sqlite:///chunks.db'; for a server, "
+            "'postgresql+psycopg://user:password@host/database'"
         ) from None
     if is_async or parsed.get_backend_name() not in {"sqlite", "postgresql"}:
         raise ValueError(

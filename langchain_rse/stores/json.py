@@ -19,7 +19,7 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from typing_extensions import override
 
-from langchain_rse._messages import type_name
+from langchain_rse._messages import check_type
 from langchain_rse.errors import CorruptRecordError, FormatError, MetadataError
 from langchain_rse.stores.compare_and_set import DocStore, is_as_expected
 
@@ -245,11 +245,8 @@ class JSONDocStore(BaseStore[str, Document]):
 
 def as_docstore(store: DocStore | BaseStore[str, bytes]) -> DocStore:
     """Return a store of Documents; wrap a byte store in a `JSONDocStore`."""
-    if not isinstance(store, BaseStore):
-        raise TypeError(
-            "docstore must be a LangChain BaseStore, for example "
-            f"SQLDocStore('sqlite:///chunks.db'); got {type_name(store)}"
-        )
+    example = "SQLDocStore('sqlite:///chunks.db')"
+    check_type("docstore", store, BaseStore, f"a LangChain BaseStore, for example {example}")
     if _keeps_bytes(type(store)):
         return JSONDocStore(cast("BaseStore[str, bytes]", store))
     return cast("DocStore", store)

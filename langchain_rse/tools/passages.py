@@ -117,9 +117,9 @@ def read_passages(passages: Iterable[object]) -> list[ReadPassage]:
     """Read what is shown of passages, in their order."""
     read = []
     for position, passage in enumerate(passages, 1):
-        if isinstance(passage, str):
-            raise TypeError(f"passages must be a list of Documents; got the text {passage!r:.80}")
-        fields = passage if isinstance(passage, Mapping) else vars(passage)
+        fields = passage if isinstance(passage, Mapping) else getattr(passage, "__dict__", None)
+        if fields is None:
+            raise TypeError(f"passages must be a list of Documents; got {passage!r:.80}")
         text = fields["page_content"]
         metadata = fields["metadata"]
         number = int(_rse_of(metadata).get(NUMBER, position))

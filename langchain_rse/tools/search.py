@@ -17,8 +17,9 @@ from pydantic import (
     create_model,
 )
 
-from langchain_rse._messages import problems_of, type_name
+from langchain_rse._messages import check_type, problems_of
 from langchain_rse._sync import in_thread
+from langchain_rse.config import settings_of_call
 from langchain_rse.errors import RSEError
 from langchain_rse.explaining import RSETrace
 from langchain_rse.retriever import RSERetriever
@@ -96,11 +97,11 @@ def create_rse_tool(
             ``filter_fields``.
         TypeError: If ``retriever`` is no `RSERetriever`, or ``filter_fields`` is a string.
     """
-    if not isinstance(retriever, RSERetriever):
-        raise TypeError(
-            f"retriever must be an RSERetriever; got {type_name(retriever)}. For a vector store "
-            "that is filled: RSERetriever.from_existing_index(vectorstore, docstore)"
-        )
+    allowed = (
+        "an RSERetriever (of a filled vector store: RSERetriever.from_existing_index(vectorstore, "
+        "docstore))"
+    )
+    check_type("retriever", retriever, RSERetriever, allowed)
     if k is None:
         k = retriever.k or DEFAULT_K
     if max_context_length is None:
@@ -109,11 +110,7 @@ def create_rse_tool(
         limit = ToolLimit(MAX_ANSWER_LENGTH, len)
     else:
         limit = ToolLimit(max_context_length, retriever.length_function)
-    if k < 1 or not limit.max_context_length > 0:
-        raise ValueError(
-            f"k must be at least 1 and max_context_length above 0; got k={k!r} and "
-            f"max_context_length={max_context_length!r}"
-        )
+    settings_of_call(retriever, {"k": k, "max_context_length": max_context_length})  # checks them
     _check_fields(retriever, filter_fields, make_filter)
     if content not in SEARCH_DESCRIPTIONS:
         allowed = ", ".join(map(repr, SEARCH_DESCRIPTIONS))

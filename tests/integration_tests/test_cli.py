@@ -396,7 +396,7 @@ def test_pages_of_answers(ask: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     result = ask("query", "do", "cats", "sleep", "--report", "out.html")
     assert result.stderr == "Report written to out.html\n"
     assert "do cats sleep</h1>" in Path("out.html").read_text("utf-8")
-    result = ask("compare", "do", "cats", "sleep", "--html", "both.html")
+    result = ask("compare", "do", "cats", "sleep", "--k", 1, "--html", "both.html")
     assert "passages: 1 text, " in result.stdout
     assert "\nPassage 1: cats.md, characters " in result.stdout
     assert "\nRank 1: cats.md, characters " in result.stdout

@@ -45,7 +45,7 @@ def test_each_text_is_a_document(way: fakes.Way) -> None:
 
 
 def test_a_wrong_argument_says_what_to_do(way: fakes.Way) -> None:
-    with pytest.raises(TypeError, match="embedding must be a LangChain Embeddings object; got str"):
+    with pytest.raises(TypeError, match="second or by this name; got 'text"):
         make(way, [], "text-embedding-3-small")
     with pytest.raises(TypeError, match=r"got the class BagOfWords: pass an object, BagOfWords\("):
         make(way, [], fakes.BagOfWords)

@@ -11,8 +11,9 @@ from langchain_core.documents import Document
 
 from langchain_rse import verify_quotes
 from langchain_rse._messages import warn
-from langchain_rse.evaluation import Evidence, Question, evaluate
+from langchain_rse.evaluation import Evidence, Question, evaluate, tune
 from langchain_rse.ingest.source_documents import check_rules
+from langchain_rse.tools import create_rse_tool
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import lines, make_retriever
 
@@ -32,7 +33,7 @@ def test_a_warning_shows_control_characters_as_escapes() -> None:
     assert warning.filename == __file__
 
 
-ASKED = Question("a", [Evidence("heron.txt", 0, 4)])
+ASKED = Question("query 0", [Evidence("heron.txt", 0, 4)])
 RETRIEVER = make_retriever({"heron.txt": lines(1), "owls.txt": lines(2)})
 MISTAKES: dict[str, Callable[[Any], Any]] = {
     "by name: vectorstore, base_retriever, docstore": lambda it: type(it)(it.vectorstore, 1),
@@ -40,24 +41,38 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "the id of a document must be a string; got None": lambda it: it.text(None),
     "must be a string; got 3": lambda it: it.delete([3]),
     "a Document returned by this retriever; got 'heron'": lambda it: it.around("heron", 9),
-    "such as k=5: pass rse_config='precision'": lambda it: it.invoke("a", config="precision"),
-    "queries must be a list of strings; got 'a'": lambda it: it.invoke("a", queries="a"),
+    "or rse_config='precision'; got 'find_all'": lambda it: it.invoke("a", config="find_all"),
+    "pass settings by name, such as k=5 or": lambda it: it.explain("a", {"k": 3}),
+    "queries: must be a list; got 'a'": lambda it: it.invoke("a", queries="a"),
+    "the query must be a string (": lambda it: it.compare(3),
+    "for example SQLDocStore('sqlite:///chunks.db'); got str": (
+        lambda it: type(it)(vectorstore=it.vectorstore, docstore="postgresql://me:secret@host/db")
+    ),
+    "or another Runnable; got 'a'": lambda it: it.compare("a", "a"),
+    "chunk must be one of trace.chunks; got 3": lambda it: it.explain("query 0").why(3),
+    "passed second or by this name; got None": lambda it: it.from_texts(["a"], embeddings=it),
+    "other must be a Report of evaluate; got 'a'": lambda it: evaluate(it, [ASKED]).compare("a"),
+    "trials must be a whole number; got 'a'": lambda it: tune(it, [ASKED], trials="a"),
+    "unknown argument 'penalty': allowed": lambda it: tune(it, [ASKED] * 2, space={"penalty": [1]}),
     "retriever as base_retriever)": lambda it: type(it)(vectorstore=it, docstore=it.docstore),
     "persist_directory must be a folder; ": (
         lambda it: it.from_texts([], fakes.Angles(), persist_directory=__file__)
     ),
     "'on_error': pass it in ExistingIndex": lambda it: type(it)(on_error="skip"),
-    "index must be an ExistingIndex(...); got dict": lambda it: it.indexer.adopt({}),
-    "pass rse_config='balanced'": lambda it: it.explain("a", "balanced"),
+    "index must be an ExistingIndex(...); got {}": lambda it: it.indexer.adopt({}),
     "unknown argument 'kk': did you mean k?": lambda it: setattr(it, "kk", 3),
     "for Documents, use from_documents": lambda it: it.from_texts([Document("a")], fakes.Angles()),
     "a dict of fields and rules; got ['page']": lambda _: check_rules(["page"]),
-    "a list of Documents; got the text 'a'": lambda _: verify_quotes("a", "a"),
+    "a list of Documents; got 'a'": lambda _: verify_quotes("a", "a"),
     "a list of Question, such as load_questions(path): 0: ": lambda it: evaluate(it, ["a"]),
+    "load_questions(path): must be a list": lambda it: evaluate(it, "a"),
+    "a filled vector store: RSERetriever.from_": lambda it: create_rse_tool(it.vectorstore),
     "each at least 1, for example [1000]; got 1000": lambda it: evaluate(it, [], 1000),
     "budgets=[...] instead of max": lambda it: evaluate(it, [ASKED], max_context_length=9),
     "Evidence: end must be above start=5; got end=3": lambda _: Evidence("a", 5, 3),
     "Question: evidence: Field required": lambda _: Question("a"),  # type: ignore[call-arg]
+    "Question: evidence: must be a list; got 'b'": lambda _: Question("a", "b"),  # type: ignore[arg-type]
+    "unexpected keyword argument 'quote'": lambda _: Evidence("a", 0, 4, quote="b"),  # type: ignore[call-arg]
     "metadata (for texts: metadatas) must be": lambda it: setattr(it, "metadata", [{}]),
 }
 
