@@ -5,11 +5,11 @@ so that the same filters apply.
 """
 
 import difflib
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 
@@ -210,12 +210,10 @@ class DocumentAccess:
         layout = layouts[manifest.key]
         if not isinstance(layout, Layout) or layout.version != manifest.version or not characters:
             return None
-        indexes = []
-        for index in itertools.chain.from_iterable(layout.within([chunks])):
-            start, end = layout.span_of(index)
-            if start < characters.stop and characters.start < end:
-                indexes.append(index)
-        if not indexes or len(indexes) <= indexes[-1] - indexes[0]:  # empty, or with a gap
+        bounds = [characters.start + 1, characters.stop]
+        after_first, stop = np.searchsorted(layout.cuts, bounds).tolist()
+        indexes = range(max(after_first - 1, chunks.start), min(stop, chunks.stop))
+        if layout.within([indexes]) != [indexes]:  # empty, or with a gap
             return None
         keys = [(manifest.key, index) for index in indexes]
         records, _ = read_chunks(self.docstore, {manifest.key: layout}, keys)

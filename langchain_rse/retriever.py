@@ -14,7 +14,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams, RetrieverLike
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.stores import BaseStore
-from langchain_core.vectorstores import VectorStore
+from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from typing_extensions import override
 
@@ -37,11 +37,13 @@ from langchain_rse.query.candidates import Sources
 from langchain_rse.query.floor import FittedFloor
 from langchain_rse.query.pipeline import answer, check_model
 from langchain_rse.query.searching import check_search
+from langchain_rse.stores.compare_and_set import namespace_of
 from langchain_rse.stores.embedded import open_stores
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.layouts import read_manifests
 from langchain_rse.stores.namespaces import in_namespace
 from langchain_rse.stores.records import Manifest, Rule
+from langchain_rse.stores.vectorstores import adapter_for
 
 _NO_DOCSTORE = (
     "It stores the text of the documents. To create both stores and add "
@@ -320,8 +322,17 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
         """The stores and retriever of queries, for modules of this package."""
         self._check_open()
         if self._sources is None:  # this retriever is a copy, perhaps with other stores
+            searched = self.vectorstore
+            if isinstance(self.base_retriever, VectorStoreRetriever):
+                searched = self.base_retriever.vectorstore
             docstore = in_namespace(self.docstore, self.namespace, self.vectorstore)
-            self._sources = Sources.of(self.vectorstore, self.base_retriever, docstore)
+            self._sources = Sources(
+                self.vectorstore,
+                self.base_retriever,
+                docstore,
+                None if searched is None else adapter_for(searched),
+                namespace_of(docstore),
+            )
         return self._sources
 
     @override

@@ -182,19 +182,16 @@ class Ranking(NamedTuple):
         deferred: dict[int, Bounds] = {}
         steps: list[Bounds] = []
         for chunk in dict.fromkeys([*first, *self.thresholds]):
-            step = self._extend((chunk, chunk + 1), deferred)
-            segment = self._extend(step, taken)
-            start, end = segment
+            step = step_start, step_end = self._extend((chunk, chunk + 1), deferred)
+            segment = start, end = self._extend(step, taken)
             value = totals[end] - totals[start] - self.costs.item(start)
             if chunk in first or value >= least_value:
                 steps.append(step)
                 taken[start] = taken[end - 1] = segment
-                start, end = step
-                deferred.pop(start, None)
-                deferred.pop(end - 1, None)
+                deferred.pop(step_start, None)
+                deferred.pop(step_end - 1, None)
             else:
-                start, end = step
-                deferred[start] = deferred[end - 1] = step
+                deferred[step_start] = deferred[step_end - 1] = step
         return steps
 
     def _extend(self, segment: Bounds, segments: Mapping[int, Bounds]) -> Bounds:

@@ -11,12 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
-from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
+from langchain_core.vectorstores import VectorStore
 from numpy.typing import NDArray
 
 from langchain_rse.engine import Floats
-from langchain_rse.stores.compare_and_set import namespace_of
-from langchain_rse.stores.vectorstores import adapter_for
 from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
 from langchain_rse.text.names import title_of_source
 from langchain_rse.text.words import TextWords
@@ -88,20 +86,6 @@ class Sources(NamedTuple):
     docstore: BaseStore[str, Document]
     adapter: VectorStoreAdapter | None  # of the searched vector store; None if unknown
     namespace: str  # digest of the docstore's namespace, or empty
-
-    @classmethod
-    def of(
-        cls,
-        vectorstore: VectorStore | None,
-        base_retriever: Any,  # noqa: ANN401 - a retriever or another Runnable, or None
-        docstore: BaseStore[str, Document],
-    ) -> Sources:
-        """Make the sources of a retriever with these stores."""
-        searched_store = vectorstore
-        if isinstance(base_retriever, VectorStoreRetriever):
-            searched_store = base_retriever.vectorstore
-        adapter = None if searched_store is None else adapter_for(searched_store)
-        return cls(vectorstore, base_retriever, docstore, adapter, namespace_of(docstore))
 
     @property
     def name(self) -> str:

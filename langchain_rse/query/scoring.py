@@ -101,6 +101,12 @@ class Chunk:
         """Range ``(start, end)`` of characters in the document, end exclusive; None if unknown."""
         return None if self.layout is None else self.layout.span_of(self.index)
 
+    @property
+    def length(self) -> int:
+        """The length in characters; 0 if unknown."""
+        start, end = self.span or (0, 0)
+        return end - start
+
 
 def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
     """Lay out the candidates and the chunks around them, and add neighbor credit."""

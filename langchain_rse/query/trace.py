@@ -116,17 +116,17 @@ class Trace:
         if self.scored is None or self.selection is None:
             return
         returned = {id(passage) for passage in self.returned}
-        outcome_of: dict[tuple[str, int], Reason] = {}  # of chunks in passages
+        outcome_of: dict[ChunkKey, Reason] = {}  # of chunks in passages
         for passage in self.passages:
             outcome = Reason.RETURNED if id(passage) in returned else passage.outcome
-            for index in range(passage.start, passage.end):
-                outcome_of[passage.layout.manifest.key, index] = outcome
+            for chunk in passage.chunks:
+                outcome_of[chunk.key] = outcome
         step_of: dict[int, int] = {}
         for number, step in enumerate(self.selection.steps):
             step_of.update(dict.fromkeys(range(*step), number))
-        for position, (layout, index) in enumerate(self.scored.chunks):
+        for position in range(len(self.scored.chunks)):
             chunk = chunk_at(position, self.scored, self.selection)
-            outcome = outcome_of.get((layout.manifest.key, index), Reason.NO_CANDIDATE)
+            outcome = outcome_of.get(chunk.key, Reason.NO_CANDIDATE)
             if chunk.candidate is None and outcome is Reason.RETURNED:
                 outcome = Reason.FILLED
             elif chunk.candidate is not None and outcome is Reason.NO_CANDIDATE:
@@ -144,9 +144,8 @@ class Trace:
         reaches_penalty = chunk.value > 0 if is_exact else chunk.value >= 0
         limit = self.settings.max_context_length
         is_too_long = step == 0 and self.steps == 0
-        if limit is not None and self.settings.length_function is CHARACTERS and chunk.span:
-            start, end = chunk.span
-            is_too_long = is_too_long or end - start > limit
+        if limit is not None and self.settings.length_function is CHARACTERS:
+            is_too_long = is_too_long or chunk.length > limit
         if is_too_long and reaches_penalty:
             return Reason.TOO_LONG
         if step is not None:
@@ -163,7 +162,7 @@ class Trace:
         check_type("chunk", chunk, Chunk, "one of trace.chunks")
         facts: dict[str, Any] = {
             "relevances": _relevances_of(chunk),
-            "length": chunk.span[1] - chunk.span[0] if chunk.span else 0,
+            "length": chunk.length,
             "duplicate_of": chunk.duplicate_of,
             "dropped": "it",
         }
