@@ -294,10 +294,9 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
         settings = settings_of_call(self, {"score_floor": None})
         sources = self.sources
         model = run(check_model(sources))
-        may_read = self.document_access().may_read
-        manifests = read_manifests(sources.docstore)
-        readable = [each for each in manifests if each.current and may_read(each)]
-        return fit_floor(sources, settings, readable, model, show_progress=show_progress)
+        # The order of which sentences are drawn.
+        manifests = sorted(self.document_access().manifests(), key=lambda each: each.key)
+        return fit_floor(sources, settings, manifests, model, show_progress=show_progress)
 
     afit_score_floor = as_async(fit_score_floor)
 

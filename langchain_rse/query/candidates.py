@@ -109,7 +109,7 @@ class Ranking(NamedTuple):
     """How the candidates of a query compare, in arrays: a row for each candidate."""
 
     query: str
-    words: str  # of the query: without function words and words that name a document
+    naming_words: Sequence[str]  # words of the query that name a document
     content_words: Sequence[str]  # of the query; those that name a document come last
     has_word: NDArray[np.bool_]  # shape (candidates, content words)
     name_factors: Floats
@@ -221,6 +221,12 @@ def best_of_queries(candidates: Candidates) -> Sequence[Candidate]:
             if known is None or candidate.relevance > known.relevance:
                 best[candidate.chunk_key] = candidate
     return sorted(best.values(), key=lambda candidate: -candidate.relevance)
+
+
+def numbers_by_rank(candidates: Sequence[Candidate], search: str) -> list[int]:
+    """Return the numbers of the candidates that a search found, in the order of its ranks."""
+    found = [number for number, each in enumerate(candidates) if search in each.hits]
+    return sorted(found, key=lambda number: candidates[number].hits[search].rank)
 
 
 def judgment_of(metadata: Mapping[str, Any]) -> dict[str, bool | str | None]:

@@ -21,6 +21,7 @@ from langchain_rse.query.candidates import (
     Candidate,
     Candidates,
     Sources,
+    numbers_by_rank,
 )
 from langchain_rse.stores.compare_and_set import DocStore, Record, change, read_records
 from langchain_rse.stores.pairing import Model
@@ -194,9 +195,8 @@ def share_of_words(query: str, candidates: Sequence[Candidate]) -> float:
     words = content_words(query)
     texts: set[int] = set()  # numbers
     for search in (VECTORS, FULL_TEXT):
-        found = [candidate for candidate in candidates if search in candidate.hits]
-        found.sort(key=lambda candidate: candidate.hits[search].rank)
-        texts.update(candidate.text for candidate in found[:_BEST_WITH_WORDS])
+        numbers = numbers_by_rank(candidates, search)[:_BEST_WITH_WORDS]
+        texts.update(candidates[number].text for number in numbers)
     is_in = candidates[0].texts.counts(words)[list(texts)] > 0
     return float(word_shares(is_in).max(initial=0.0))
 

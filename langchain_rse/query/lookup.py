@@ -28,7 +28,7 @@ from langchain_rse.query.filters import Filters
 from langchain_rse.query.witnesses import rank
 from langchain_rse.stores.compare_and_set import Record
 from langchain_rse.stores.layouts import Layout, Layouts, VersionKey, read_layouts
-from langchain_rse.text.words import find_words, without_function_words
+from langchain_rse.text.words import find_words
 
 # The longest gap between relevant chunks that the exact solver closes, in chunks.
 _LONGEST_GAP = 16
@@ -79,10 +79,9 @@ class LookedUp(NamedTuple):
         """Return the found versions of documents of which no current version was found."""
         outdated: set[Outdated] = set()
         current = {candidate.doc_id for candidate in best_of_queries(self.candidates)}
-        for exclusion in self.exclusions.values():
-            candidate = exclusion.candidate
-            if exclusion.reason in {Reason.STALE, Reason.UNKNOWN}:
-                outdated.add((candidate.doc_id, candidate.version, exclusion.reason))
+        for candidate, reason, _ in self.exclusions.values():
+            if reason in {Reason.STALE, Reason.UNKNOWN}:
+                outdated.add((candidate.doc_id, candidate.version, reason))
             else:
                 current.add(candidate.doc_id)
         return {version for version in outdated if version[0] not in current}
@@ -266,9 +265,7 @@ def _is_named_beside(candidate: Candidate, other: Candidate) -> bool:
     """
     if candidate.ranking is None or candidate.name_factor < 1:
         return False
-    content_words = set(find_words(without_function_words(candidate.query)))
-    naming_words = content_words.difference(find_words(candidate.ranking.words))
-    naming_words.difference_update(find_words(other.title))
+    naming_words = set(candidate.ranking.naming_words).difference(find_words(other.title))
     return not naming_words.isdisjoint(find_words(candidate.title))
 
 

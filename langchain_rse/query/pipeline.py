@@ -9,7 +9,6 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
@@ -184,7 +183,7 @@ def _find(
         with _timed(trace, "search"):
             searched = yield from search(sources, trace.queries, settings, filters, callbacks)
         trace.searched, trace.full_text, trace.documents_found = searched
-        if trace.documents_found or not (yield from _misses_vectors(trace, sources)):
+        if trace.documents_found or not (yield from _misses_vectors(trace, sources, filters)):
             break  # else all documents may have been added since the search
     else:
         raise StoreMismatchError(
@@ -251,19 +250,13 @@ def _give_reason(trace: Trace, reason: Reason, words: str = "", **facts: object)
     logger.log(level, "a query returned nothing: %s", trace.reason)
 
 
-def _misses_vectors(trace: Trace, sources: Sources) -> Steps[bool]:
+def _misses_vectors(trace: Trace, sources: Sources, filters: Filters) -> Steps[bool]:
     """True if the search found nothing although the docstore has documents."""
     if any(trace.searched.values()):
         return True  # the full-text index found chunks
-    if sources.vectorstore is None or _filters_in(trace):
+    if sources.vectorstore is None or filters.conditions or filters.others:
         return False
     return (yield from _has_text(sources))
-
-
-def _filters_in(trace: Trace) -> dict[str, Any]:
-    """Return the search arguments that may be filters."""
-    arguments = trace.settings.search_kwargs.items()
-    return {name: value for name, value in arguments if may_exclude(value)}
 
 
 def _explain_nothing_found(trace: Trace, sources: Sources, filters: Filters) -> Steps[None]:
@@ -272,8 +265,10 @@ def _explain_nothing_found(trace: Trace, sources: Sources, filters: Filters) -> 
         count = counted(len(best_of_queries(trace.searched)), "candidate")
         _give_reason(trace, Reason.DROPPED, dropped=f"all of {count}")
         return
-    arguments = _filters_in(trace).items()
-    limits = "".join(f" with {name}={value!r:.200}" for name, value in arguments)
+    limits = ""
+    for name, value in trace.settings.search_kwargs.items():
+        if may_exclude(value):
+            limits += f" with {name}={value!r:.200}"
     if filters.conditions:
         manifests = yield from compute(read_manifests, sources.docstore, _MOST_READ)
         limits += describe_fields(filters.conditions, [each.metadata for each in manifests])

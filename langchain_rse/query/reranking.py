@@ -158,17 +158,15 @@ def _matched(
     used: set[ChunkKey] = set()
     for document in returned:
         identity = tuple(document.metadata.get(field) for field in (DOC_ID, VERSION, CHUNK_INDEX))
-        if None in identity:  # the metadata is lost: chunks with equal text are interchangeable
-            matches = candidates_of.get(document.page_content)
-        else:
-            matches = candidates_of.get(identity)
-        if matches is None:
+        # If the metadata is lost, chunks with equal text are interchangeable.
+        key = document.page_content if None in identity else identity
+        if key not in candidates_of:
             raise CandidateError(
                 f"{name} returned a Document that is not one of its inputs: id {document.id!r}, "
                 f"text {document.page_content[:40]!r}. A reranker must return its input Documents, "
                 "with their metadata or text"
             )
-        for candidate in matches:
+        for candidate in candidates_of[key]:
             if candidate.chunk_key not in used:
                 used.add(candidate.chunk_key)
                 yield candidate, document

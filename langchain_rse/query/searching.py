@@ -236,7 +236,7 @@ def _search_words(
     store: Any = docstore
     count = settings.fetch_k
     if settings.config.rank_fusion == "decay":
-        count = min(count, math.ceil(min(_LEXICAL_DEPTH * settings.config.decay_rate, 1e9)))
+        count = math.ceil(min(count, _LEXICAL_DEPTH * settings.config.decay_rate))
     with during(f"searching the full-text index of {type(store).__name__}"):
         try:
             found = yield from compute(

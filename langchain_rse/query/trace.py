@@ -81,12 +81,12 @@ class Trace:
         """The candidates that did not reach the solver, with the reason, best first."""
         exclusions: dict[ChunkKey, Exclusion] = {}
         rejected = {check.query for check in self.floor_checks if check.is_rejected}
-        looked_up = {} if self.looked_up is None else self.looked_up.exclusions
         for candidate in best_of_queries(self.candidates):
             is_rejected = candidate.query in rejected
             reason = Reason.BELOW_THE_FLOOR if is_rejected else Reason.NOT_CONSIDERED
             exclusions[candidate.chunk_key] = Exclusion(candidate, reason)
-        exclusions |= looked_up
+        if self.looked_up is not None:
+            exclusions |= self.looked_up.exclusions
         for candidate in best_of_queries(self.searched):
             exclusions.setdefault(candidate.chunk_key, Exclusion(candidate, Reason.DROPPED))
         if self.scored is not None:
@@ -97,19 +97,14 @@ class Trace:
     @cached_property
     def chunks(self) -> list[Chunk]:
         """All candidates and the chunks around them, with their outcomes; best documents first."""
-        excluded = dict(self.exclusions)
-        chunks: list[Chunk] = []
-        for chunk in self._solved_chunks():
-            exclusion = excluded.pop(chunk.key, None)
-            if exclusion is None:
-                chunks.append(chunk)
-            elif chunk.outcome is Reason.FILLED:
-                chunks.append(replace(chunk, candidate=exclusion.candidate))
+        chunks = {chunk.key: chunk for chunk in self._solved_chunks()}
+        for key, exclusion in self.exclusions.items():
+            chunk = chunks.get(key) or Chunk(None, exclusion.candidate.chunk_index)
+            if chunk.outcome is Reason.FILLED:
+                chunks[key] = replace(chunk, candidate=exclusion.candidate)
             else:
-                chunks.append(with_exclusion(chunk, exclusion))
-        for exclusion in excluded.values():
-            chunks.append(with_exclusion(Chunk(None, exclusion.candidate.chunk_index), exclusion))
-        return chunks
+                chunks[key] = with_exclusion(chunk, exclusion)
+        return list(chunks.values())
 
     def _solved_chunks(self) -> Iterator[Chunk]:
         """Yield the chunks that reached the solver, with their outcomes."""

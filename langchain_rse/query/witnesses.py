@@ -30,9 +30,10 @@ from langchain_rse.query.candidates import (
     Candidate,
     Candidates,
     Ranking,
+    numbers_by_rank,
 )
 from langchain_rse.text.names import Named, named_documents
-from langchain_rse.text.words import MAX_QUERY_LENGTH, content_words, without_function_words
+from langchain_rse.text.words import MAX_QUERY_LENGTH, content_words
 
 # Calibrations of rerankers, by the name of their class or a base class.
 _CALIBRATIONS: Mapping[str, Calibration] = {
@@ -88,7 +89,7 @@ def rank_query(
     counts = texts.counts(words)[text_numbers]
     query = _Query(
         candidates,
-        _by_rank(candidates),
+        {search: numbers_by_rank(candidates, search) for search in (VECTORS, FULL_TEXT, RERANKER)},
         counts[:, : len(compared_words)],
         texts.sizes[text_numbers],
         name_factors,
@@ -102,9 +103,8 @@ def rank_query(
         rest = rest * (1 - relevance)
     if settings.reranker is not None:
         signals = _mix_with_reranker(query, signals)
-    ranking = Ranking(
-        question, without_function_words(text), words, counts > 0, name_factors, signals
-    )
+    naming_words = words[len(compared_words) :]
+    ranking = Ranking(question, naming_words, words, counts > 0, name_factors, signals)
     total = np.sum(list(signals.values()), axis=0)
     relevances = total.tolist()  # items of arrays are slow to read one by one
     ranked = []
@@ -218,13 +218,3 @@ def _fuse(query: _Query, numbers: Sequence[int], calibrated: Floats) -> Floats:
         calibrated, config.rank_fusion, decay_rate=config.decay_rate
     )
     return relevance
-
-
-def _by_rank(candidates: Sequence[Candidate]) -> dict[str, list[int]]:
-    """Return the numbers of the candidates that each search found, in the order of its ranks."""
-    by_rank: dict[str, list[int]] = {}
-    for search in (VECTORS, FULL_TEXT, RERANKER):
-        found = [number for number, each in enumerate(candidates) if search in each.hits]
-        found.sort(key=lambda number: candidates[number].hits[search].rank)
-        by_rank[search] = found
-    return by_rank
