@@ -63,7 +63,7 @@ class LanguageModelSettings(Checked):
 
 
 def ask(
-    settings: LanguageModelSettings, prompt: Prompt[M], callbacks: Callbacks | None = None
+    settings: LanguageModelSettings, prompt: Prompt[M], callbacks: Callbacks = None
 ) -> Steps[M | str]:
     """Ask the model, with retries; return a usable answer, or why the last attempt failed."""
     instructions = f"{prompt.instructions}\n\n{_MATERIAL}"

@@ -16,19 +16,19 @@ class Compressor(Checked, BaseDocumentCompressor):
     """A document compressor whose sync and async methods share one implementation."""
 
     def _compress(
-        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks
     ) -> Steps[list[Document]]:
         raise NotImplementedError
 
     @override
     def compress_documents(
-        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks = None
     ) -> list[Document]:
         return run(self._compress(documents, query, callbacks))
 
     @override
     async def acompress_documents(
-        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks = None
     ) -> list[Document]:
         return await arun(self._compress(documents, query, callbacks))
 

@@ -47,7 +47,7 @@ class CohereReranker(Compressor):
 
     @override
     def _compress(
-        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks
     ) -> Steps[list[Document]]:
         scores = []
         options = {"max_retries": self.max_retries, "timeout_in_seconds": self.timeout}
@@ -104,7 +104,7 @@ class CrossEncoderReranker(Compressor):
 
     @override
     def _compress(
-        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks
     ) -> Steps[list[Document]]:
         if not documents:
             return []

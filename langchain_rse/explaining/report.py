@@ -29,7 +29,7 @@ from langchain_rse.explaining.text import (
     words_in,
 )
 from langchain_rse.query.candidates import Reason
-from langchain_rse.query.reading import CHARACTERS, Passage, passage_of, steps_within
+from langchain_rse.query.reading import CHARACTERS, Passage, passage_of
 from langchain_rse.query.rendering import choose
 from langchain_rse.query.scoring import Chunk, ScoredChunks, select
 from langchain_rse.query.trace import with_exclusion
@@ -186,8 +186,8 @@ def _answer(
 ) -> tuple[list[Passage], float]:
     """The answer, and how much of the budget all passages take, also those beyond ``k``."""
     selection = select(scored, settings, budget)
-    chosen = selection.passages_after(steps_within(scored, selection, budget))
-    passages = [passage_of(segment, scored, selection) for segment in chosen]
+    chosen = selection.passages_after(selection.steps_within(budget))
+    passages = [passage_of(segment, selection) for segment in chosen]
     taken = sum(float(scored.lengths[start:end].sum()) for start, end, _ in chosen)
     return choose(passages, settings), taken
 

@@ -71,7 +71,7 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
 
     @override
     def _compress(
-        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks
     ) -> Steps[list[Document]]:
         tasks = []
         for batch in batches(documents, self.batch_size):
@@ -83,7 +83,7 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
         return kept
 
     def _judge(
-        self, batch: Sequence[Document], query: str, callbacks: Callbacks | None
+        self, batch: Sequence[Document], query: str, callbacks: Callbacks
     ) -> Steps[list[Document]]:
         """Let the model judge a batch; return copies of the documents to keep."""
         answer = yield from ask(self, self._prompt(batch, query), callbacks)
@@ -148,7 +148,7 @@ class SimilarityBasedRelevanceFilter(Compressor):
 
     @override
     def _compress(
-        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks
     ) -> Steps[list[Document]]:
         documents = [document for document in documents if document.page_content.strip()]
         if not documents:

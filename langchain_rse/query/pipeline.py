@@ -122,7 +122,7 @@ def answer(
             characters = budget_in_characters(settings, accepted.candidates)
             selection = trace.selection = select(scored, settings, characters)
         with _timed(trace, "read"):
-            contents = yield from read(sources, scored, selection, characters, settings)
+            contents = yield from read(sources, selection, characters, settings)
         if not (contents.corrupt or contents.replaced):
             break
         unusable.update(contents.corrupt)

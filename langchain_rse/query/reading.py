@@ -12,7 +12,6 @@ from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 from typing import NamedTuple
 
-import numpy as np
 from langchain_core.documents import Document
 
 from langchain_rse._sync import Steps, batches, compute, during
@@ -122,37 +121,27 @@ def budget_in_characters(settings: QuerySettings, candidates: Candidates) -> flo
     return settings.max_context_length * _MARGIN * characters / length if length else math.inf
 
 
-def steps_within(scored: ScoredChunks, selection: Selection, characters: float) -> int:
-    """Return how many of the first steps of a selection fit a budget in characters."""
-    step_lengths = [scored.lengths[start:end].sum() for start, end in selection.steps]
-    return int(np.searchsorted(np.cumsum(step_lengths), characters, side="right"))
-
-
 # Reading
 
 
 def read(
-    sources: Sources,
-    scored: ScoredChunks,
-    selection: Selection,
-    characters: float,
-    settings: QuerySettings,
+    sources: Sources, selection: Selection, characters: float, settings: QuerySettings
 ) -> Steps[ReadPassages]:
     """Read the selected passages that fit the budget; ``characters`` estimates the budget."""
     is_estimate = settings.length_function is not CHARACTERS
-    count = steps_within(scored, selection, characters)
+    count = selection.steps_within(characters)
     is_measured = is_estimate or settings.include_header or not count
     if is_estimate or not count:
         count = min(count + 1, len(selection.steps))
     positions = selection.positions_after(count)
-    records, corrupt, replaced = yield from _read_records(sources, scored, positions)
+    records, corrupt, replaced = yield from _read_records(sources, selection.scored, positions)
     limit = settings.max_context_length
     if limit is not None and is_measured:
 
         def length_after(steps: int) -> float:
             length = 0.0
             for segment in selection.passages_after(steps):
-                text = shown_text(passage_of(segment, scored, selection, records), settings)
+                text = shown_text(passage_of(segment, selection, records), settings)
                 length += measure(text, settings.length_function)
             return length
 
@@ -161,7 +150,7 @@ def read(
     passages = []
     # If not even the first step fits, its beginning may.
     for segment in selection.passages_after(max(count, 1)):
-        passage = passage_of(segment, scored, selection, records)
+        passage = passage_of(segment, selection, records)
         layout = passage.layout
         if layout.manifest.key in replaced:
             passages.append(passage._replace(outcome=Reason.REPLACED))
@@ -176,33 +165,15 @@ def read(
 
 def passage_of(
     segment: Segment,
-    scored: ScoredChunks,
     selection: Selection,
     records: Mapping[int, Document] = MappingProxyType({}),
 ) -> Passage:
     """Return the passage of a segment, with the records of its chunks as far as they are read."""
     chunks = []
     for position in range(segment.start, segment.end):
-        chunks.append(chunk_at(position, scored, selection, records.get(position)))
-    layout, _ = scored.chunks[segment.start]
+        chunks.append(selection.chunk_at(position, records.get(position)))
+    layout, _ = selection.scored.chunks[segment.start]
     return Passage(layout, chunks, segment.value)
-
-
-def chunk_at(
-    position: int, scored: ScoredChunks, selection: Selection, record: Document | None = None
-) -> Chunk:
-    """Return the chunk at a position, with the numbers that the solver used."""
-    layout, index = scored.chunks[position]
-    return Chunk(
-        layout=layout,
-        index=index,
-        candidate=scored.candidates.get(position),
-        relevance=float(scored.relevance[position]),
-        credited=float(scored.credited[position]),
-        weight=float(selection.weights[position]),
-        value=float(selection.values[position]),
-        record=record,
-    )
 
 
 def _read_records(

@@ -223,6 +223,7 @@ def _give_credit(
 class Selection(NamedTuple):
     """The segments of a query as they grow with the budget."""
 
+    scored: ScoredChunks
     values: Floats  # contribution of each chunk to a segment
     weights: Floats  # factor of each chunk's relevance after the penalty
     # Ranges (start, end) in the order in which a growing budget adds them: chunk by chunk with the
@@ -230,6 +231,26 @@ class Selection(NamedTuple):
     steps: Sequence[Bounds]
     ranking: Ranking | None = None  # of the exact solver
     chosen: Sequence[Segment] = ()  # of a published solver: one segment for each step
+
+    def chunk_at(self, position: int, record: Document | None = None) -> Chunk:
+        """Return the chunk at a position, with the numbers that the solver used."""
+        layout, index = self.scored.chunks[position]
+        return Chunk(
+            layout=layout,
+            index=index,
+            candidate=self.scored.candidates.get(position),
+            relevance=float(self.scored.relevance[position]),
+            credited=float(self.scored.credited[position]),
+            weight=float(self.weights[position]),
+            value=float(self.values[position]),
+            record=record,
+        )
+
+    def steps_within(self, characters: float) -> int:
+        """Return how many of the first steps fit a budget in characters."""
+        lengths = self.scored.lengths
+        step_lengths = [lengths[start:end].sum() for start, end in self.steps]
+        return int(np.searchsorted(np.cumsum(step_lengths), characters, side="right"))
 
     def positions_after(self, steps: int) -> list[int]:
         """Return the positions of the chunks that the first ``steps`` steps add, in their order."""
@@ -262,7 +283,7 @@ def select(scored: ScoredChunks, settings: QuerySettings, budget: float) -> Sele
     )
     values = ranking.values
     first = _best_of_each_query(scored, values, settings.penalty, budget)
-    return Selection(values, ranking.weights, ranking.steps(first), ranking)
+    return Selection(scored, values, ranking.weights, ranking.steps(first), ranking)
 
 
 def _best_of_each_query(
@@ -334,4 +355,5 @@ def _select_as_published(
             chosen.append(Segment(position, position + 1, float(values[position])))
     steps = [(segment.start, segment.end) for segment in chosen]
     best_rows = value_rows.argmax(axis=0)
-    return Selection(values, weights[best_rows, np.arange(values.size)], steps, chosen=chosen)
+    weights_of_best = weights[best_rows, np.arange(values.size)]
+    return Selection(scored, values, weights_of_best, steps, chosen=chosen)

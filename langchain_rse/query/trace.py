@@ -21,7 +21,7 @@ from langchain_rse.query.candidates import (
 )
 from langchain_rse.query.floor import FloorCheck
 from langchain_rse.query.lookup import LookedUp, Outdated
-from langchain_rse.query.reading import CHARACTERS, Passage, chunk_at
+from langchain_rse.query.reading import CHARACTERS, Passage
 from langchain_rse.query.scoring import Chunk, ScoredChunks, Selection
 
 
@@ -108,7 +108,7 @@ class Trace:
 
     def _solved_chunks(self) -> Iterator[Chunk]:
         """Yield the chunks that reached the solver, with their outcomes."""
-        if self.scored is None or self.selection is None:
+        if self.selection is None:
             return
         returned = {id(passage) for passage in self.returned}
         outcome_of: dict[ChunkKey, Reason] = {}  # of chunks in passages
@@ -119,8 +119,8 @@ class Trace:
         step_of: dict[int, int] = {}
         for number, step in enumerate(self.selection.steps):
             step_of.update(dict.fromkeys(range(*step), number))
-        for position in range(len(self.scored.chunks)):
-            chunk = chunk_at(position, self.scored, self.selection)
+        for position in range(self.selection.values.size):
+            chunk = self.selection.chunk_at(position)
             outcome = outcome_of.get(chunk.key, Reason.NO_CANDIDATE)
             if chunk.candidate is None and outcome is Reason.RETURNED:
                 outcome = Reason.FILLED
