@@ -287,32 +287,9 @@ def find_copied(documents: Sequence[Mapping[int, str]]) -> dict[ChunkPlace, int]
         For each copy, the number of the first document that contains its text; copies are in the
         order of ``documents``.
     """
-    comparable_documents: dict[int, str] = {}
     copied: dict[ChunkPlace, int] = {}
-    for (number, index), originals in _possible_copies(documents).items():
-        text = comparable(documents[number][index])
-        if len(text) < _SHORTEST_COPY:
-            continue
-        for original in originals:
-            if original not in comparable_documents:
-                chunks = documents[original].items()
-                texts = {other: comparable(chunk) for other, chunk in chunks}
-                comparable_documents[original] = _join_neighbors(texts)
-            if text in comparable_documents[original]:
-                copied[number, index] = original
-                break
-    return copied
-
-
-def comparable(text: str) -> str:
-    """Return a text without white space and underlines, which vary with the layout."""
-    return "".join(_RULE.sub("", text).split())
-
-
-def _possible_copies(documents: Sequence[Mapping[int, str]]) -> dict[ChunkPlace, list[int]]:
-    """Find the chunks that may occur in better documents, with these: no copy is missed."""
-    possible: dict[ChunkPlace, list[int]] = {}
-    better_documents: list[str] = []
+    exact_documents: dict[int, str] = {}
+    better_documents: list[str] = []  # for a quick comparison that misses no copy
     known: set[str] = set()  # pieces of better documents
     for number, texts in enumerate(documents):
         prepared = {}  # without white space and rules; the pieces of each text are lines
@@ -323,13 +300,26 @@ def _possible_copies(documents: Sequence[Mapping[int, str]]) -> dict[ChunkPlace,
             pieces = text.split("\n", _COMPARED_PIECES + 1)[1:-1]  # the first may be cut
             if len(texts[index]) < _SHORTEST_COPY or not known.issuperset(pieces):
                 continue
-            originals = [other for other, better in enumerate(better_documents) if text in better]
-            if originals:
-                possible[number, index] = originals
+            for original, better in enumerate(better_documents):
+                if text not in better:
+                    continue
+                if original not in exact_documents:
+                    chunks = documents[original].items()
+                    exact_texts = {other: comparable(chunk) for other, chunk in chunks}
+                    exact_documents[original] = _join_neighbors(exact_texts)
+                exact_text = comparable(texts[index])
+                if len(exact_text) >= _SHORTEST_COPY and exact_text in exact_documents[original]:
+                    copied[number, index] = original
+                    break
         joined = _join_neighbors(prepared)
         better_documents.append(joined)
         known.update(joined.split("\n"))
-    return possible
+    return copied
+
+
+def comparable(text: str) -> str:
+    """Return a text without white space and underlines, which vary with the layout."""
+    return "".join(_RULE.sub("", text).split())
 
 
 def _join_neighbors(texts: Mapping[int, str]) -> str:
