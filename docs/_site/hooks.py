@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
@@ -33,6 +34,8 @@ NOT_SEARCHED = ("benchmarks/results/", "CHANGELOG.md", "DESIGN.md")
 CODE = re.compile(r"(?ms)(^[ ]*```.*?^[ ]*```$)")
 PICTURE = re.compile(r'<picture>(.*?)<img src="([^"]+)"([^>]*)>\s*</picture>', re.DOTALL)
 SOURCE = re.compile(r'<source media="([^"]+)" srcset="([^"]+)">')
+# A page that a docstring names.
+NAMED_PAGE = re.compile(r"(?:<code>)?docs/([\w-]+)\.md(#[\w-]+)?(?:</code>)?")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s]+)\)")
 
 
@@ -51,6 +54,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Let links lead where they lead in the repository, and searches to guides."""
     own = page.file.src_uri
+    if own == "index.md":
+        page.meta["hide"] = ["navigation"]  # its table of pages is better, and the picture is wide
     if own.startswith(NOT_SEARCHED):
         page.meta["search"] = {"exclude": True}
     elif weight := next((BOOSTS[start] for start in BOOSTS if own.startswith(start)), None):
@@ -80,6 +85,21 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     parts = CODE.split(markdown)
     parts[::2] = [LINK.sub(replace, part) for part in parts[::2]]
     return "".join(parts)
+
+
+def on_page_content(html: str, page: Page, files: Files, **_: object) -> str:
+    """Let the pages that docstrings name be links."""
+    if not page.file.src_uri.startswith("reference/"):
+        return html
+
+    def link(match: re.Match[str]) -> str:
+        name, anchor = match.groups()
+        named = files.get_file_from_path(f"{name}.md")
+        if named is None or named.page is None:
+            raise PluginError(f"{page.file.src_uri}: there is no page {match[0]}")
+        return f'<a href="{named.url_relative_to(page.file)}{anchor or ""}">{named.page.title}</a>'
+
+    return NAMED_PAGE.sub(link, html)
 
 
 def light_and_dark(picture: re.Match[str]) -> str:

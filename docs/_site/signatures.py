@@ -1,16 +1,24 @@
-"""Shows pydantic's models in the API reference as their users call them.
+"""Shows signatures in the API reference as users call them.
 
-A model's constructor gets the signature that `help()` shows, and its fields lose the constraints
-of `Annotated` and `Field`.
+The constructor of pydantic's models gets the signature that `help()` shows, and its fields lose the
+constraints of `Annotated` and `Field`. Names of types and of constants that no page explains give
+way to what they stand for.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 
 import griffe
 from pydantic import BaseModel
+
+# Types whose definition is of LangChain, or says less than what a user can give.
+OTHER_TYPES = {
+    "HeaderMaker": "DocumentHeaders | LMBasedHeaders",
+    "RetrieverLike": "Runnable[str, list[Document]]",
+}
 
 
 class Signatures(griffe.Extension):
@@ -20,6 +28,9 @@ class Signatures(griffe.Extension):
         """Change each model after the whole package has been read."""
         models: list[tuple[griffe.Class, type[BaseModel]]] = []
         for module in modules_of(pkg):
+            for member in [module, *module.classes.values()]:
+                if not member.is_alias:
+                    spell_out(member)
             for shown in module.classes.values():
                 if shown.is_alias:
                     continue
@@ -42,17 +53,71 @@ def modules_of(module: griffe.Module) -> list[griffe.Module]:
     return found
 
 
+def spell_out(owner: griffe.Object) -> None:
+    """Write the types and the defaults of functions and attributes without names for them."""
+    for attribute in owner.attributes.values():
+        if not attribute.is_alias:
+            attribute.annotation = meaning(attribute.annotation, owner)
+    for function in owner.functions.values():
+        if function.is_alias:
+            continue
+        function.returns = meaning(function.returns, owner)
+        for parameter in function.parameters:
+            parameter.annotation = meaning(parameter.annotation, owner)
+            default = constant(parameter.default)
+            if isinstance(default, str | int | float):
+                parameter.default = repr(default)
+
+
+def meaning(annotation: str | griffe.Expr | None, owner: griffe.Object) -> str | griffe.Expr | None:
+    """The type without names of this package for other types, and without constraints."""
+    if isinstance(annotation, griffe.ExprName):
+        if annotation.name in OTHER_TYPES:
+            return OTHER_TYPES[annotation.name]
+        named = named_type(annotation, owner)
+        return annotation if named is None else meaning(named, owner)
+    if isinstance(annotation, griffe.ExprSubscript) and str(annotation.left) == "Annotated":
+        inside = annotation.slice
+        first = inside.elements[0] if isinstance(inside, griffe.ExprTuple) else inside
+        return meaning(first, owner)
+    if isinstance(annotation, griffe.Expr):
+        for field in dataclasses.fields(annotation):
+            part = getattr(annotation, field.name)
+            if isinstance(part, list):
+                setattr(annotation, field.name, [meaning(each, owner) for each in part])
+            elif isinstance(part, griffe.Expr):
+                setattr(annotation, field.name, meaning(part, owner))
+    return annotation
+
+
+def named_type(name: griffe.ExprName, owner: griffe.Object) -> griffe.Expr | None:
+    """What a name of this package for a type stands for; None for a class."""
+    path = name.canonical_path
+    if not path.startswith("langchain_rse."):
+        return None
+    try:
+        named = owner.modules_collection[path]
+    except KeyError:
+        return None
+    is_type = isinstance(named, griffe.Attribute) and isinstance(named.value, griffe.Expr)
+    return named.value if is_type else None
+
+
+def constant(default: str | griffe.Expr | None) -> object:
+    """The value of a constant of this package that is a default; else None."""
+    if not isinstance(default, griffe.ExprName) or not default.name.isupper():
+        return None
+    module, _, name = default.canonical_path.rpartition(".")
+    if not module.startswith("langchain_rse"):
+        return None
+    return getattr(importlib.import_module(module), name, None)
+
+
 def simplify(attribute: griffe.Attribute, model: type[BaseModel]) -> None:
     """Leave the type and the default of a field."""
     field = model.model_fields.get(attribute.name)
     if field is None:
         return
-    annotation = attribute.annotation
-    if isinstance(annotation, griffe.ExprSubscript) and str(annotation.left) == "Annotated":
-        inside = annotation.slice
-        attribute.annotation = (
-            inside.elements[0] if isinstance(inside, griffe.ExprTuple) else inside
-        )
     if isinstance(attribute.value, griffe.ExprCall):
         attribute.value = default_of(model, attribute.name)
 
