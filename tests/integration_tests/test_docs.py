@@ -231,13 +231,6 @@ def others(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         shown = next(each for each in in_language("json") if each.page == block.page)
         (folder / "questions.jsonl").write_text(shown.text, encoding="utf-8")
     if "my-index" in block.text:
-        splitter = RecursiveCharacterTextSplitter(chunk_size=300, add_start_index=True)
-        pages = [
-            Document(sentence * 9, metadata={"source": "10k.pdf", "page": page})
-            for page, sentence in enumerate(REPORT)
-        ]
-        index = Chroma("pages", WordLlamaEmbeddings(), persist_directory="my-index")
-        index.add_documents(splitter.split_documents(pages))
         note = Document(REPORT[1], metadata={"source": str(Path("notes", "steel.txt"))})
         Chroma("notes", WordLlamaEmbeddings(), persist_directory="my-index").add_documents([note])
     if 'persist_directory="library"' in block.text:
