@@ -27,7 +27,7 @@ from langchain_rse.evaluation import evaluate
 from langchain_rse.query.candidates import Candidate
 from langchain_rse.query.filters import filters_of
 from langchain_rse.query.floor import FittedFloor, rank_by_search, share_of_words
-from langchain_rse.query.reranking import find_candidates
+from langchain_rse.query.searching import find_candidates
 from langchain_rse.query.witnesses import rank
 from langchain_rse.rerankers import CrossEncoderReranker
 

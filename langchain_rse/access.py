@@ -18,8 +18,7 @@ from langchain_rse.config import QuerySettings
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.query.candidates import Reason, Sources
 from langchain_rse.query.filters import filters_of
-from langchain_rse.query.reading import Passage, without_changed
-from langchain_rse.query.rendering import render
+from langchain_rse.query.reading import Passage, render, without_changed
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.stores.compare_and_set import readable
 from langchain_rse.stores.conditions import OPERATORS, matches

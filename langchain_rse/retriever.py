@@ -29,12 +29,11 @@ from langchain_rse.explaining import (
     TraceCollector,
     compare_answers,
 )
-from langchain_rse.fitting import fit_floor
 from langchain_rse.indexer import RSEIndexer, Writing, default_text_splitter
 from langchain_rse.ingest.source_documents import HeaderMaker, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.query.candidates import Sources
-from langchain_rse.query.floor import FittedFloor
+from langchain_rse.query.floor import FittedFloor, fit_floor
 from langchain_rse.query.pipeline import answer, check_model
 from langchain_rse.query.searching import check_search
 from langchain_rse.stores.compare_and_set import namespace_of

@@ -29,8 +29,7 @@ from langchain_rse.explaining.text import (
     words_in,
 )
 from langchain_rse.query.candidates import Reason
-from langchain_rse.query.reading import CHARACTERS, Passage, passage_of
-from langchain_rse.query.rendering import choose
+from langchain_rse.query.reading import CHARACTERS, Passage, choose, passage_of
 from langchain_rse.query.scoring import Chunk, ScoredChunks, select
 from langchain_rse.query.trace import with_exclusion
 from langchain_rse.text.quoting import encodable, format_range

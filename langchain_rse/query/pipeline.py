@@ -21,11 +21,17 @@ from langchain_rse.query.candidates import Candidates, Reason, Sources, best_of_
 from langchain_rse.query.filters import Filters, filters_of, may_exclude
 from langchain_rse.query.floor import check_floor
 from langchain_rse.query.lookup import LookedUp, Outdated, look_up
-from langchain_rse.query.reading import ReadPassages, budget_in_characters, read, without_changed
-from langchain_rse.query.rendering import check_filters, choose, render
-from langchain_rse.query.reranking import find_candidates, rerank
+from langchain_rse.query.reading import (
+    ReadPassages,
+    budget_in_characters,
+    check_filters,
+    choose,
+    read,
+    render,
+    without_changed,
+)
 from langchain_rse.query.scoring import score, select
-from langchain_rse.query.searching import queries_of, search
+from langchain_rse.query.searching import find_candidates, queries_of, rerank, search
 from langchain_rse.query.trace import Trace, sentence
 from langchain_rse.query.witnesses import rank
 from langchain_rse.stores.conditions import describe_fields

@@ -17,7 +17,7 @@ from langchain_rse import RSERetriever
 from langchain_rse._sync import run
 from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.query.candidates import Candidate, Hit
-from langchain_rse.query.reranking import rerank
+from langchain_rse.query.searching import rerank
 from langchain_rse.stores.records import document_key
 from langchain_rse.text.words import TextWords
 from tests.unit_tests import fakes
