@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -194,11 +194,10 @@ def query(
         print_passages(trace, opened.names)
     if verbose:
         print_note(str(trace))
+    pictures = [*_draw_pages(passages, pages)] if pages else ()
     if report:
-        trace.to_html(report)
+        trace.to_html(report, pictures)
         print_note(f"Report written to {report}")
-    if pages:
-        _write_pictures(passages, pages)
     if not passages:
         print_note(f"Nothing returned: {trace.reason}")
         if any(check.is_rejected for check in trace.floor_checks):
@@ -225,18 +224,21 @@ def print_passages(trace: RSETrace, names: Mapping[str, str]) -> None:
         print_text(place, "bold")
 
 
-def _write_pictures(passages: Sequence[Document], folder: Path) -> None:
+def _draw_pages(passages: Sequence[Document], folder: Path) -> Iterator[Mapping[int, Any]]:
     """Draw the pages of the passages of PDFs; a file that has changed costs its own pictures."""
     from langchain_rse.pages import render
 
     folder.mkdir(parents=True, exist_ok=True)
     for number, passage in enumerate(passages, 1):
         path = passage.metadata["source"]
+        pictures = {}
         try:
-            for page, picture in render(passage, path).items():
-                picture.save(folder / f"passage-{number}-page-{page + 1}.png")
+            pictures = render(passage, path)
         except (OSError, RuntimeError, ValueError) as error:
             print_note(f"No picture of passage {number}: {path} is no PDF of it ({error})", "red")
+        for page, picture in pictures.items():
+            picture.save(folder / f"passage-{number}-page-{page + 1}.png")
+        yield pictures
 
 
 def compare(

@@ -215,14 +215,11 @@ def _draw_trials(
     space: Mapping[str, Sequence[Any]], current_config: RSEConfig, count: int
 ) -> list[Changes]:
     """Draw the changes of each trial at random; the first trial changes nothing."""
-    changing = {}
+    changing: dict[str, list[Any]] = {}
     for name in sorted(space):
-        values = []
         for value in space[name]:
             if current_config.replace(**{name: value}) != current_config:
-                values.append(value)
-        if values:
-            changing[name] = values
+                changing.setdefault(name, []).append(value)
     if not changing:
         raise ValueError("space only contains values that the retriever already uses")
     rng = np.random.default_rng(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from langchain_rse.query.candidates import ChunkKey, Reason, best_of_queries
@@ -100,19 +101,17 @@ class TraceByDocument(Trace):
     def left_out(self) -> list[tuple[DocumentTrace, Chunk]]:
         """The candidates that were not returned, the closest to being returned first; see `why`."""
         reasons = list(Reason)
-
-        def distance(pair: tuple[DocumentTrace, Chunk]) -> tuple[float, ...]:
-            _, chunk = pair
-            hit = None if chunk.candidate is None else chunk.candidate.hit
-            rank = math.inf if hit is None else hit.rank
-            return reasons.index(chunk.outcome), -chunk.credited, -chunk.relevance, rank
-
-        pairs = []
+        left_out = []
         for document in self.documents:
             for chunk in document.chunks:
-                if chunk.candidate is not None and chunk.outcome not in _SHOWN:
-                    pairs.append((document, chunk))
-        return sorted(pairs, key=distance)
+                candidate = chunk.candidate
+                if candidate is None or chunk.outcome in _SHOWN:
+                    continue
+                rank = math.inf if candidate.hit is None else candidate.hit.rank
+                order = (reasons.index(chunk.outcome), -chunk.credited, -chunk.relevance, rank)
+                left_out.append((order, document, chunk))
+        left_out.sort(key=itemgetter(0))
+        return [(document, chunk) for _, document, chunk in left_out]
 
     @property
     def spent(self) -> float:

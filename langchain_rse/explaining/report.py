@@ -5,11 +5,12 @@ candidates and scores of the query, so each answer is what the retriever returns
 settings.
 """
 
-import base64
 import hashlib
+import io
 import json
 import math
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from operator import attrgetter
@@ -21,11 +22,9 @@ from markupsafe import Markup
 from langchain_rse.config import QuerySettings
 from langchain_rse.explaining.by_document import TraceByDocument
 from langchain_rse.explaining.text import (
-    headline,
     rank_of,
     relevance_parts,
     settings_as_values,
-    summarize,
     words_in,
 )
 from langchain_rse.query.candidates import Reason
@@ -53,12 +52,12 @@ PassagesData = tuple[tuple[int, int, float], ...]
 """The passages of an answer."""
 
 
-def render_report(trace: TraceByDocument) -> str:
-    """Return a trace as an HTML page: a single file that loads no others."""
+def render_report(trace: TraceByDocument, pictures: Iterable[Mapping[int, Any]]) -> str:
+    """See `RSETrace.to_html`."""
     obstacle = _find_obstacle(trace)
-    data = json.dumps(
-        _page_data(trace, has_sliders=not obstacle), ensure_ascii=False, separators=(",", ":")
-    )
+    page_data = _page_data(trace, has_sliders=not obstacle)
+    page_data["pictures"] = [_as_addresses(each) for each in pictures]
+    data = json.dumps(page_data, ensure_ascii=False, separators=(",", ":"))
     inline = {
         "style": _read("report.css"),
         "start": _START,
@@ -70,8 +69,6 @@ def render_report(trace: TraceByDocument) -> str:
         obstacle=obstacle,
         settings=settings_as_values(trace.settings),
         format_range=format_range,
-        headline=headline(trace),
-        summary=summarize(trace),
         data=Markup(data.translate(_ESCAPES)),  # noqa: S704 - escaped for a script
         # Files of this package.
         inline={name: Markup(code) for name, code in inline.items()},  # noqa: S704
@@ -86,7 +83,17 @@ def _read(name: str) -> str:
 
 def _digest(code: str) -> str:
     """The digest of inline code, for the content security policy of the page."""
-    return base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+    return b64encode(hashlib.sha256(code.encode()).digest()).decode()
+
+
+def _as_addresses(pictures: Mapping[int, Any]) -> dict[int, str]:
+    """The pictures of a passage's pages as addresses that contain them, by page number, from 1."""
+    addresses = {}
+    for page, picture in pictures.items():
+        file = io.BytesIO()
+        picture.save(file, "JPEG")
+        addresses[page + 1] = f"data:image/jpeg;base64,{b64encode(file.getvalue()).decode()}"
+    return addresses
 
 
 def _page_data(trace: TraceByDocument, *, has_sliders: bool) -> dict[str, Any]:

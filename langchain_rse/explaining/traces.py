@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self
@@ -82,15 +82,24 @@ class RSETrace(TraceByDocument):
             "passages": passages,
         }
 
-    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+    def to_html(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        pictures: Iterable[Mapping[int, Any]] = (),
+    ) -> str:
         """Return the report as an HTML page, and write it to ``path`` if given.
 
         The page has sliders for the penalty and the budget. It is a single file and loads no
         others. It contains the question, the texts of the candidates and of the answer, and the
         settings. Needs the extra ``report``.
+
+        Args:
+            path: The file to write.
+            pictures: The pages of each passage, to show them with it: for each Document in
+                ``documents_returned`` what `langchain_rse.pages.render` returns, or ``{}``.
         """
         report = load("langchain_rse.explaining.report", "report", "to_html")
-        page: str = report.render_report(self)
+        page: str = report.render_report(self, pictures)
         if path is not None:
             Path(path).write_text(page, encoding="utf-8")
         return page

@@ -413,8 +413,10 @@ def test_pages_of_answers(ask: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_pictures_of_pages(ask: Run) -> None:
-    ask("query", "birds sing", "--set", "score_floor=none", "--pages", "pictures")
+    shown = ("--pages", "pictures", "--report", "out.html")
+    ask("query", "birds sing", "--set", "score_floor=none", *shown)
     assert Path("pictures", "passage-1-page-1.png").read_bytes().startswith(b"\x89PNG")
+    assert '"pictures":[{"1":"data:image/jpeg;base64,' in Path("out.html").read_text("utf-8")
     result = ask("query", "do cats sleep", "--k", 1, "--pages", "pictures")
     assert result.stderr.startswith("No picture of passage 1: ")
     assert "cats.md is no PDF of it (" in result.stderr

@@ -39,9 +39,12 @@ function showPassages(passages) {
       "summary", {}, element("strong", {}, `Passage ${n + 1}`),
       ` · ${whichOf(some)} · ${counted(lengthOf(some), "character")} · ${value}`,
     );
+    // Pictures are of the passages that were returned.
+    const pages = Object.entries((isInitial() && data.pictures[n]) || {});
+    const pictures = pages.map(([page, src]) => element("img", { src, alt: `Page ${page}, the passage is marked` }));
     const open = strongest.includes(passage);
     data.documents[some[0].document].texts.append(
-      element("details", { className: "passage", id, open }, summary, ...some.map(partOf)),
+      element("details", { className: "passage", id, open }, summary, ...some.map(partOf), ...pictures),
     );
   });
   byId("chosen").replaceChildren(...links);
