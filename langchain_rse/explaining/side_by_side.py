@@ -109,16 +109,16 @@ class SideBySide:
 
     @cached_property
     def sides(self) -> tuple[Side, Side]:
-        """The other retriever's side and that of the passages."""
+        """The side of the passages and that of the other retriever."""
         return (
-            Side(self.other_name, "Rank", self.other, only_in(self.other, self.passages)),
             Side("passages", "Passage", self.passages, only_in(self.passages, self.other)),
+            Side(self.other_name, "Rank", self.other, only_in(self.other, self.passages)),
         )
 
     @property
     def summary(self) -> str:
         """The lengths of both sides and of the text that both have, without a full stop."""
-        other, passages = self.sides
+        passages, other = self.sides
         if not self.passages:
             return f"No passages: {self.reason}; {other.summary}"
         in_both = sum(marks.count(False) for marks in passages.only_here)
@@ -128,9 +128,9 @@ class SideBySide:
         """Yield the comparison as lines for a terminal."""
         yield self.query
         yield f"{self.summary}."
-        other, passages = self.sides
+        passages, other = self.sides
         yield f"+ marks text only in the {passages.name}, - text only in {other.name}."
-        for side, mark in ((passages, "+"), (other, "-")):
+        for side, mark in zip(self.sides, "+-", strict=True):
             for piece, marks, place in self._places(side):
                 yield place
                 for line, has_only in _lines_of(piece, marks):
@@ -151,13 +151,14 @@ class SideBySide:
 
     def _repr_html_(self) -> str:
         """Both sides as columns, one below the other where there is no room."""
-        other, passages = self.sides
+        passages, other = self.sides
         return (
             f'<style>{_STYLE}</style><div class="rse-compare">'
             f'<h2 dir="auto">{text_as_html(self.query)}</h2>'
-            f"<p>{text_as_html(self.summary)}. Text that only one side has is colored.</p>"
-            f'<div class="sides">{self._section("other", other)}'
-            f"{self._section('passages', passages)}</div></div>"
+            f"<p>{text_as_html(self.summary)}. Text only in the passages is blue, only in "
+            f"{text_as_html(other.name)} orange.</p>"
+            f'<div class="sides">{self._section("passages", passages)}'
+            f"{self._section('other', other)}</div></div>"
         )
 
     def _section(self, css_class: str, side: Side) -> str:
