@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from langchain_core.documents import Document
-from langchain_core.stores import BaseStore
 
 from langchain_rse._sync import run
 from langchain_rse.config import QuerySettings
@@ -20,7 +19,7 @@ from langchain_rse.query.candidates import Reason, Sources
 from langchain_rse.query.filters import filters_of
 from langchain_rse.query.reading import Passage, render, without_changed
 from langchain_rse.query.scoring import Chunk
-from langchain_rse.stores.compare_and_set import readable
+from langchain_rse.stores.compare_and_set import DocStore, readable
 from langchain_rse.stores.conditions import OPERATORS, matches
 from langchain_rse.stores.layouts import (
     Layout,
@@ -70,7 +69,7 @@ class DocumentAccess:
     missing, or has several values in the document, the document does not pass.
     """
 
-    docstore: BaseStore[str, Document]
+    docstore: DocStore
     filters: Sequence[Mapping[str, Any]] = ()
     adapter: VectorStoreAdapter | None = None  # of the vector store; None if unknown
 

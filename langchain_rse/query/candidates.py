@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from langchain_core.documents import Document
-from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 from numpy.typing import NDArray
 
 from langchain_rse.engine import Floats
+from langchain_rse.stores.compare_and_set import DocStore
 from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
 from langchain_rse.text.names import title_of_source
 from langchain_rse.text.words import TextWords
@@ -83,7 +83,7 @@ class Sources(NamedTuple):
 
     vectorstore: VectorStore | None
     base_retriever: Any | None
-    docstore: BaseStore[str, Document]
+    docstore: DocStore
     adapter: VectorStoreAdapter | None  # of the searched vector store; None if unknown
     namespace: str  # digest of the docstore's namespace, or empty
 

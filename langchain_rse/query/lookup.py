@@ -112,7 +112,10 @@ def look_up(
         indexes = sorted(chunks.get(version_key, ()))
         error = unusable.get(version_key)
         if indexes and indexes[-1] >= layout.chunk_count:
-            error = _beyond_end(layout, indexes[-1])
+            error = CorruptRecordError(
+                f"the vector store has chunk {indexes[-1]} of document {layout.manifest.doc_id!r}, "
+                f"but in the docstore the document has only {layout.chunk_count} chunks"
+            )
         if error is not None:
             read[key] = error
             continue
@@ -178,14 +181,6 @@ def _windows_of(
         windows.append(range(start, chunk + reach + 1))
         last_chunk = chunk
     return windows
-
-
-def _beyond_end(layout: Layout, chunk: int) -> CorruptRecordError:
-    """Return the error for a candidate beyond the document's end."""
-    return CorruptRecordError(
-        f"the vector store has chunk {chunk} of document {layout.manifest.doc_id!r}, but in the "
-        f"docstore the document has only {layout.chunk_count} chunks"
-    )
 
 
 # Exclusions

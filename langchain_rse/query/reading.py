@@ -32,6 +32,7 @@ from langchain_rse.stores.records import (
     PASSAGE,
     RELEVANCE_SCORE,
     START_INDEX,
+    Manifest,
     Rule,
     adopted_vectors,
     chunk_key,
@@ -362,7 +363,7 @@ def render(passage: Passage, settings: QuerySettings, *, shows_query: bool = Fal
         id=identity,
         page_content=shown_text(passage, settings),
         metadata={
-            **_metadata_by_rules(manifest.metadata, manifest.rules, _metadata_along(passage)),
+            **_metadata_by_rules(manifest, _metadata_along(passage)),
             DOC_ID: manifest.doc_id,
             CHUNK_ID: identity,
             START_INDEX: start_index,
@@ -447,22 +448,19 @@ def _rounded(number: float | None) -> float | None:
     return None if number is None else float(f"{number:.{_DIGITS}g}")
 
 
-def _metadata_by_rules(
-    shared: Mapping[str, Any], rules: Mapping[str, Rule], changes: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
+def _metadata_by_rules(manifest: Manifest, changes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Combine the metadata of a document and its chunks into the metadata of a passage.
 
     A field with a rule always follows it. Other fields follow ``"range"`` if they change.
 
     Args:
-        shared: Metadata of the whole document.
-        rules: Rules by field.
+        manifest: Has the metadata of the whole document, and the rules by field.
         changes: The remaining metadata along the passage, in text order.
     """
-    all_rules = {**DEFAULT_RULES, **rules}
+    all_rules = {**DEFAULT_RULES, **manifest.rules}
     passage: dict[str, Any] = {}
     shared_with_rule: dict[str, Any] = {}
-    for name, value in shared.items():
+    for name, value in manifest.metadata.items():
         target = shared_with_rule if name in all_rules else passage
         target[name] = value
     along = [{**shared_with_rule, **change} for change in changes]

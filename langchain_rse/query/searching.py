@@ -57,7 +57,8 @@ _LEXICAL_DEPTH = 4
 AT_ONCE = 8
 """Maximum number of concurrent searches."""
 
-_ScoredDocument = tuple[Document, float | None]
+_Answer = list[tuple[Document, float | None]]
+"""The Documents that a search returned, with their scores."""
 
 # What to do if a candidate is no chunk of the index.
 _OTHER_VECTORS = (
@@ -199,9 +200,7 @@ def search(
     return candidates, obstacle or "", sum(map(len, by_vectors))
 
 
-def _search_vectors(
-    sources: Sources, query: str, settings: QuerySettings
-) -> Steps[list[_ScoredDocument]]:
+def _search_vectors(sources: Sources, query: str, settings: QuerySettings) -> Steps[_Answer]:
     """Search the vector store, with scores if it has them."""
     adapter: Any = sources.adapter
     arguments: Mapping[str, Any] = {**settings.search_kwargs, "k": settings.fetch_k}
@@ -221,7 +220,7 @@ def _search_vectors(
 
 def _ask_retriever(
     sources: Sources, query: str, settings: QuerySettings, callbacks: Callbacks
-) -> Steps[list[_ScoredDocument]]:
+) -> Steps[_Answer]:
     retriever: Any = sources.base_retriever
     with during(f"asking {type(retriever).__name__} for candidates"):
         returned = yield from call(
@@ -235,9 +234,7 @@ def _ask_retriever(
     return list(zip(documents, without_rising_scores(scores), strict=True))
 
 
-def _search_words(
-    docstore: object, query: str, settings: QuerySettings
-) -> Steps[list[_ScoredDocument]]:
+def _search_words(docstore: object, query: str, settings: QuerySettings) -> Steps[_Answer]:
     """Search the full-text index."""
     store: Any = docstore
     count = settings.fetch_k
@@ -260,9 +257,7 @@ def _search_words(
     return list(found)
 
 
-def _identify_adopted(
-    sources: Sources, answers: Sequence[list[_ScoredDocument]]
-) -> Steps[Sequence[list[_ScoredDocument]]]:
+def _identify_adopted(sources: Sources, answers: Sequence[_Answer]) -> Steps[Sequence[_Answer]]:
     """Add the chunk's identity to vectors of an adopted index; drop vectors of no chunk."""
     record_keys: dict[int, str] = {}  # by the identity of the Document
     for document, _ in itertools.chain.from_iterable(answers):
@@ -277,7 +272,7 @@ def _identify_adopted(
         records = yield from compute(read_records, sources.docstore, keys)
     identified = []
     for answer in answers:
-        identified_answer: list[_ScoredDocument] = []
+        identified_answer: _Answer = []
         for document, score in answer:
             record = records.get(record_keys.get(id(document), ""))
             if record is None:
@@ -327,7 +322,7 @@ def finite_score(score: Any) -> float | None:  # noqa: ANN401 - checked here
 def _add_hits(
     candidates: dict[ChunkKey, Candidate],
     search_name: str,
-    answer: Sequence[_ScoredDocument],
+    answer: _Answer,
     sources: Sources,
     texts: TextWords,
 ) -> None:
