@@ -6,6 +6,7 @@ Imports run in fresh interpreters.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -38,3 +39,16 @@ def test_importing_the_package_loads_nothing_else() -> None:
 def test_the_engine_needs_numpy_alone() -> None:
     loaded = loaded_by(f"import {PACKAGE}.engine")
     assert not loaded & {"langchain_core", "langchain_text_splitters", "pydantic", "sqlalchemy"}
+
+
+def test_the_modules_that_the_design_names_are_there() -> None:
+    page = (ROOT.parent / "DESIGN.md").read_text(encoding="utf-8")
+    steps = re.findall(r"^\| [a-z ]+ \| `(\w+)` \|", page, re.MULTILINE)
+    layers = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.+?) \|", page, re.MULTILINE)))
+    files = re.findall(r"`([a-z_]+/[a-z_/]+\.py)`", page)
+    assert len(steps) == 9
+    assert files
+    for named in [*files, *(f"query/{step}.py" for step in steps)]:
+        assert (ROOT / named).exists() or (ROOT.parent / named).exists(), named
+    for named in layers:
+        assert (ROOT / named).exists() or (ROOT / f"{named}.py").exists(), named
