@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import compress, pairwise
+from itertools import pairwise, repeat
 from typing import NamedTuple
 
 from langchain_text_splitters import TextSplitter
@@ -19,7 +19,7 @@ from typing_extensions import override
 from langchain_rse.ingest.splitting import Span
 from langchain_rse.ingest.tables import Table, find_tables
 from langchain_rse.stores.records import with_table_header
-from langchain_rse.text.headings import CODE_LINE, Fence, Heading, find_fences, find_headings
+from langchain_rse.text.headings import CODE_LINE, Heading, Range, find_fences, find_headings
 from langchain_rse.text.sentences import (
     SPACED_ENDS,
     UNSPACED_ENDS,
@@ -65,7 +65,9 @@ _LONGEST_LEAD = 400
 _LEAST_INDENT = 2  # text from PDF files has stray single spaces at the start of lines
 _ENDS_OF_NO_TERM = (".", ":", ",")
 
-_BELOW = re.compile(r"(?:[ \t\r]{0,99}\n){0,9}(?P<indent>[ \t]{0,99})(?P<content>\S[^\n]{0,99})")
+_BELOW = re.compile(
+    r"(?:[ \t\r\xa0]{0,99}\n){0,9}(?P<indent>[ \t\xa0]{0,99})(?P<content>\S[^\n]{0,99})"
+)
 # Start of a list item, a fenced block or a table.
 _LISTED = re.compile(
     r"(?:[-*+\u2022]|(?:\d{1,3}|[A-Za-z]|[ivxIVX]{2,5})[.)]|\([\dA-Za-z]{1,4}\))[ \t]"
@@ -122,14 +124,11 @@ class DefaultTextSplitter(TextSplitter):
                 if table.rows[1] - first > _LONGEST_ROW * self._size:
                     first = table_start
                 first = max(end, first)  # the last row of one table may introduce the next table
-                prose = _chunk_starts(text, end, first, self._size, outline)
-                starts += [(start, "") for start in prose]
+                starts += zip(_chunk_starts(text, end, first, self._size, outline), repeat(""))
                 starts += self._cut_table(text, table, first, outline)
                 end = table_end
-        prose = _chunk_starts(text, end, len(text), self._size, outline)
-        starts += [(start, "") for start in prose]
-        # The first chunk includes white space at the beginning.
-        starts[:1] = [(0, starts[0][1] if starts else "")]
+        starts += zip(_chunk_starts(text, end, len(text), self._size, outline), repeat(""))
+        starts[:1] = [(0, "")]  # the first chunk includes white space at the beginning
         spans: list[Span] = []
         for (start, header), (stop, _) in pairwise([*starts, (len(text), "")]):
             embedded_text = with_table_header(header, text[start:stop].strip())
@@ -167,22 +166,16 @@ class DefaultTextSplitter(TextSplitter):
 # Prose
 
 
-class _Range(NamedTuple):
-    """A range of text that must not be cut inside; cuts at its start and end are allowed."""
-
-    start: int
-    end: int
-
-
 class _Outline(NamedTuple):
     """The structure of a text that guides cuts, in addition to separators."""
 
-    fences: Sequence[Fence]
+    fences: Sequence[Range]
     # The first of consecutive headings, with the highest of their levels.
     sections: Sequence[Heading]
-    uncut: Sequence[_Range]  # in text order, without overlap; then the end of the text
+    # Not to be cut inside, in text order, without overlap; then the end of the text.
+    uncut: Sequence[Range]
 
-    def uncut_from(self, position: int) -> _Range:
+    def uncut_from(self, position: int) -> Range:
         """Return the first uncut range that ends after a position."""
         return self.uncut[bisect_right(self.uncut, position, key=lambda stretch: stretch.end)]
 
@@ -191,40 +184,38 @@ def _outline_of(text: str, size: int) -> _Outline:
     """Find the structure of a text that guides cuts into chunks of a given size."""
     fences = find_fences(text)
     headings = find_headings(text, fences)
-    uncut: list[_Range] = []
+    uncut: list[Range] = []
     sections: list[Heading] = []
     for heading in headings:
         space = _SPACE_AND_TAGS.match(text, heading.end)
         below = heading.end if space is None else space.end()  # the first text below it
+        earliest = below + 1 - _LONGEST_INTRODUCTION * size
         follows = bool(uncut) and heading.start < uncut[-1].end
-        start = uncut[-1].start if follows else heading.start
-        if below + 1 - start > _LONGEST_INTRODUCTION * size:
-            # Too long, or too many consecutive headings.
-            start, follows = heading.start, False
-            if uncut and uncut[-1].end > start:
-                uncut[-1] = _Range(uncut[-1].start, start)
-        if follows:
-            uncut.pop()
+        if follows and uncut[-1].start >= earliest:
+            start = uncut.pop().start
             section = sections[-1]
             sections[-1] = section._replace(level=min(section.level, heading.level))
         else:
+            start = heading.start
+            if follows:  # too many consecutive headings
+                uncut[-1] = uncut[-1]._replace(end=start)
             sections.append(heading)
-        if below + 1 - start <= _LONGEST_INTRODUCTION * size:
-            uncut.append(_Range(start, min(below + 1, len(text))))
-    uncut = _joined([*uncut, *(_Range(*fence) for fence in fences)], size)
-    return _Outline(fences, sections, [*uncut, _Range(len(text), len(text))])
+        if start >= earliest:
+            uncut.append(Range(start, min(below + 1, len(text))))
+    uncut = _joined([*uncut, *fences], size)
+    return _Outline(fences, sections, [*uncut, Range(len(text), len(text))])
 
 
-def _joined(ranges: Sequence[_Range], size: int) -> list[_Range]:
+def _joined(ranges: Sequence[Range], size: int) -> list[Range]:
     """Join overlapping ranges where the result fits a chunk."""
-    joined: list[_Range] = []
+    joined: list[Range] = []
     for start, end in sorted(ranges):
         if joined and start < joined[-1].end:
             # For example, a heading's range contains the first character of a fenced block.
             if max(end, joined[-1].end) - joined[-1].start <= size:
-                joined[-1] = _Range(joined[-1].start, max(end, joined[-1].end))
+                joined[-1] = Range(joined[-1].start, max(end, joined[-1].end))
         elif end - start <= size:
-            joined.append(_Range(start, end))
+            joined.append(Range(start, end))
     return joined
 
 
@@ -247,12 +238,15 @@ def _chunk_starts(text: str, start: int, end: int, size: int, outline: _Outline)
             and section.start - chunk_start >= _TOO_SMALL * size
             and chunk_start < section.start
         ):
-            cut = _best_cut(chunk_start, [*cuts, section], size)
+            # The last one of the highest level, if the chunk is then full enough.
+            cuts.append(section)
+            full = [inner for inner in cuts if inner.start - chunk_start >= _FULL_ENOUGH * size]
+            cut = min(reversed(full or cuts[-1:]), key=lambda inner: inner.level).start
             yield from _without_space(text, chunk_start, cut)
             chunk_start = cut
             cuts = [inner for inner in cuts if inner.start > cut]
         if following.start - chunk_start > size:
-            *starts, chunk_start = _cut(text, _Range(chunk_start, following.start), size, outline)
+            *starts, chunk_start = _cut(text, Range(chunk_start, following.start), size, outline)
             for inner_start, inner_end in pairwise([*starts, chunk_start]):
                 yield from _without_space(text, inner_start, inner_end)
             cuts = []
@@ -265,24 +259,13 @@ def _chunk_starts(text: str, start: int, end: int, size: int, outline: _Outline)
 def _without_space(text: str, start: int, end: int) -> Iterator[int]:
     """Yield the start of a chunk's text, before its indentation; nothing for white space."""
     chunk = text[start:end]
-    if not chunk.isspace() and chunk:
+    if chunk.strip():
         first = start + len(chunk) - len(chunk.lstrip())
         line_start = text.rfind("\n", max(start - 1, 0), first) + 1
         yield line_start or first
 
 
-def _best_cut(start: int, cuts: Sequence[Heading], size: int) -> int:
-    """Return the last cut of the highest level in a full enough chunk, or else the last cut."""
-    best = cuts[-1]
-    for cut in reversed(cuts):
-        if cut.start - start < _FULL_ENOUGH * size:
-            break
-        if cut.level < best.level:
-            best = cut
-    return best.start
-
-
-def _cut(text: str, part: _Range, size: int, outline: _Outline, level: int = 0) -> Iterator[int]:
+def _cut(text: str, part: Range, size: int, outline: _Outline, level: int = 0) -> Iterator[int]:
     """Yield the starts of a part's chunks, using the end finders from ``level`` on."""
     if text[part.start : part.end].isspace():
         yield part.start
@@ -303,7 +286,7 @@ def _cut(text: str, part: _Range, size: int, outline: _Outline, level: int = 0) 
         following = _allowed_cut(text, ends, range(behind, last), size, outline)
         piece_end = part.end if following is None else following
         if piece_end - chunk_start > size:
-            yield from _cut(text, _Range(chunk_start, piece_end), size, outline, level + 1)
+            yield from _cut(text, Range(chunk_start, piece_end), size, outline, level + 1)
             chunk_start = piece_end
     if chunk_start < part.end:
         yield chunk_start
@@ -321,12 +304,12 @@ def _allowed_cut(
     return None
 
 
-def _is_led(text: str, position: int, size: int, following: _Range) -> bool:
+def _is_led(text: str, position: int, size: int, following: Range) -> bool:
     """True below a line that must stay with what follows, and fits a chunk with it."""
     if text[position - 1] != "\n":  # the common case, checked first for speed
         return False
     ends_with_colon = text[max(position - 9, 0) : position].rstrip().endswith(":")
-    if not ends_with_colon and text[position] not in " \t":
+    if not ends_with_colon and text[position] not in " \t\xa0":
         return False
     lead = start_of_lead(text, position)
     if lead == position or position - lead > _LONGEST_INTRODUCTION * size:
@@ -356,23 +339,37 @@ def _ends_at_empty_lines(
 
 
 def _line_ends(text: str, start: int, end: int) -> list[int]:
-    """Return the ends of lines; not of lines that were broken because of their length."""
+    """Return the ends of lines; not of lines that were broken because of their length.
+
+    Nor of short lines that introduce the next one: a question, or the first line of a paragraph,
+    such as the date above its entries.
+    """
     ends = _ends_of(_LINE_END, text, start, end)
-    lines = [text[first:last].strip() for first, last in pairwise([start, *ends, end])]
+    texts = [text[first:last] for first, last in pairwise([start, *ends, end])]
+    lines = [*map(str.strip, texts)]
     lengths = sorted(map(len, lines))
     width = lengths[int(_NOT_OUTLYING * len(lines))]
     open_lines = 0  # lines that end within a sentence, or may do so
-    is_whole: list[bool] = []  # true for a line that was not broken
-    is_last: list[bool] = []  # true for a line that ends a paragraph
-    for line, following in pairwise(lines):
+    broken_lines = 0
+    whole: list[int] = []  # ends of lines that were not broken
+    last: list[int] = []  # ends of paragraphs
+    is_first = False  # true for a line below an empty one
+    for line, following, line_end, with_end in zip(lines, lines[1:], ends, texts, strict=False):
         is_full = len(line) >= _FULL_LINE * width
         continues = following[:1].islower() or has_unspaced(following[:1])
+        is_broken = is_full and continues and _may_be_broken(line)
         open_lines += not line.endswith(_SENTENCE_ENDS)
-        is_whole.append(not (is_full and continues and _may_be_broken(line)))
-        is_last.append(not is_full and not continues)
-    broken_lines = is_whole.count(False)
+        broken_lines += is_broken
+        is_alone = with_end.count("\n") > 1
+        may_introduce = (is_first or line.endswith("?")) and not is_alone
+        is_first = is_alone
+        if is_broken or (may_introduce and len(line) < _LONGEST_TERM):
+            continue
+        whole.append(line_end)
+        if not is_full and not continues:
+            last.append(line_end)
     has_hard_breaks = broken_lines > _BROKEN_LINES * open_lines and width >= _LEAST_WIDTH
-    return [*compress(ends, is_last if has_hard_breaks else is_whole)]
+    return last if has_hard_breaks else whole
 
 
 def _may_be_broken(line: str) -> bool:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from langchain_rse.text.headings import Fence, inside_fence
+from langchain_rse.text.headings import Range, inside_fence
 
 # A table has at least this many rows.
 _FEWEST_ROWS = 3
@@ -92,13 +92,13 @@ class _Separator:
 _SEPARATORS = [_Separator(mark) for mark in "\t|;,"]
 
 
-def find_tables(text: str, fences: Sequence[Fence] = ()) -> list[Table]:
+def find_tables(text: str, fences: Sequence[Range] = ()) -> list[Table]:
     """Return the tables of a text in order, without those in fenced code blocks."""
     tables: list[Table] = []
     rules = _rules(text)
     position = 0
     while (mark := _MARK_OF_TABLE.search(text, position)) is not None:
-        fence = inside_fence(fences, mark.start()) if fences else None
+        fence = inside_fence(fences, mark.start())
         if fence is not None:
             position = fence.end
             continue
@@ -222,9 +222,6 @@ def _name_columns(first_row: Sequence[str], second_row: Sequence[str]) -> bool:
         has_digit = any(map(str.isdigit, name))
         if has_digit and not any(map(str.isalpha, name)) and not _DATE.fullmatch(name):
             return False
-    below_dates = []
-    for cell, below in zip(first_row, second_row, strict=True):
-        if _DATE.fullmatch(cell):
-            below_dates.append(below)
-    has_dates_below = all(_DATE.fullmatch(below) for below in below_dates)
-    return not below_dates or not has_dates_below
+    columns = zip(first_row, second_row, strict=True)
+    below_dates = [below for name, below in columns if _DATE.fullmatch(name)]
+    return not below_dates or not all(map(_DATE.fullmatch, below_dates))

@@ -18,6 +18,8 @@ from langchain_rse.text.quoting import one_line
 _LONGEST_TITLE = 200
 _LONGEST_NUMBERED = 100
 _LONGEST_OF_CHAPTER = 60  # after one number, as in "4. Title"
+_FEWEST_COUNTED = 3
+_NEXT = (1, 2)  # one heading may be missed
 
 # "# Title" to "###### Title".
 _ATX = re.compile(
@@ -76,11 +78,13 @@ CODE_LINE = re.compile(
     re.VERBOSE,
 )
 """A line of a program, a script, a Dockerfile or a configuration file."""
+_PARAGRAPH_START = re.compile(r"\n[ \t\r]*\n")
 _NEXT_LINE = re.compile(r"\r?\n(?P<line>[^\n]{1,300})")
 _LIST_ITEM = re.compile(r"[ \t]{0,3}(?:\d{1,3}[.)]|[-*+])[ \t]")
-# Nothing on the line that follows a line end.
-_EMPTY_LINE = re.compile(r"\n?\s*\Z|\n[^\S\n]*\n")
-_PAGE_NUMBER = re.compile(r"(?:\.{2,}|\s)[ \t]*\d{1,4}\Z")
+# A line end with nothing on the next line, and then no item of a list or text of one.
+_EMPTY_LINE = re.compile(rf"\n?\s*\Z|\n[^\S\n]*\n[\r\n]*+(?![ ]{{2}}|\t|{_LIST_ITEM.pattern})")
+# Columns, or the page number in a row of contents.
+_NOT_IN_TITLE = re.compile(r"[ ]{2}|\t|(?:\.{2,}|\s)[ \t]*\d{1,4}\Z")
 _ENDS_LIKE_PROSE = (".", ",", ";", ":", "!", "-")
 # Tags that Markdown often has in headings: not "List<String>".
 _INLINE_TAG = re.compile(
@@ -107,20 +111,20 @@ _HTML_END_MARKS = {
 }
 
 
-class Fence(NamedTuple):
-    """A fenced code block, including the lines that open and close it."""
+class Range(NamedTuple):
+    """A range of text, such as a fenced code block with the lines that open and close it."""
 
     start: int
-    end: int  # the start of the next line
+    end: int
 
 
-def find_fences(text: str) -> list[Fence]:
+def find_fences(text: str) -> list[Range]:
     """Find the fenced blocks of a text, in order. An unclosed block does not count."""
     if "```" not in text and "~~~" not in text:  # faster than to look at each line
         return []
     lines = list(_FENCE_LINE.finditer(text))
     longest_behind = _longest_closings(lines)
-    fences: list[Fence] = []
+    fences: list[Range] = []
     number = 0
     while number < len(lines):
         opening = lines[number]
@@ -133,13 +137,13 @@ def find_fences(text: str) -> list[Fence]:
             if lines[number]["marks"].startswith(marks) and _may_close(lines[number]):
                 closing = lines[number]
             number += 1
-        fences.append(Fence(opening.start(), min(closing.end() + 1, len(text))))
+        fences.append(Range(opening.start(), min(closing.end() + 1, len(text))))
     return fences
 
 
-def find_html_code(text: str) -> list[Fence]:
+def find_html_code(text: str) -> list[Range]:
     """Find the comments, scripts, styles and preformatted texts of HTML, in order."""
-    blocks: list[Fence] = []
+    blocks: list[Range] = []
     start = 0
     end_mark = ""  # of the open block
     for tag in _HTML_TAG.finditer(text):
@@ -147,7 +151,7 @@ def find_html_code(text: str) -> list[Fence]:
         if not end_mark and mark in _HTML_END_MARKS:
             start, end_mark = tag.start(), _HTML_END_MARKS[mark]
         elif end_mark == mark:
-            blocks.append(Fence(start, tag.end()))
+            blocks.append(Range(start, tag.end()))
             end_mark = ""
     return blocks
 
@@ -178,7 +182,7 @@ def outside_fences(text: str) -> str:
     return outside
 
 
-def inside_fence(fences: Sequence[Fence], position: int) -> Fence | None:
+def inside_fence(fences: Sequence[Range], position: int) -> Range | None:
     """Return the block that contains a position, or None."""
     number = bisect_right(fences, position, key=lambda fence: fence.start) - 1
     if number >= 0 and position < fences[number].end:
@@ -226,7 +230,7 @@ class Section(NamedTuple):
     end: int  # where the next heading of this level or a higher one begins, or the text ends
 
 
-def find_headings(text: str, fences: Sequence[Fence] | None = None) -> list[Heading]:
+def find_headings(text: str, fences: Sequence[Range] | None = None) -> list[Heading]:
     """Find the headings of a text, in order, given its fenced blocks; None to find them."""
     candidates = [*_marked_headings(text), *_numbered_headings(text), *_named_headings(text)]
     return _outside_fences(text, candidates, find_fences(text) if fences is None else fences)
@@ -261,7 +265,7 @@ def _marked_headings(text: str) -> list[Heading]:
 
 
 def _outside_fences(
-    text: str, candidates: Sequence[Heading], fences: Sequence[Fence]
+    text: str, candidates: Sequence[Heading], fences: Sequence[Range]
 ) -> list[Heading]:
     """Keep headings outside of code and front matter; drop overlapping ones."""
     headings: list[Heading] = []
@@ -285,7 +289,7 @@ def without_comments(text: str, headings: Sequence[Heading]) -> list[Heading]:
             above_code += 1
     if not above_code or 2 * above_code < len(marked):
         return list(headings)
-    return [heading for heading in headings if not text.startswith("#", heading.start)]
+    return sorted({*headings} - {*marked})
 
 
 def atx_headings(text: str) -> list[Heading]:
@@ -322,7 +326,11 @@ def _underlined_headings(text: str) -> Iterator[Heading]:
         line_before = _line_before(text, title_start)
         is_overlined = line_before == underline
         if not is_overlined and line_before and title_start - 1 != last_end:
-            continue
+            # A title may have several lines, if they are as wide as the line under them.
+            paragraph = _PARAGRAPH_START.split(text[earliest:title_end])[-1]
+            if max(map(len, paragraph.splitlines())) != len(underline):
+                continue
+            title_start = title_end - len(paragraph)
         if len(underline) < len(title):
             # Markdown allows shorter underlines.
             if underline[0] not in "=-" or title.endswith(_ENDS_LIKE_PROSE):
@@ -336,24 +344,40 @@ def _underlined_headings(text: str) -> Iterator[Heading]:
 
 
 def _numbered_headings(text: str) -> Iterator[Heading]:
-    """Yield headings like "4.2 Title", and "4. Title" between empty lines and not in a list."""
+    """Yield headings like "4.2 Title", and "4. Title" between empty lines and not in a list.
+
+    In text without empty lines, as of PDF files, three or more must follow one another, such as 3,
+    3.1, 3.2, 4, and stand between sentences.
+    """
+    counted: list[Heading] = []
+    last = [0]  # the number of the last one
     for match in _NUMBERED.finditer(text):
-        title = match["title"].strip()
-        if not _is_title(title) or _line_before(text, match.start()):
+        if not _is_title(match["title"].strip()):
             continue
-        depth = match["number"].count(".") + 1
-        if depth == 1:
-            is_long = len(title) > _LONGEST_OF_CHAPTER
-            if is_long or match["stop"] != "." or not _EMPTY_LINE.match(text, match.end()):
-                continue
-            start = match.start()
-            last_line = text[max(start - 400, 0) : start].rstrip().rpartition("\n")[2]
-            after = text[match.end() : match.end() + 400].lstrip("\r\n")
-            if _LIST_ITEM.match(last_line) or _LIST_ITEM.match(after):
-                continue
-            if after.startswith(("  ", "\t")):  # of a list item
-                continue
-        yield Heading(match.start(), match.end(), min(depth, 6))
+        number = [*map(int, match["number"].split("."))]
+        depth = len(number)
+        heading = Heading(match.start(), match.end(), min(depth, 6))
+        above = _line_before(text, match.start())
+        if not above and (depth > 1 or _is_chapter(text, match)):
+            yield heading
+        before = last[depth - 1] if depth <= len(last) else 0
+        is_next = number[:-1] == last[: depth - 1] and number[-1] - before in _NEXT
+        below = text[match.end() : match.end() + _LONGEST_TITLE].lstrip()
+        is_inside = above.endswith(",") or above[-1:].islower() or below[:1].islower()
+        is_listed = below[:1].isdigit() and not below.startswith(f"{match['number']}.1")
+        if (is_next or number == [1]) and not is_inside and not is_listed:
+            counted.append(heading)
+            last = number
+    if len(counted) >= _FEWEST_COUNTED:
+        yield from counted
+
+
+def _is_chapter(text: str, match: re.Match[str]) -> bool:
+    """True if a line like "4. Title" stands between empty lines, and not in a list."""
+    last_line = text[max(match.start() - 400, 0) : match.start()].rstrip().rpartition("\n")[2]
+    is_marked = match["stop"] == "." and len(match["title"]) <= _LONGEST_OF_CHAPTER
+    is_apart = _EMPTY_LINE.match(text, match.end()) and not _LIST_ITEM.match(last_line)
+    return is_marked and bool(is_apart)
 
 
 def _named_headings(text: str) -> Iterator[Heading]:
@@ -370,9 +394,8 @@ def _named_headings(text: str) -> Iterator[Heading]:
 
 def _is_title(title: str) -> bool:
     """True if text after a number can be a title, not a sentence or a row of contents."""
-    if not title[0].isupper() or title.endswith(_ENDS_LIKE_PROSE):
-        return False
-    return "  " not in title and "\t" not in title and _PAGE_NUMBER.search(title) is None
+    is_prose = title.endswith(_ENDS_LIKE_PROSE) or _NOT_IN_TITLE.search(title)
+    return title[0].isupper() and not is_prose
 
 
 def _line_before(text: str, start: int) -> str:
@@ -400,7 +423,7 @@ def title_of_heading(heading: str) -> str:
     """The words of a heading on one line, without its marks."""
     title = heading.strip("\ufeff \t\r\n")
     if "\n" in title:  # the lines under and above a title have marks only
-        title = next(line for line in title.splitlines() if _WORD.search(line))
+        title = " ".join(filter(_WORD.search, title.splitlines()))
     elif title.startswith("#"):
         title = _CLOSING_MARKS.sub("", title.lstrip("#"))
     title = _INLINE_TAG.sub("", _LINE_BREAK.sub(" ", title))

@@ -40,31 +40,15 @@ def chunks_of(text: str, size: int) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "size", "chunks"),
     [
-        (
-            "It was J. Smith who wrote it. Nobody else did so.",
-            32,
-            ["It was J. Smith who wrote it.", "Nobody else did so."],
-        ),
-        (
-            "“Is it so?” “It is.” He left (at last). So did I.",
-            21,
-            [
-                "“Is it so?” “It is.”",
-                "He left (at last).",
-                "So did I.",
-            ],
-        ),
+        ("It was J. Smith who did it. Or not.", 29, ["It was J. Smith who did it.", "Or not."]),
+        ("“Is it?” “It is.” I left (at last).", 21, ["“Is it?” “It is.”", "I left (at last)."]),
         ("Up! Or down? Neither one… Then", 14, ["Up! Or down?", "Neither one…", "Then"]),
         ("他来了。他走了！「好吗？」完了。", 9, ["他来了。他走了！", "「好吗？」完了。"]),
         ("यह एक घर है। वह एक पेड़ है।", 16, ["यह एक घर है।", "वह एक पेड़ है।"]),
         ("ភាសាខ្មែរ។ខ្ញុំ។", 12, ["ភាសាខ្មែរ។", "ខ្ញុំ។"]),
         ("One.\n\nTwo.\nThree.", 12, ["One.", "Two.\nThree."]),
         ("One.\n\n\nTwo.\n\nThree.", 12, ["One.", "Two.\n\nThree."]),
-        (
-            "a = 1\n\n\ndef f():\n    b = 2\n\n    c = 3",
-            32,
-            ["a = 1", "def f():\n    b = 2\n\n    c = 3"],
-        ),
+        ("a = 1\n\n\ndef f():\n    b\n\n    c", 22, ["a = 1", "def f():\n    b\n\n    c"]),
         ("word " * 5, 10, ["word word", "word word", "word"]),
         ("abcdefghij", 4, ["abcd", "efgh", "ij"]),
         ("word\tword\tword", 10, ["word\tword", "word"]),
@@ -133,6 +117,22 @@ def test_a_paragraph_ends_with_a_short_line() -> None:
     paragraph = "\n".join(textwrap.wrap(PROSE["English"].strip(), 70))
     assert len(paragraph.splitlines()[-1]) < 45
     assert chunks_of("\n".join([paragraph] * 6), 400) == ["\n".join([paragraph] * 2)] * 3
+
+
+@pytest.mark.parametrize(
+    ("introduction", "line"),
+    [
+        ("\nv0.4.7 (Jan 22, 2016)", "Improved: the heron waits in the reeds until a fish comes"),
+        ("<piet> where does it wait?", "<oona> in the reeds, until a fish comes"),
+        ("Q: Which bird is it?", "A: It is a heron, which waits in the reeds."),
+        ("Do herons eat carps?", "Yes. They eat eels and frogs, too"),
+    ],
+)
+def test_no_chunk_ends_with_a_line_that_introduces_the_next(introduction: str, line: str) -> None:
+    entry = "\n".join([introduction, *[line] * 9])
+    for size in range(200, 320, 4):
+        endings = [chunk.splitlines()[-1] for chunk in chunks_of("\n".join([entry] * 9), size)]
+        assert introduction.strip() not in endings
 
 
 LINES = {

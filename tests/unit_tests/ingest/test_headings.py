@@ -39,6 +39,7 @@ HEADINGS = {
     "underlined by =": "The heron\n=========",
     "underlined by *": 'The "heron"\n***********',
     "overlined": "===========\n The heron\n===========",
+    "underlined, of two lines": "Where the heron waits, and\nhow\n--------------------------",
     "numbered": "4.2 The heron",
     "chapter by number": "4. THE HERON",
     "section": "Section 4.1 The Heron",
@@ -51,6 +52,10 @@ HEADINGS = {
 PROSE = {
     "items apart from one another": "1. Wait for the heron\n\n2. Count it\n\n3. Go home",
     "an item above code": "1. Count the herons\n\n    count herons",
+    "items without lines between them": "1. Wait for the heron\n2. Count it\n3. Go home\n4. Eat",
+    "numbers in broken lines": "The lakes had\n1 Heron and\n2 Carps, and\n3 Pikes ate\n4 More",
+    "rows of numbers": "1 Heron\nfish\n2 Carp\nplants\n3 Pike\ncarps",
+    "lines that are wider than the line under them": "The heron\nis a bird of lakes\n---------",
     "a row of contents": "4.2 The heron ........ 17",
     "a number in prose": "The herons of the lake ate\n4.2 Million carps and\n3.1 Million pikes.",
     "a sentence about a section": "Part I of the book is about herons",
@@ -106,6 +111,22 @@ PROGRAMS = {
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"], ids=repr)
 def test_comments_of_programs_are_no_headings(kind: str, line_end: str) -> None:
     assert find_headings(PROGRAMS[kind].replace("\n", line_end)) == []
+
+
+@pytest.mark.parametrize(
+    "titles",
+    [
+        ["1 Herons", "1.1 Food", "1.2 Nests", "2 Carps", "2.1 Food", "4 Pikes of the North"],
+        ["1. HERONS", "2. CARPS", "3. PIKES"],
+        ["1. Herons", "1.1. Food", "1.1.1. Carps as Food", "1.2. Nests"],
+    ],
+)
+def test_numbered_headings_that_follow_one_another_need_no_empty_lines(titles: list[str]) -> None:
+    contents = "1 Fish\n1.1 Carps\n2 Newts\n\n"
+    text = contents + "\n".join(f"{title}\n{SENTENCE * 9}" for title in titles)
+    found = [text[each.start : each.end] for each in find_headings(text)]
+    assert found[-len(titles) :] == titles
+    assert not any(chunk.endswith(tuple(titles)) for chunk in chunks_of(text, 300))
 
 
 def test_headings_around_code_are_found() -> None:

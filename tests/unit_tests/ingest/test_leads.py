@@ -18,6 +18,8 @@ LEADS = {
     "above a list": ("Herons wait:", "\n\n- in reeds"),
     "above indented text": ("Herons wait like this:", "\n\n   heron.wait()"),
     "above a table": ("Herons by lake:", "\n\n| lake | herons |\n|---|---|\n| A | 1 |"),
+    "above a list behind no-break spaces": ("Herons wait:", "\n\n\xa0\xa0- in reeds"),
+    "a term above no-break spaces": ("heron.wait(time)", "\n\xa0 \xa0 Waits for a fish."),
     "of two lines": ("Where herons wait, and how\nlong they do:", "\n\n* in reeds"),
     "above a definition": ("These wait:\n\nheron.wait(time)", "\n\n    Waits for a fish."),
     "a long line": (f"{SENTENCE * 4}It waits:", "\n\n- in reeds"),

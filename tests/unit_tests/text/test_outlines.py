@@ -131,6 +131,7 @@ def test_outlines_of_random_documents(
         ("## H<sub>2</sub>O<br/>and <em>more</em>", "H2O and more"),
         ("Title #\n-------", "Title #"),
         ("=======\n Title\n=======", "Title"),
+        ("Title of\nlines\n--------", "Title of lines"),
         ("4.2 Scope", "4.2 Scope"),
         ("Article IV - Scope", "Article IV - Scope"),
     ],
