@@ -167,7 +167,7 @@ class Files:
         """Leave out running heads and feet, and record them, unless they are to be kept.
 
         These are the outermost lines that most pages have at the same place, apart from digits and
-        white space.
+        white space, or that number the pages.
         """
         if self.keep_running:
             return pages
@@ -286,7 +286,8 @@ def _join_divided(pages: Sequence[str]) -> list[str]:
         left, right = division["left"], division["right"]
         is_between_small = left[-1:].islower() and right[:1].islower()
         is_written_elsewhere = f"{left}-{right}".lower() in words
-        is_divided = len(left) > 1 and is_between_small and not is_written_elsewhere
+        is_word = f"{left}{right}".lower() in words or (len(left) > 1 and is_between_small)
+        is_divided = is_word and not is_written_elsewhere
         line_end = "\n" if division[0].startswith(" ") else ""
         return f"{line_end}{left}" if is_divided else f"{line_end}{left}-"
 
@@ -295,15 +296,23 @@ def _join_divided(pages: Sequence[str]) -> list[str]:
 
 def _remove_first_lines(pages: Sequence[list[str]]) -> list[str]:
     """Remove the first lines that most pages have, and return one of each."""
-    with_more = [lines for lines in pages if len(lines) > 1]
-    counts = Counter(_without_digits(lines[0]) for lines in with_more)
+    with_more = [(page, lines) for page, lines in enumerate(pages) if len(lines) > 1]
+    counts = Counter(key for page, lines in with_more for key in _keys(lines[0], page))
     fewest = max(_RUNNING_SHARE * len(pages), _FEWEST_RUNNING)
     removed: dict[str, str] = {}
-    for lines in with_more:
-        form = _without_digits(lines[0])
-        if counts[form] >= fewest:
-            removed.setdefault(form, lines.pop(0).strip())
+    for page, lines in with_more:
+        if max(counts[key] for key in _keys(lines[0], page)) >= fewest:
+            removed.setdefault(_without_digits(lines[0]), lines.pop(0).strip())
     return [line for line in removed.values() if line]
+
+
+def _keys(line: str, page: int) -> set[str | int]:
+    """Return what a line may have in common with the same line of other pages.
+
+    That is the line without digits, or a number that counts the pages, beside the title of a
+    chapter: then its difference to the number of the page.
+    """
+    return {_without_digits(line), *(int(number[:9]) - page for number in _DIGITS.findall(line))}
 
 
 def _without_digits(line: str) -> str:

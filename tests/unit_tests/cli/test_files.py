@@ -165,6 +165,12 @@ def test_lines_and_divided_words_of_a_pdf(tmp_path: Path) -> None:
         (["Herons of the COVID-", "years, and e-", "mails."], "COVID-years, and e-mails."),
         (["Ab-", "leitung, An-", "wendung."], "Ableitung, Anwendung."),
         (["in-", "for-", "ma-", "tion"], "information"),
+        (["A SEQUENCE, or a SE-", "QUENCE."], "A SEQUENCE, or a SEQUENCE."),
+        (["From McDonald, Mc-", "Donald and Mac-", "Arthur."], "McDonald and Mac-Arthur."),
+        (
+            ["An Email, an E-", "mail of X100, X-100 or X-", "100."],
+            "Email of X100, X-100 or X-100.",
+        ),
     ],
 )
 def test_hyphens_at_line_ends_of_a_pdf(tmp_path: Path, lines: list[str], expected: str) -> None:
@@ -181,6 +187,8 @@ BODIES = [f"{text}." for text in ("A heron waits", "A carp", "A pike", "It rains
         (["Annual Report 2023 Confidential"] * 6, [f"Page {n} of 6" for n in range(1, 7)]),
         (["Annual Report", "Chapter 1"] * 3, ["- 7 -"] * 6),
         (["", *["Annual Report"] * 5], ["", *[str(n) for n in range(2, 7)]]),
+        (["Report 7", "8 Birds", "Birds 9", "10 Fish", "11 Fish", "12"], [""] * 6),
+        (["Birds"] * 6, [f"Report 2 {name}, page {n} of 9" for n, name in enumerate("aabbcd", 3)]),
     ],
 )
 def test_running_heads_and_feet_of_a_pdf_are_left_out(
