@@ -161,7 +161,7 @@ def query(
         typer.Option(
             file_okay=False,
             help="Write pictures of the PDF pages of each passage, with the passage marked, into "
-            "this folder.",
+            "this folder, and into the report.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
