@@ -77,6 +77,9 @@ class Side(NamedTuple):
     pieces: Sequence[Piece]
     only_here: Sequence[Sequence[bool]]  # as `only_in` returns it
 
+    def __repr__(self) -> str:
+        return f"<Side of {visible(self.summary)}>"
+
     @property
     def summary(self) -> str:
         """The number of texts, and their length."""

@@ -149,6 +149,9 @@ class Candidate(NamedTuple):
     ranking: Ranking | None = None
     row: int = 0
 
+    def __repr__(self) -> str:
+        return f"<Candidate: chunk {self.chunk_index} of {self.doc_id!r}>"
+
     @property
     def chunk_key(self) -> ChunkKey:
         """The key of the chunk, unique among all chunks."""

@@ -89,6 +89,7 @@ def test_what_the_reranker_dropped() -> None:
     assert candidate is not None
     assert {name: hit.rank for name, hit in candidate.hits.items()} == {"vectors": 0, "reranker": 0}
     assert repr(trace.documents[0]) == "<DocumentTrace of 'a': 2 chunks>"
+    assert repr(candidate) == "<Candidate: chunk 0 of 'a'>"
     assert (
         repr(trace.documents[0].chunks) == "[<Chunk 0 of 'a': returned>, <Chunk 1 of 'a': dropped>]"
     )
