@@ -17,7 +17,6 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_v
 from langchain_rse._messages import Checked
 from langchain_rse.engine import Calibration
 
-ScoreFloor = Annotated[float, Field(allow_inf_nan=False)]
 LengthFunction = Callable[[str], float]
 """Returns the length of a text: ``len`` counts characters."""
 
@@ -290,7 +289,7 @@ class QuerySettings(Checked):
     `RSEConfig.lexical_weight` if the docstore has an index (`SQLDocStore`) that can apply
     ``search_kwargs``: a ``filter`` must be a dict of fields and values. Otherwise only the words of
     the candidates count. 0 disables the index."""
-    score_floor: ScoreFloor | Literal["fitted"] | None = "fitted"
+    score_floor: Annotated[float, Field(allow_inf_nan=False)] | Literal["fitted"] | None = "fitted"
     """Score that the best candidate of a query must reach. If it does not, the query returns
     nothing, and a log line gives both numbers. ``"fitted"`` uses the floor that
     `RSERetriever.fit_score_floor` found for this vector store, model and reranker; before that,

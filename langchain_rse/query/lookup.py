@@ -58,8 +58,6 @@ _COMPARED_PIECES = 3
 ChunkPlace = tuple[int, int]
 """The numbers of a document and of one of its chunks."""
 
-Unusable = Mapping[VersionKey, CorruptRecordError]
-"""The errors of versions whose chunks could not be read."""
 
 Outdated = tuple[str, str, Reason]
 """A version that is not current: the document's id, the version's name, stale or unknown."""
@@ -92,9 +90,12 @@ def look_up(
     candidates: Candidates,
     settings: QuerySettings,
     filters: Filters,
-    unusable: Unusable,
+    unusable: Mapping[VersionKey, CorruptRecordError],
 ) -> Steps[LookedUp]:
-    """Read the layouts of the best candidates' documents, and exclude candidates."""
+    """Read the layouts of the best candidates' documents, and exclude candidates.
+
+    ``unusable`` has the errors of versions whose chunks could not be read.
+    """
     only_candidates = filters.only_candidates(settings)
     keys = _documents_to_read(candidates, settings)
     read, floors = yield from compute(read_layouts, sources.docstore, keys)

@@ -8,7 +8,6 @@ import numbers
 import re
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -279,35 +278,33 @@ def without_changed(
     candidates come from the docstore, so their vectors are looked up. If the store cannot return
     texts by id, only the texts that the search found are compared.
     """
-    if adapter is None or not any(passage.layout.is_adopted for passage in passages):
+    if adapter is None:
         return passages
-    texts: dict[str, str] = {}  # by vector id
+    found: dict[str, str] = {}  # digests of texts by vector id; empty for deleted ones
     digests_of: list[list[Mapping[str, str]]] = []  # by vector id, for each chunk of a passage
     for passage in passages:
         digests_of.append([])
-        for chunk in passage.chunks:
+        for chunk in passage.chunks if passage.layout.is_adopted else ():
             if chunk.candidate is not None:
                 document = chunk.candidate.document
-                texts[vector_id_of(document) or ""] = document.page_content
-            if chunk.record is not None and passage.layout.is_adopted:
+                found[vector_id_of(document) or ""] = digest(document.page_content)
+            if chunk.record is not None:
                 digests = adopted_vectors(chunk.record, passage.layout.manifest.key)
                 digests_of[-1].append(digests)
     vectors = set().union(*itertools.chain.from_iterable(digests_of))
-    known: AbstractSet[str] = vectors
-    for batch in batches(sorted(vectors - texts.keys()), PAGE_SIZE):
+    for batch in batches(sorted(vectors - found.keys()), PAGE_SIZE):
         with during(f"looking up chunks of an adopted index in {adapter.kind}"):
             stored_texts = yield from adapter.existing_texts(batch)
         if stored_texts is None:
-            known = texts.keys()
             break
-        texts.update(stored_texts)
-    found_digests = {vector: digest(text) for vector, text in texts.items()}
+        found.update(dict.fromkeys(batch, ""))
+        found.update((vector, digest(text)) for vector, text in stored_texts.items())
     marked = []
     for passage, digests_of_chunks in zip(passages, digests_of, strict=True):
         is_there = True
         for digests in digests_of_chunks:
-            checked = digests.keys() & known
-            is_there &= not checked or any(found_digests.get(v) == digests[v] for v in checked)
+            is_known = not found.keys().isdisjoint(digests)
+            is_there &= not is_known or not found.items().isdisjoint(digests.items())
         marked.append(passage if is_there else passage._replace(outcome=Reason.CHANGED))
     return marked
 
@@ -325,8 +322,7 @@ def choose(passages: Sequence[Passage], settings: QuerySettings) -> list[Passage
     """
     chosen = list(passages)
     if settings.k is not None and len(chosen) > settings.k:
-        relevances = [max(chunk.relevance for chunk in each.chunks) for each in chosen]
-        preferred = chosen[relevances.index(max(relevances))]
+        preferred = max(chosen, key=lambda each: max(chunk.relevance for chunk in each.chunks))
         others = [passage for passage in chosen if passage is not preferred]
         chosen = sorted([preferred, *others[: settings.k - 1]], key=lambda each: -each.value)
     if settings.order == "document":

@@ -155,8 +155,12 @@ class Trace:
     def why(self, chunk: Chunk) -> str:
         """Explain in a sentence why a chunk was returned or not."""
         check_type("chunk", chunk, Chunk, "one of trace.chunks")
+        relevances = f"{chunk.relevance:.3f}"
+        with_neighbors = f"{chunk.credited or chunk.relevance:.3f}"
+        if relevances != with_neighbors:
+            relevances += f" alone, {with_neighbors} with neighbors,"
         facts: dict[str, Any] = {
-            "relevances": _relevances_of(chunk),
+            "relevances": relevances,
             "length": chunk.length,
             "duplicate_of": chunk.duplicate_of,
             "dropped": "it",
@@ -165,15 +169,6 @@ class Trace:
             if chunk.candidate is not None and check.query == chunk.candidate.query:
                 facts |= check._asdict()
         return sentence(chunk.outcome, self.settings, facts)
-
-
-def _relevances_of(chunk: Chunk) -> str:
-    """The relevance of a chunk, also with neighbors if they add to it."""
-    alone = f"{chunk.relevance:.3f}"
-    with_neighbors = f"{chunk.credited or chunk.relevance:.3f}"
-    if alone == with_neighbors:
-        return alone
-    return f"{alone} alone, {with_neighbors} with neighbors,"
 
 
 def sentence(reason: Reason, settings: QuerySettings, facts: Mapping[str, Any]) -> str:

@@ -24,6 +24,9 @@ from langchain_rse.text.headings import (
 from langchain_rse.text.quoting import one_line, shortened
 from langchain_rse.text.words import TextWords, find_words, function_words_of, without_words
 
+Floats = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
+
 _SUFFIX = re.compile(r"(?<=.)\.[a-zA-Z][a-zA-Z0-9]{0,4}$")
 # Scheme and host of an address; query and fragment after its path.
 _AROUND_PATH = re.compile(r"(?s)^.*?://[^/?#]*|[?#].*")
@@ -132,7 +135,7 @@ class Named(NamedTuple):
         query: The query without the words that name documents; unchanged if no words would remain.
     """
 
-    name_gap: NDArray[np.float64]
+    name_gap: Floats
     query: str
 
 
@@ -201,10 +204,10 @@ def _words_that_may_name(query: str) -> set[str]:
 
 def _weights(
     words: Sequence[str],
-    in_name: NDArray[np.bool_],
+    in_name: Booleans,
     owners: Sequence[int],
-    has_word: NDArray[np.bool_],
-) -> NDArray[np.float64]:
+    has_word: Booleans,
+) -> Floats:
     """Weigh the words of names, shape ``(documents, words)``.
 
     Documents named only by numbers are ignored.
@@ -224,7 +227,7 @@ def _weights(
     return np.where(counts, weights, 0.0)
 
 
-def _distances(in_name: NDArray[np.bool_], scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def _distances(in_name: Booleans, scores: Floats) -> Floats:
     """Return the distance of each document's score to each score that it competes with.
 
     Documents that are named together, as in a comparison, do not compete. A document competes with
