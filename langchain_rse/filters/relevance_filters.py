@@ -1,5 +1,6 @@
 """Compressors that keep relevant chunks: by a language model, or by the similarity of vectors."""
 
+import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
@@ -77,10 +78,7 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
         for batch in batches(documents, self.batch_size):
             tasks.append(self._judge(batch, query, callbacks))
         kept_by_batch = yield from concurrently(tasks, self.max_concurrency)
-        kept = []
-        for documents_of_batch in kept_by_batch:
-            kept += documents_of_batch
-        return kept
+        return list(itertools.chain.from_iterable(kept_by_batch))
 
     def _judge(
         self, batch: Sequence[Document], query: str, callbacks: Callbacks

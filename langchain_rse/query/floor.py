@@ -414,8 +414,8 @@ def _ask_all(
     with progress_bar(len(queries), unit="questions", title="Fitting", show=show_progress) as bar:
         tasks = [_ask(query, own_key, sources, settings, bar) for query, own_key in queries]
         probes = run(concurrently(tasks, AT_ONCE))
-    off_topic = [probe for probe in probes[: len(questions)] if probe is not None]
-    answered = [probe for probe in probes[len(questions) :] if probe is not None]
+    off_topic = list(filter(None, probes[: len(questions)]))
+    answered = list(filter(None, probes[len(questions) :]))
     if not off_topic or not answered:
         raise ScoreFloorError(
             f"{sources.name} found candidates for only {len(off_topic)} off-topic questions and "

@@ -189,8 +189,13 @@ def _find(
         with _timed(trace, "search"):
             searched = yield from search(sources, trace.queries, settings, filters, callbacks)
         trace.searched, trace.full_text, trace.documents_found = searched
-        if trace.documents_found or not (yield from _misses_vectors(trace, sources, filters)):
-            break  # else all documents may have been added since the search
+        if trace.documents_found:
+            break
+        if not any(trace.searched.values()):  # else the full-text index found chunks
+            is_filtered = sources.vectorstore is None or filters.conditions or filters.others
+            if is_filtered or not (yield from _has_text(sources)):
+                break
+        # All documents may have been added since the search: search again.
     else:
         raise StoreMismatchError(
             f"{sources.name} found nothing, but the docstore has documents. The vector store is "
@@ -254,15 +259,6 @@ def _give_reason(trace: Trace, reason: Reason, words: str = "", **facts: object)
     trace.reason = words or sentence(reason, trace.settings, facts)
     level = logging.WARNING if reason in _WARNED else logging.INFO
     logger.log(level, "a query returned nothing: %s", trace.reason)
-
-
-def _misses_vectors(trace: Trace, sources: Sources, filters: Filters) -> Steps[bool]:
-    """True if the search found nothing although the docstore has documents."""
-    if any(trace.searched.values()):
-        return True  # the full-text index found chunks
-    if sources.vectorstore is None or filters.conditions or filters.others:
-        return False
-    return (yield from _has_text(sources))
 
 
 def _explain_nothing_found(trace: Trace, sources: Sources, filters: Filters) -> Steps[None]:

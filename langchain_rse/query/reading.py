@@ -424,9 +424,9 @@ def _describe(chunk: Chunk, *, shows_query: bool) -> dict[str, Any]:
     if candidate is None:
         described["filled"] = True
     else:
-        hit = candidate.hit
-        described["rank"] = None if hit is None else hit.rank
-        described["score"] = None if hit is None else _rounded(hit.score)
+        rank, score = candidate.hit or (None, None)
+        described["rank"] = rank
+        described["score"] = _rounded(score)
         described["relevance"] = _rounded(chunk.relevance)
         lexical_hit = candidate.hits.get(FULL_TEXT)
         if lexical_hit is not None:

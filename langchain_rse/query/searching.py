@@ -80,7 +80,23 @@ def queries_of(question: str, settings: QuerySettings, callbacks: Callbacks) -> 
     """
     queries = settings.queries
     if queries is None and settings.query_generator is not None and question.strip():
-        queries = yield from _generate_queries(question, settings.query_generator, callbacks)
+        generator: Any = settings.query_generator
+        with during("asking query_generator for queries"):
+            queries = yield from call(
+                generator.invoke, generator.ainvoke, question, config={"callbacks": callbacks}
+            )
+            is_list = isinstance(queries, (list, tuple))
+            if not is_list or not all(isinstance(query, str) for query in queries):
+                raise TypeError(
+                    f"query_generator must return a list of strings; got {queries!r:.200}. If a "
+                    "model answers with one text, add a parser that splits it into lines"
+                )
+        if not any(query.strip() for query in queries):
+            queries = None
+            warn(
+                f"query_generator returned no queries for {question!r:.200}: using the question "
+                "itself"
+            )
     distinct = list(dict.fromkeys(map(encodable, queries or [question])))
     longest = max(map(len, distinct))
     config = settings.config
@@ -91,30 +107,6 @@ def queries_of(question: str, settings: QuerySettings, callbacks: Callbacks) -> 
             "question, or several with queries=[...]"
         )
     return [query for query in distinct if query.strip()]
-
-
-def _generate_queries(
-    question: str,
-    generator: Any,  # noqa: ANN401 - a Runnable
-    callbacks: Callbacks,
-) -> Steps[Sequence[str]]:
-    """Call ``query_generator``; warn if it generates no queries."""
-    with during("asking query_generator for queries"):
-        queries = yield from call(
-            generator.invoke, generator.ainvoke, question, config={"callbacks": callbacks}
-        )
-        is_list = isinstance(queries, (list, tuple))
-        if not is_list or not all(isinstance(query, str) for query in queries):
-            raise TypeError(
-                f"query_generator must return a list of strings; got {queries!r:.200}. If a model "
-                "answers with one text, add a parser that splits it into lines"
-            )
-    if not any(query.strip() for query in queries):
-        warn(
-            f"query_generator returned no queries for {question!r:.200}: using the question itself"
-        )
-        return []
-    return list(queries)
 
 
 def check_search(sources: Sources, settings: QuerySettings) -> str | None:

@@ -55,8 +55,8 @@ def sentence_ends(text: str, start: int = 0, end: int = sys.maxsize) -> list[int
 
 def split_sentences(text: str) -> list[str]:
     """Split a text at line ends and sentence ends; the marks at sentence ends are removed."""
-    sentences = (sentence.strip() for sentence in _SENTENCE_OR_LINE_END.split(text))
-    return [sentence for sentence in sentences if sentence]
+    sentences = map(str.strip, _SENTENCE_OR_LINE_END.split(text))
+    return list(filter(None, sentences))
 
 
 def character_ends(text: str, start: int = 0, end: int = sys.maxsize) -> Sequence[int]:
