@@ -175,10 +175,8 @@ class DocumentAccess:
             )
         characters = range(max(start, 0), min(end, manifest.length))
         passage = self._read(manifest, range(manifest.chunk_count), characters)
-        length = 0
-        if passage is not None:
-            length = passage.metadata[END_INDEX] - passage.metadata[START_INDEX]
-        if passage is None or length < len(characters):  # shorter at a gap of an adopted document
+        # An adopted document may begin with a gap.
+        if passage is None or passage.metadata[START_INDEX] > characters.start:
             raise MissingRecordError(
                 f"cannot read characters {format_range(start, end)} of {manifest.doc_id!r}, which "
                 f"has {manifest.length:,}: the range is outside the document, some of its text is "

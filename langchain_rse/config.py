@@ -244,9 +244,10 @@ PRESETS: Mapping[str, RSEConfig] = MappingProxyType(
 )
 """The presets by name; ``balanced`` is the default."""
 
-ADVICE = dict(_LANGCHAIN_NAMES)
-for _name in RSEConfig.model_fields:
-    ADVICE[_name] = f"pass RSEConfig({_name}=...) as config, or as rse_config in a call"
+ADVICE = {
+    name: f"pass RSEConfig({name}=...) as config, or as rse_config in a call"
+    for name in RSEConfig.model_fields
+} | _LANGCHAIN_NAMES
 
 
 class QuerySettings(Checked):

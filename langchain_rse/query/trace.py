@@ -182,8 +182,8 @@ def sentence(reason: Reason, settings: QuerySettings, facts: Mapping[str, Any]) 
     return reason.value.format(
         k=settings.k,
         budget=budget,
-        solver=solver if isinstance(solver, str) else solver.name,
-        minimum_value=None if isinstance(solver, str) else solver.minimum_value,
+        solver=getattr(solver, "name", solver),
+        minimum_value=getattr(solver, "minimum_value", None),
         passage_cost=settings.config.passage_cost,
         penalty=settings.penalty,
         top_k=settings.config.top_k_for_document_selection,
