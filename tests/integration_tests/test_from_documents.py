@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from chromadb import Collection
+from chromadb.errors import InternalError
 from langchain_core.documents import Document
 
 from langchain_rse import RSERetriever
@@ -53,6 +56,28 @@ def test_a_folder_belongs_to_its_model(tmp_path: Path) -> None:
     RSERetriever.from_documents(PAGES, fakes.BagOfWords(64), persist_directory=tmp_path)
     with pytest.raises(StoreMismatchError):
         RSERetriever.from_documents(PAGES, fakes.BagOfWords(32), persist_directory=tmp_path)
+
+
+@fakes.both_ways
+def test_a_search_that_met_a_deleted_chunk_is_repeated(
+    way: fakes.Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chroma fails if another thread deletes a chunk that it has just found."""
+    retriever = RSERetriever.from_documents(PAGES, fakes.BagOfWords(), persist_directory=tmp_path)
+    expected = way.invoke(retriever, "steel margin")
+    search = Collection.query
+    failures = ["Error executing plan: Internal error: Error finding id"] * 2
+
+    def query(*args: Any, **kwargs: Any) -> Any:
+        if failures:
+            raise InternalError(failures.pop())
+        return search(*args, **kwargs)
+
+    monkeypatch.setattr(Collection, "query", query)
+    assert way.invoke(retriever, "steel margin") == expected
+    failures.append("Internal error: the disk is full")
+    with pytest.raises(InternalError, match="the disk"):
+        way.invoke(retriever, "steel margin")
 
 
 def open_files(folder: Path) -> int:

@@ -1,7 +1,8 @@
 """Adapter for Chroma of langchain-chroma and langchain-community."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from langchain_core.documents import Document
 from typing_extensions import override
@@ -17,6 +18,10 @@ from langchain_rse.stores.vectorstores.base import (
 )
 
 
+# How often a search is repeated that met a chunk while another thread deleted it.
+_REPEATS = 3
+
+
 class ChromaAdapter(VectorStoreAdapter):
     """Adapter for Chroma."""
 
@@ -25,6 +30,16 @@ class ChromaAdapter(VectorStoreAdapter):
     can_read_vectors = True
     can_filter_namespaces = True
     takes_lists = True
+
+    @override
+    def search(self, method: str, query: str, arguments: Mapping[str, Any]) -> Steps[Any]:
+        for _ in range(_REPEATS):
+            try:
+                return (yield from super().search(method, query, arguments))
+            except Exception as error:
+                if "Error finding id" not in str(error):
+                    raise
+        return (yield from super().search(method, query, arguments))
 
     @override
     def existing_texts(self, ids: Sequence[str]) -> Steps[dict[str, str] | None]:
