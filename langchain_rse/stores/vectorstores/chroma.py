@@ -17,7 +17,6 @@ from langchain_rse.stores.vectorstores.base import (
     columns,
 )
 
-
 # How often a search is repeated that met a chunk while another thread deleted it.
 _REPEATS = 3
 
