@@ -427,9 +427,9 @@ def _rerank_query(
     # Rerankers prefer chunks that repeat the names of documents over chunks that answer.
     is_short = len(query) <= MAX_QUERY_LENGTH
     if settings.config.name_weight and is_reranker(reranker) and is_short:
-        named = names_in(query, candidates)
-        if named.name_gap.any():
-            query_to_rerank = named.query
+        gaps, rest_of_query = names_in(query, candidates)
+        if gaps.any():
+            query_to_rerank = rest_of_query
     name = type(reranker).__name__
     with during(f"reranking with {name}"):
         returned = yield from call(

@@ -32,7 +32,7 @@ from langchain_rse.query.candidates import (
     Ranking,
     numbers_by_rank,
 )
-from langchain_rse.text.names import Named, named_documents
+from langchain_rse.text.names import named_documents
 from langchain_rse.text.words import MAX_QUERY_LENGTH, content_words
 
 # Calibrations of rerankers, by the name of their class or a base class.
@@ -79,9 +79,8 @@ def rank_query(
     words = content_words(text)
     name_factors = np.ones(len(candidates))
     if settings.config.name_weight:
-        named = names_in(text, candidates)
-        name_factors = np.exp(-settings.config.name_weight * named.name_gap)
-        text = named.query
+        gaps, text = names_in(text, candidates)
+        name_factors = np.exp(-settings.config.name_weight * gaps)
     compared_words = content_words(text)
     words = list(dict.fromkeys([*compared_words, *words]))
     texts = candidates[0].texts
@@ -115,8 +114,11 @@ def rank_query(
     return ranked
 
 
-def names_in(query: str, candidates: Sequence[Candidate]) -> Named:
-    """Find the documents that a query names by title or file name, among those of candidates."""
+def names_in(query: str, candidates: Sequence[Candidate]) -> tuple[Floats, str]:
+    """Find the documents that a query names by title or file name, among those of candidates.
+
+    See `named_documents`.
+    """
     names: dict[str, str] = {}  # of documents, by key
     for candidate in candidates:
         if candidate.key not in names:

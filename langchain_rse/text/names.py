@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
@@ -61,17 +61,16 @@ _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 _LETTER = re.compile(r"[^\W\d_]")
 
 
-def shown_name(doc_id: str, source: str | None) -> str:
+def shown_name(doc_id: str, source: object) -> str:
     """Return the display name of a document: its source, or its id if it shares the source."""
     if source is None or doc_id.startswith(f"{source}, "):
         return doc_id
-    return source
+    return str(source)
 
 
 def name_of(doc_id: str, metadata: Mapping[str, Any]) -> str:
     """Return the display name of a document: source, else title, else id."""
-    source = metadata.get("source") or metadata.get("title")
-    return shown_name(doc_id, None if source is None else str(source))
+    return shown_name(doc_id, metadata.get("source") or metadata.get("title"))
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
@@ -126,26 +125,13 @@ def _title_of(path: str) -> str:
     return "" if _NAMELESS.fullmatch(title) else shortened(title, _LONGEST_TITLE)
 
 
-class Named(NamedTuple):
-    """The result of `named_documents`.
-
-    Attributes:
-        name_gap: Per candidate: 0 for the best named document, else the distance to its score. If
-            the query has one word of a longer name, candidates with that word have a gap of 0.
-        query: The query without the words that name documents; unchanged if no words would remain.
-    """
-
-    name_gap: Floats
-    query: str
-
-
 def named_documents(
     query: str,
     names: Sequence[str],
     owners: Sequence[int],
     texts: TextWords,
     text_numbers: Sequence[int],
-) -> Named:
+) -> tuple[Floats, str]:
     """Find the documents that a query names.
 
     If a word of a name occurs in the query, its weight is ``-log(share)``, where ``share`` is the
@@ -158,8 +144,13 @@ def named_documents(
         owners: The number of each candidate's document.
         texts: The words of texts.
         text_numbers: The number of each candidate's text in ``texts``.
+
+    Returns:
+        The gap of each candidate: 0 for the best named document, else the distance to its score. If
+        the query has one word of a longer name, candidates with that word have a gap of 0. And the
+        query without the words that name documents; unchanged if no words would remain.
     """
-    nothing_named = Named(np.zeros(len(owners)), query)
+    nothing_named = np.zeros(len(owners)), query
     if len(names) <= 1:
         return nothing_named
     words_of_names = [_words_of_name(name) for name in names]
@@ -185,7 +176,7 @@ def named_documents(
     own_documents = list(owners)
     contained = (has_word & ~in_name[own_documents]) @ np.where(is_one_word, weights.T, 0.0)
     gaps = (distances[own_documents] - contained).max(axis=1)
-    return Named(gaps, rest_of_query if asks_for_more else query)
+    return gaps, rest_of_query if asks_for_more else query
 
 
 def _words_that_may_name(query: str) -> set[str]:

@@ -18,10 +18,7 @@ def visible(text: str, allowed: str = "") -> str:
     """
 
     def escape(match: re.Match[str]) -> str:
-        character = match[0]
-        if character in allowed:
-            return character
-        return ascii(character)[1:-1]
+        return match[0] if match[0] in allowed else ascii(match[0])[1:-1]
 
     return _UNSAFE.sub(escape, text)
 

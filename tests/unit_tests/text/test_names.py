@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_rse.text.names import Named, named_documents, title_of_source
+from langchain_rse.text.names import Floats, named_documents, title_of_source
 from langchain_rse.text.words import TextWords
 
 FILLER = "the parties agree to the terms of this agreement"
@@ -21,7 +21,9 @@ def words_of(texts: Sequence[str]) -> tuple[TextWords, list[int]]:
     return words, [words.numbers[text] for text in texts]
 
 
-def named(query: str, sources: Mapping[str, str], texts: Sequence[str] = [FILLER] * 5) -> Named:
+def named(
+    query: str, sources: Mapping[str, str], texts: Sequence[str] = [FILLER] * 5
+) -> tuple[Floats, str]:
     """What names say about the candidates of documents, of which each has these texts."""
     names = [title_of_source(source) for source in sources.values()]
     owners = [number for number in range(len(names)) for _ in texts]
@@ -30,7 +32,8 @@ def named(query: str, sources: Mapping[str, str], texts: Sequence[str] = [FILLER
 
 def gaps(query: str, sources: Mapping[str, str]) -> dict[str, float]:
     """The gap of each document, which is the same for all of its candidates."""
-    found = named(query, sources).name_gap.reshape(len(sources), 5)
+    all_gaps, _ = named(query, sources)
+    found = all_gaps.reshape(len(sources), 5)
     assert (found == found[:, :1]).all()
     return dict(zip(sources, found[:, 0].tolist(), strict=True))
 
@@ -98,9 +101,9 @@ def test_words_of_longer_names_in_other_documents(
 ) -> None:
     texts = words_of([FILLER] * 12 + [text])
     owners = [0] * 6 + [1] * 7
-    found = named_documents(query, [title_of_source(source), "other"], owners, *texts)
-    assert found.name_gap[0] == 0 < found.name_gap[6]
-    assert (found.name_gap[-1] > 0) == is_passed_over
+    found, _ = named_documents(query, [title_of_source(source), "other"], owners, *texts)
+    assert found[0] == 0 < found[6]
+    assert (found[-1] > 0) == is_passed_over
 
 
 def test_names_in_scripts_without_spaces() -> None:
@@ -110,10 +113,10 @@ def test_names_in_scripts_without_spaces() -> None:
         "c": "other.txt",
     }
     query = "\u5317\u4eac\u94f6\u884c\u7684\u5229\u6da6\u662f\u591a\u5c11\uff1f"
-    found = named(query, sources, ["\u5e74\u5ea6\u62a5\u544a"] * 5)
-    first, second, other = found.name_gap[::5].tolist()
+    found, rest_of_query = named(query, sources, ["\u5e74\u5ea6\u62a5\u544a"] * 5)
+    first, second, other = found[::5].tolist()
     assert first == 0 < second < other
-    assert "\u5317\u4eac" not in found.query
+    assert "\u5317\u4eac" not in rest_of_query
 
 
 WORDS = st.sampled_from(["acme", "borealis", "2020", "the", "terms", "3m"])
@@ -130,9 +133,9 @@ def test_some_document_is_named_best(
     names_of_documents = ["_".join(words) for words in names]
     owners = [number for number in range(len(names)) for _ in texts]
     all_texts = words_of([" ".join(words) for words in texts] * len(names))
-    found = named_documents(" ".join(query), names_of_documents, owners, *all_texts)
-    assert found.name_gap.shape == (len(owners),)
-    assert found.name_gap.min() == 0
+    found, _ = named_documents(" ".join(query), names_of_documents, owners, *all_texts)
+    assert found.shape == (len(owners),)
+    assert found.min() == 0
     reversed_texts = words_of([" ".join(words) for words in texts[::-1]] * len(names))
-    again = named_documents(" ".join(query), names_of_documents, owners[::-1], *reversed_texts)
-    assert again.name_gap.tolist() == pytest.approx(found.name_gap[::-1].tolist())
+    again, _ = named_documents(" ".join(query), names_of_documents, owners[::-1], *reversed_texts)
+    assert again.tolist() == pytest.approx(found[::-1].tolist())
