@@ -118,7 +118,11 @@ class FloorCheck(NamedTuple):
 
 
 def check_floor(
-    candidates: Candidates, sources: Sources, settings: QuerySettings, model: Model, record: Record
+    candidates: Candidates,
+    sources: Sources,
+    settings: QuerySettings,
+    model: Model,
+    record: Record,
 ) -> list[FloorCheck]:
     """Compare each query with the score floor; return an empty list if there is no floor.
 
@@ -154,7 +158,10 @@ def _differ(name: str, other: str) -> bool:
 
 
 def _check_query(
-    query: str, candidates: Sequence[Candidate], floor: float, fitted: FittedFloor | None
+    query: str,
+    candidates: Sequence[Candidate],
+    floor: float,
+    fitted: FittedFloor | None,
 ) -> FloorCheck:
     """Compare a query with the floor; accept it with a warning if its scores are unusable."""
     by_rank, score, direction = rank_by_search(candidates)
@@ -426,7 +433,10 @@ def _ask_all(
 
 
 def _draw_sentences(
-    docstore: DocStore, manifests: Sequence[Manifest], most: int, rng: np.random.Generator
+    docstore: DocStore,
+    manifests: Sequence[Manifest],
+    most: int,
+    rng: np.random.Generator,
 ) -> list[tuple[str, str]]:
     """Draw random sentences, at most one per chunk, each with the key of its chunk's record."""
     keys = [key for key, _ in chunk_keys(manifests)]
@@ -455,7 +465,11 @@ def _draw_sentences(
 
 
 def _ask(
-    query: str, own_key: str, sources: Sources, settings: QuerySettings, advance: Advance
+    query: str,
+    own_key: str,
+    sources: Sources,
+    settings: QuerySettings,
+    advance: Advance,
 ) -> Steps[_Probe | None]:
     """Search and rerank as the retriever does; return None if there is no candidate.
 

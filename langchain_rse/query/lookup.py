@@ -144,9 +144,9 @@ def _documents_to_read(candidates: Candidates, settings: QuerySettings) -> set[s
     most = settings.config.top_k_for_document_selection
     keys: set[str] = set()
     for found in candidates.values():
-        texts: set[str] = set()
+        texts: set[int] = set()  # numbers
         for candidate in found:
-            texts.add(candidate.document.page_content)
+            texts.add(candidate.text)
             if most is not None and len(texts) > _SPARE * most:
                 break
             keys.add(candidate.key)

@@ -177,7 +177,10 @@ def check_model(sources: Sources) -> Steps[Model]:
 
 
 def _find(
-    trace: Trace, sources: Sources, filters: Filters, callbacks: Callbacks
+    trace: Trace,
+    sources: Sources,
+    filters: Filters,
+    callbacks: Callbacks,
 ) -> Steps[Candidates]:
     """Search and rerank; without candidates, set the trace's reason.
 
@@ -212,7 +215,10 @@ def _find(
 
 
 def _without_rejected(
-    trace: Trace, looked_up: LookedUp, sources: Sources, model: Model
+    trace: Trace,
+    looked_up: LookedUp,
+    sources: Sources,
+    model: Model,
 ) -> LookedUp:
     """Drop queries that do not reach the score floor; set the reason if all are dropped."""
     floor = trace.settings.score_floor
@@ -230,7 +236,11 @@ def _without_rejected(
 
 
 def _finish(
-    trace: Trace, contents: ReadPassages, filters: Filters, sources: Sources, model: Model
+    trace: Trace,
+    contents: ReadPassages,
+    filters: Filters,
+    sources: Sources,
+    model: Model,
 ) -> Steps[None]:
     """Choose the passages to return, and make their Documents."""
     with _timed(trace, "read"):

@@ -143,7 +143,10 @@ def budget_in_characters(settings: QuerySettings, candidates: Candidates) -> flo
 
 
 def read(
-    sources: Sources, selection: Selection, characters: float, settings: QuerySettings
+    sources: Sources,
+    selection: Selection,
+    characters: float,
+    settings: QuerySettings,
 ) -> Steps[ReadPassages]:
     """Read the selected passages that fit the budget; ``characters`` estimates the budget."""
     is_estimate = settings.length_function is not CHARACTERS

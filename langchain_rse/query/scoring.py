@@ -287,7 +287,10 @@ def select(scored: ScoredChunks, settings: QuerySettings, budget: float) -> Sele
 
 
 def _best_of_each_query(
-    scored: ScoredChunks, values: Floats, penalty: float, budget: float
+    scored: ScoredChunks,
+    values: Floats,
+    penalty: float,
+    budget: float,
 ) -> list[int]:
     """Return the positions of each query's best candidate, if it reaches the penalty and fits.
 
@@ -312,7 +315,10 @@ def _best_of_each_query(
 
 
 def _select_as_published(
-    scored: ScoredChunks, settings: QuerySettings, solver: Greedy | BestSegment, budget: float
+    scored: ScoredChunks,
+    settings: QuerySettings,
+    solver: Greedy | BestSegment,
+    budget: float,
 ) -> Selection:
     """Choose segments with a published solver, which does not use the budget.
 

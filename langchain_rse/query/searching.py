@@ -211,7 +211,10 @@ def _search_vectors(sources: Sources, query: str, settings: QuerySettings) -> St
 
 
 def _ask_retriever(
-    sources: Sources, query: str, settings: QuerySettings, callbacks: Callbacks
+    sources: Sources,
+    query: str,
+    settings: QuerySettings,
+    callbacks: Callbacks,
 ) -> Steps[_Answer]:
     retriever: Any = sources.base_retriever
     with during(f"asking {type(retriever).__name__} for candidates"):

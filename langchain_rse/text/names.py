@@ -173,9 +173,8 @@ def named_documents(
     # it does not count against chunks that contain it.
     has_longer_name = np.array([len(of_name) > 1 for of_name in words_of_names])
     is_one_word = has_longer_name & ((weights > 0).sum(axis=1) == 1)
-    own_documents = list(owners)
-    contained = (has_word & ~in_name[own_documents]) @ np.where(is_one_word, weights.T, 0.0)
-    gaps = (distances[own_documents] - contained).max(axis=1)
+    contained = (has_word & ~in_name[owners]) @ np.where(is_one_word, weights.T, 0.0)
+    gaps = (distances[owners] - contained).max(axis=1)
     return gaps, rest_of_query if asks_for_more else query
 
 
