@@ -352,13 +352,14 @@ def _numbered_headings(text: str) -> Iterator[Heading]:
     counted: list[Heading] = []
     last = [0]  # the number of the last one
     for match in _NUMBERED.finditer(text):
-        if not _is_title(match["title"].strip()):
+        title = match["title"].strip()
+        if not _is_title(title.capitalize()):
             continue
         number = [*map(int, match["number"].split("."))]
         depth = len(number)
         heading = Heading(match.start(), match.end(), min(depth, 6))
         above = _line_before(text, match.start())
-        if not above and (depth > 1 or _is_chapter(text, match)):
+        if not above and title[0].isupper() and (depth > 1 or _is_chapter(text, match)):
             yield heading
         before = last[depth - 1] if depth <= len(last) else 0
         is_next = number[:-1] == last[: depth - 1] and number[-1] - before in _NEXT

@@ -118,7 +118,7 @@ def test_comments_of_programs_are_no_headings(kind: str, line_end: str) -> None:
     [
         ["1 Herons", "1.1 Food", "1.2 Nests", "2 Carps", "2.1 Food", "4 Pikes of the North"],
         ["1. HERONS", "2. CARPS", "3. PIKES"],
-        ["1. Herons", "1.1. Food", "1.1.1. Carps as Food", "1.2. Nests"],
+        ["1. Herons", "1.1. wait(time)", "1.1.1. Carps as Food", "1.2. Nests"],
     ],
 )
 def test_numbered_headings_that_follow_one_another_need_no_empty_lines(titles: list[str]) -> None:
