@@ -20,7 +20,7 @@ from langchain_rse._messages import Advance, Checked, model_name, warn
 from langchain_rse._sync import Steps, batches, compute, concurrently, during, to_the_end
 from langchain_rse.ingest.source_documents import with_headers
 from langchain_rse.stores.compare_and_set import DocStore, read_records
-from langchain_rse.stores.records import DocumentVersion, answers_key, digest
+from langchain_rse.stores.records import DocumentVersion, Metadata, answers_key, digest
 from langchain_rse.text.names import first_heading, title_of_source
 from langchain_rse.text.quoting import encodable, first_few, one_line
 
@@ -111,7 +111,7 @@ class DocumentHeaders(Checked):
             )
         return documents_with_headers
 
-    def title_of(self, text: str, metadata: Mapping[str, Any]) -> str:
+    def title_of(self, text: str, metadata: Metadata) -> str:
         """Find the title of a document in its metadata or text; empty if there is none."""
         return (
             one_line(metadata.get("title"))
@@ -119,7 +119,7 @@ class DocumentHeaders(Checked):
             or first_heading(text)
         )
 
-    def _section_in(self, metadata: Mapping[str, Any]) -> str:
+    def _section_in(self, metadata: Metadata) -> str:
         """Join the headings in metadata, as one line."""
         headings: list[str] = []
         for field in self.section_fields:
@@ -128,13 +128,13 @@ class DocumentHeaders(Checked):
             headings += map(one_line, values)
         return one_line(" > ".join(filter(None, headings)))
 
-    def _render(self, metadata: Mapping[str, Any], values: Mapping[str, str]) -> str:
+    def _render(self, metadata: Metadata, values: Mapping[str, str]) -> str:
         """Fill the template; drop empty lines."""
         filled = defaultdict(str, values)
         for field, value in metadata.items():
             filled.setdefault(field, one_line(value))
-        lines = [line.strip() for line in self.template.format_map(filled).splitlines()]
-        return "\n".join(line for line in lines if line)
+        lines = map(str.strip, self.template.format_map(filled).splitlines())
+        return "\n".join(filter(None, lines))
 
 
 def _as_line(text: str) -> str:

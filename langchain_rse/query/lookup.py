@@ -102,8 +102,7 @@ def look_up(
     ranked = best_of_queries(candidates)
     chunks: dict[VersionKey, list[int]] = {}  # the numbers of candidates
     for candidate in ranked:
-        version_key = candidate.key, candidate.version
-        chunks.setdefault(version_key, []).append(candidate.chunk_index)
+        chunks.setdefault((candidate.key, candidate.version), []).append(candidate.chunk_index)
     layouts: dict[str, Layout] = {}
     windows: dict[str, Sequence[range]] = {}
     for key, layout in read.items():

@@ -32,6 +32,7 @@ from langchain_rse.stores.records import (
     RELEVANCE_SCORE,
     START_INDEX,
     Manifest,
+    Metadata,
     Rule,
     adopted_vectors,
     chunk_key,
@@ -397,7 +398,7 @@ def check_filters(passage: Passage, filters: Filters, searcher: str) -> None:
             filters.check_applied(found.model_copy(update={"metadata": metadata}), searcher)
 
 
-def _metadata_along(passage: Passage) -> Sequence[Mapping[str, Any]]:
+def _metadata_along(passage: Passage) -> Sequence[Metadata]:
     """Return the metadata that changes along the passage, ignoring white space at cut ends."""
     text = passage.text
     visible_text = text
@@ -406,7 +407,7 @@ def _metadata_along(passage: Passage) -> Sequence[Mapping[str, Any]]:
     # Positions count from the first character of the passage's first chunk.
     start = passage.skipped + text.index(visible_text)
     end = start + len(visible_text)
-    changes: list[tuple[int, Mapping[str, Any]]] = []
+    changes: list[tuple[int, Metadata]] = []
     chunk_start = 0
     for chunk in passage.chunks:
         if chunk.record is not None:
@@ -447,7 +448,7 @@ def _rounded(number: float | None) -> float | None:
     return None if number is None else float(f"{number:.{_DIGITS}g}")
 
 
-def _metadata_by_rules(manifest: Manifest, changes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _metadata_by_rules(manifest: Manifest, changes: Sequence[Metadata]) -> dict[str, Any]:
     """Combine the metadata of a document and its chunks into the metadata of a passage.
 
     A field with a rule always follows it. Other fields follow ``"range"`` if they change.
@@ -468,7 +469,7 @@ def _metadata_by_rules(manifest: Manifest, changes: Sequence[Mapping[str, Any]])
     return passage
 
 
-def _follow_rule(rule: Rule, name: str, along: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _follow_rule(rule: Rule, name: str, along: Sequence[Metadata]) -> dict[str, Any]:
     """Apply a rule to one metadata field, given the metadata along the passage."""
     first = along[0]
     last = along[-1]

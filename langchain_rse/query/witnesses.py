@@ -191,7 +191,7 @@ def _mix_with_reranker(query: _Query, signals: Mapping[str, Floats]) -> dict[str
     by_reranker = _by_hits(query, RERANKER, calibration)
     share_of_search = (1.0 - config.rerank_weight) * by_reranker.max(initial=0.0)
     # A candidate that the reranker scores 0 ends at 0.
-    scale = np.where(by_reranker > 0, share_of_search, 0.0)
+    scale = share_of_search * (by_reranker > 0)
     mixed = {name: scale * relevance for name, relevance in signals.items()}
     mixed[RERANKER] = config.rerank_weight * by_reranker
     return mixed

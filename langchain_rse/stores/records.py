@@ -22,6 +22,8 @@ from langchain_rse.text.quoting import encodable
 
 T = TypeVar("T")
 
+Metadata = Mapping[str, Any]  # of documents, their parts, chunks and passages
+
 # Metadata of chunks and passages.
 DOC_ID = "doc_id"  # id of the document
 CHUNK_INDEX = "chunk_index"  # number of the chunk in the document, from 0
@@ -127,7 +129,7 @@ def digest(*parts: str) -> str:
     return state.hexdigest()
 
 
-def namespace_in(metadata: Mapping[str, Any]) -> str:
+def namespace_in(metadata: Metadata) -> str:
     """Return the digest of a chunk's namespace, from its metadata; empty without namespace."""
     version = metadata.get(VERSION)
     if version is None:  # an adopted chunk, written by other code
@@ -173,7 +175,7 @@ def with_headers(header: str, record: Document | None, text: str) -> str:
     return with_header(header, with_table_header(table_header_of(record), text))
 
 
-def simple_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+def simple_metadata(metadata: Metadata) -> dict[str, Any]:
     """Keep values that vector stores support: strings, numbers, booleans, and lists of these.
 
     A list must not be empty, and its values must have the same type. Not every store supports
@@ -205,7 +207,7 @@ def _simple(value: object) -> str | int | float | bool | None:
 
 
 def vector_store_document(
-    text: str, metadata: Mapping[str, Any], location: Mapping[str, Any], version: str
+    text: str, metadata: Metadata, location: Metadata, version: str
 ) -> Document:
     """Make the Document of a chunk in the vector store.
 
@@ -293,7 +295,7 @@ class Manifest:
     gaps: tuple[_Count, ...] = ()  # numbers of the current chunks without text, ascending
     blank: str = ""  # the current text if it is white space, which has no chunks
     text_digest: str = ""  # digest of the current text; empty without text
-    metadata: Mapping[str, Any] = field(default_factory=dict)  # of the whole document
+    metadata: Metadata = field(default_factory=dict)  # of the whole document
     # Rules of metadata fields; other fields follow the default rules.
     rules: Mapping[str, Rule] = field(default_factory=dict)
     header: str = ""  # shown above passages with ``include_header``; may be empty
@@ -373,7 +375,7 @@ class Manifest:
         return manifest
 
 
-def _record(fields: Mapping[str, Any]) -> Document:
+def _record(fields: Metadata) -> Document:
     """Make a record without text."""
     return Document("", metadata={name: _as_lists(value) for name, value in fields.items()})
 
@@ -425,12 +427,12 @@ class Chunk(NamedTuple):
     # Metadata that changes along the document: pairs of a position in the chunk and the metadata
     # from there on. The first pair is at position 0 and has the metadata of the first character
     # that is not white space. Empty if no metadata changes.
-    metadata: Sequence[tuple[int, Mapping[str, Any]]] = ()
+    metadata: Sequence[tuple[int, Metadata]] = ()
     header: str = ""  # embedded in front of the chunk, followed by an empty line
     table_header: str = ""  # header row of a table that began in an earlier chunk
 
 
-Part = tuple[NonNegativeInt, NonNegativeInt, Mapping[str, Any]]
+Part = tuple[NonNegativeInt, NonNegativeInt, Metadata]
 """A part of a document: its start, its length, and its metadata."""
 
 
@@ -477,7 +479,7 @@ class DocumentVersion:
         )
         return replace(self, manifest=manifest)
 
-    def metadata_of(self, chunk: Chunk) -> Mapping[str, Any]:
+    def metadata_of(self, chunk: Chunk) -> Metadata:
         """Return the metadata at a chunk's first character that is not white space."""
         if not chunk.metadata:
             return self.manifest.metadata
