@@ -11,7 +11,6 @@ from langchain_rse.explaining.by_document import TraceByDocument
 from langchain_rse.query.candidates import Reason
 from langchain_rse.query.reading import Passage
 from langchain_rse.query.scoring import Chunk
-from langchain_rse.query.trace import sentence
 from langchain_rse.text.names import name_of
 from langchain_rse.text.quoting import counted, format_range, one_line, visible
 
@@ -54,7 +53,7 @@ def _answer_lines(trace: TraceByDocument) -> Iterator[str]:
     yield headline(trace)
     rejected = [check for check in trace.floor_checks if check.is_rejected]
     for check in rejected[:_MOST_SHOWN]:
-        reason = sentence(Reason.BELOW_THE_FLOOR, trace.settings, check._asdict())
+        reason = trace.sentence(Reason.BELOW_THE_FLOOR, check._asdict())
         yield f"No answer to {_shorten(check.query)!r}: {reason}"
 
 

@@ -32,7 +32,7 @@ from langchain_rse.query.reading import (
 )
 from langchain_rse.query.scoring import score, select
 from langchain_rse.query.searching import find_candidates, queries_of, rerank, search
-from langchain_rse.query.trace import Trace, sentence
+from langchain_rse.query.trace import Trace
 from langchain_rse.query.witnesses import rank
 from langchain_rse.stores.conditions import describe_fields
 from langchain_rse.stores.layouts import VersionKey, read_manifests
@@ -266,7 +266,7 @@ def _finish(
 
 def _give_reason(trace: Trace, reason: Reason, words: str = "", **facts: object) -> None:
     """Set and log the reason of an empty answer, in words or with facts for its sentence."""
-    trace.reason = words or sentence(reason, trace.settings, facts)
+    trace.reason = words or trace.sentence(reason, facts)
     level = logging.WARNING if reason in _WARNED else logging.INFO
     logger.log(level, "a query returned nothing: %s", trace.reason)
 

@@ -168,27 +168,27 @@ class Trace:
         for check in self.floor_checks:
             if chunk.candidate is not None and check.query == chunk.candidate.query:
                 facts |= check._asdict()
-        return sentence(chunk.outcome, self.settings, facts)
+        return self.sentence(chunk.outcome, facts)
 
-
-def sentence(reason: Reason, settings: QuerySettings, facts: Mapping[str, Any]) -> str:
-    """Put a reason into words, with the settings and the facts of a chunk."""
-    solver = settings.config.solver
-    budget = "max_context_length"
-    if settings.max_context_length is not None:
-        budget += f"={settings.max_context_length:.10g}"
-    if isinstance(solver, Greedy):
-        budget += f" or overall_max_length={solver.overall_max_length}"
-    return reason.value.format(
-        k=settings.k,
-        budget=budget,
-        solver=getattr(solver, "name", solver),
-        minimum_value=getattr(solver, "minimum_value", None),
-        passage_cost=settings.config.passage_cost,
-        penalty=settings.penalty,
-        top_k=settings.config.top_k_for_document_selection,
-        **facts,
-    )
+    def sentence(self, reason: Reason, facts: Mapping[str, Any]) -> str:
+        """Put a reason into words, with the settings and the facts of a chunk."""
+        settings = self.settings
+        solver = settings.config.solver
+        budget = "max_context_length"
+        if settings.max_context_length is not None:
+            budget += f"={settings.max_context_length:.10g}"
+        if isinstance(solver, Greedy):
+            budget += f" or overall_max_length={solver.overall_max_length}"
+        return reason.value.format(
+            k=settings.k,
+            budget=budget,
+            solver=getattr(solver, "name", solver),
+            minimum_value=getattr(solver, "minimum_value", None),
+            passage_cost=settings.config.passage_cost,
+            penalty=settings.penalty,
+            top_k=settings.config.top_k_for_document_selection,
+            **facts,
+        )
 
 
 def with_exclusion(chunk: Chunk, exclusion: Exclusion) -> Chunk:
