@@ -186,9 +186,9 @@ def in_short(paragraphs: Sequence[Paragraph], length: int) -> list[Paragraph]:
 
     If none of them answers, how long they are is all that matters.
     """
-    if not any(paragraph.is_answer for paragraph in paragraphs):
-        return [Paragraph(f"{length} characters, none of the answer", is_answer=False)]
-    return [paragraph for paragraph in paragraphs if paragraph.text != "..."]
+    if not any(is_answer for _, is_answer in paragraphs):
+        return [(f"{length} characters, none of the answer", False)]
+    return [(text, is_answer) for text, is_answer in paragraphs if text != "..."]
 
 
 def wrap(text: str, letters: int, most: int) -> list[str]:
