@@ -6,10 +6,12 @@ Importing `langchain_rse.config` takes a second, so help names no values from it
 from __future__ import annotations
 
 import contextlib
+import difflib
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from langchain_rse import RSETrace
 
 _JSON_FIELDS = {"id", "page_content", "metadata"}  # of a passage
+_OBJECTS = {"length_function", "query_generator", "reranker"}  # settings that are no text
 
 
 Assignment = tuple[str, str]
@@ -45,29 +48,56 @@ def split(text: str) -> Assignment:
     return name, value
 
 
-Question = Annotated[list[str], typer.Argument(help="The question, in quotation marks.")]
-# The retriever checks these numbers, with the messages of `--set`.
+def whole_number(text: Any) -> Any:  # noqa: ANN401 - typer also passes the default
+    """Read a whole number of at least 1."""
+    number = parse(text)
+    if type(number) is not int or number < 1:
+        raise typer.BadParameter(f"expected a whole number, at least 1; got {text!r}")
+    return number
+
+
+def share(text: Any) -> Any:  # noqa: ANN401 - as above
+    """Read a number from 0 to 1."""
+    number = parse(text)
+    if type(number) not in {int, float} or not 0 <= number <= 1:
+        raise typer.BadParameter(f"expected a number from 0 to 1; got {text!r}")
+    return number
+
+
+Question = Annotated[list[str], typer.Argument(metavar="QUESTION", hidden=True)]
 K = Annotated[
     int | None,
-    typer.Option(parser=parse, help="Maximum number of passages. The most valuable are kept."),
+    typer.Option(
+        parser=whole_number,
+        metavar="NUMBER",
+        help="Maximum number of passages. The most valuable are kept.",
+    ),
 ]
 Budget = Annotated[
-    int, typer.Option(parser=parse, help="Maximum length of all passages together, in characters.")
+    int,
+    typer.Option(
+        parser=whole_number,
+        metavar="NUMBER",
+        help="Maximum length of all passages together, in characters.",
+    ),
 ]
 Penalty = Annotated[
     float | None,
     typer.Option(
         "--irrelevant-chunk-penalty",
         "--penalty",
-        parser=parse,
-        help="Minimum relevance, 0 to 1. Lower values return more text. Default: the preset's.",
+        parser=share,
+        metavar="NUMBER",
+        help="Minimum relevance, 0 to 1. Lower values return more text. Default: 0.35, or the "
+        "preset's.",
     ),
 ]
 Config = Annotated[
     str | None,
     typer.Option(
-        help="A preset, such as balanced (the default), precision or find_all, or a file written "
-        "by `evaluate --save-config`. Other options override it."
+        metavar="NAME|FILE",
+        help="A preset: balanced (the default), precision, find_all and others; or a file written "
+        "by `evaluate --save-config`. Other options override it.",
     ),
 ]
 Settings = Annotated[
@@ -80,6 +110,13 @@ Settings = Annotated[
         "order=relevance or score_floor=none; repeatable.",
     ),
 ]
+
+
+class Tools(StrEnum):
+    """The sets of tools of an MCP server."""
+
+    PASSAGES = "passages"
+    CONNECTOR = "connector"
 
 
 def check_folder(path: Path | None) -> Path | None:
@@ -96,17 +133,23 @@ def settings(
 
     Options that are None are not given.
     """
-    from langchain_rse.config import read_settings
+    from langchain_rse.config import PRESETS, read_settings
 
-    fields = {}
-    if config and (Path(config).is_file() or Path(config).suffix):
-        fields = read_settings(Path(config))
-    elif config:
+    fields: dict[str, Any] = {}
+    if config in PRESETS:
         fields["config"] = config
+    elif config:
+        if not Path(config).is_file():
+            near = difflib.get_close_matches(config, PRESETS, n=1)
+            advice = f"did you mean {near[0]}?" if near else f"presets: {', '.join(PRESETS)}"
+            raise ValueError(f"--config {config}: no such file or preset; {advice}")
+        fields = read_settings(Path(config))
     for name, option in options.items():
         if option is not None:
             fields[name] = option
     for name, text in assignments or ():
+        if name in _OBJECTS:
+            raise ValueError(f"--set {name}: only Python can set it, to an object or a function")
         fields[name] = None if text.lower() == "none" else parse(text)
     return fields
 
@@ -150,6 +193,7 @@ def query(
     report: Annotated[
         Path | None,
         typer.Option(
+            metavar="FILE",
             dir_okay=False,
             callback=check_folder,
             help="Write an HTML report: every chunk considered, its scores, and sliders to try "
@@ -159,6 +203,7 @@ def query(
     pages: Annotated[
         Path | None,
         typer.Option(
+            metavar="FOLDER",
             file_okay=False,
             help="Write pictures of the PDF pages of each passage, with the passage marked, into "
             "this folder, and into the report.",
@@ -171,8 +216,8 @@ def query(
 ) -> None:
     """Print the passages that answer a question, each with its place.
 
-    A passage is a run of neighboring chunks, copied unchanged from its document. The exit status is
-    1 if nothing is returned.
+    QUESTION needs no quotation marks. A passage is a run of neighboring chunks, copied unchanged
+    from its document. The exit status is 1 if nothing is returned.
 
     Example: langchain-rse query "What drove gross margin?" --kb library --k 3
     """
@@ -206,22 +251,22 @@ def query(
 
 
 def print_passages(trace: RSETrace, names: Mapping[str, str]) -> None:
-    """Print passages in their order, each with its place below it."""
+    """Print passages in their order, each with its number and place above it."""
     from langchain_rse.text.spellings import query_words
     from langchain_rse.tools import place_of
 
     print_text(trace.summary)
     words = query_words(trace.queries)
-    for passage in trace.documents_returned:
+    for number, passage in enumerate(trace.documents_returned, 1):
         text = visible_lines(passage.page_content)
         if words:
             for start, end in words.finditer(text.plain):
                 text.stylize("bold cyan", start, end)
-        print_text("")
-        print_text(text)
         name = names[passage.metadata["doc_id"]]
-        place = f"--- {name}, {place_of(passage.metadata)}".removesuffix(", ")
+        place = f"[{number}] {name}, {place_of(passage.metadata)}".removesuffix(", ")
+        print_text("")
         print_text(place, "bold")
+        print_text(text)
 
 
 def _draw_pages(passages: Sequence[Document], folder: Path) -> Iterator[Mapping[int, Any]]:
@@ -230,12 +275,15 @@ def _draw_pages(passages: Sequence[Document], folder: Path) -> Iterator[Mapping[
 
     folder.mkdir(parents=True, exist_ok=True)
     for number, passage in enumerate(passages, 1):
-        path = passage.metadata["source"]
-        pictures = {}
+        path = Path(passage.metadata["source"])
+        pictures: Mapping[int, Any] = {}
+        reason: object = f"{path.name} is not a PDF"
         try:
-            pictures = render(passage, path)
+            pictures = render(passage, path) if path.suffix.lower() == ".pdf" else {}
         except (OSError, RuntimeError, ValueError) as error:
-            print_note(f"No picture of passage {number}: {path} is no PDF of it ({error})", "red")
+            reason = error
+        if not pictures:
+            print_note(f"No picture of passage {number}: {reason}", "red")
         for page, picture in pictures.items():
             picture.save(folder / f"passage-{number}-page-{page + 1}.png")
         yield pictures
@@ -253,7 +301,10 @@ def compare(
     html: Annotated[
         Path | None,
         typer.Option(
-            dir_okay=False, callback=check_folder, help="Also write both sides as an HTML page."
+            metavar="FILE",
+            dir_okay=False,
+            callback=check_folder,
+            help="Also write both sides as an HTML page.",
         ),
     ] = None,
 ) -> None:
@@ -280,6 +331,7 @@ def evaluate(
     questions: Annotated[
         Path,
         typer.Option(
+            metavar="FILE",
             help='JSON Lines, {"question": ..., "evidence": [{"doc_id": ..., "text": ...}]}, or '
             "CSV with these columns. The file name is enough as doc_id. Evidence that is empty "
             "marks a question that no document answers.",
@@ -289,14 +341,27 @@ def evaluate(
     ],
     *,
     budgets: Annotated[
-        list[int], typer.Option("--budget", min=1, help="Budget in characters; repeatable.")
+        list[int],
+        typer.Option(
+            "--budget",
+            parser=whole_number,
+            metavar="NUMBER",
+            help="Budget in characters; repeatable.",
+        ),
     ] = [4_000, 8_000, 16_000],  # noqa: B006 - typer reads it only
     trials: Annotated[
-        int, typer.Option("--tune", min=0, help="Also try this many parameter sets; 0 for none.")
+        int,
+        typer.Option(
+            "--tune",
+            min=0,
+            metavar="NUMBER",
+            help="Also try this many parameter sets; 0 for none.",
+        ),
     ] = 0,
     save_config: Annotated[
         Path | None,
         typer.Option(
+            metavar="FILE",
             dir_okay=False,
             callback=check_folder,
             help="Write the parameters that --tune finds to a file for --config.",
@@ -333,7 +398,7 @@ def evaluate(
 
     passages = measure(retriever, loaded, name="passages", **options)
     # Chunks fill the budget, so the comparison needs passages that fill it too.
-    name = "passages, filling the budget"
+    name = "passages (filling the budget)"
     filled = measure(retriever, loaded, name=name, irrelevant_chunk_penalty=0, **options)
     plain = retriever.vectorstore.as_retriever(  # type: ignore[union-attr] # there is one
         search_kwargs={"k": retriever.fetch_k}
@@ -353,17 +418,18 @@ def serve_mcp(
         typer.Option(
             min=1,
             max=65535,
+            metavar="NUMBER",
             help="Serve HTTP on this port of 127.0.0.1. Default: serve the client that starts this "
             "command, on stdin and stdout.",
         ),
     ] = None,
     tools: Annotated[
-        str,
+        Tools,
         typer.Option(
             help="passages: search, find, outline and read. connector: search and fetch, as "
             "ChatGPT and deep research require."
         ),
-    ] = "passages",
+    ] = Tools.PASSAGES,
     k: K = 5,
     max_context_length: Budget = 8_000,
     irrelevant_chunk_penalty: Penalty = None,
@@ -386,11 +452,7 @@ def serve_mcp(
             irrelevant_chunk_penalty=irrelevant_chunk_penalty,
         )
         retriever = KnowledgeBase.existing(kb, **fields).retriever
-    server = create_mcp_server(
-        retriever,
-        tools=tools,  # type: ignore[arg-type] # checked there
-        log_level="WARNING",
-    )
+    server = create_mcp_server(retriever, tools=tools.value, log_level="WARNING")
     if port is None:
         server.run("stdio")
         return

@@ -16,11 +16,12 @@ from langchain_rse.cli.output import exit_on_error, print_text
 
 app = typer.Typer(
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # no frames, so that other programs can read the output
     help="Search your own documents and get whole passages instead of isolated chunks.",
-    epilog="Shell completion: langchain-rse --install-completion, then open a new shell.",
+    epilog="Example: langchain-rse index notes --kb kb, then langchain-rse query "
+    '"What is new?" --kb kb',
 )
 """The typer app."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +17,7 @@ from langchain_rse.text.quoting import counted
 
 if TYPE_CHECKING:
     from langchain_rse.cli.files import Files
+    from langchain_rse.stores.records import Manifest
 
 
 def index(
@@ -24,9 +25,7 @@ def index(
         list[Path],
         typer.Argument(
             metavar="PATH",
-            help="Files or folders: text, source code, data, HTML, Word "
-            "(.docx), PDF. Hidden folders, virtual environments, node_modules and files that Git "
-            "ignores are skipped.",
+            hidden=True,  # described in the text above the options
             exists=True,
             readable=False,  # unreadable files are listed at the end
         ),
@@ -35,27 +34,37 @@ def index(
     encoding: Annotated[
         str | None,
         typer.Option(
+            metavar="NAME",
+            callback=_check_encoding,
             help="Encoding of text and HTML files, such as cp1252. Default: detected, and printed "
-            "if it is a guess."
+            "if it is a guess.",
         ),
     ] = None,
     embeddings: Annotated[
         str | None,
         typer.Option(
+            metavar="NAME",
             help="Embedding model of a new knowledge base: a LangChain Embeddings class as "
             "module:Class, or provider:model such as openai:text-embedding-3-small. It cannot be "
-            "changed later. Default: wordllama's word vectors, which work offline."
+            "changed later. Default: wordllama's word vectors, which work offline.",
         ),
     ] = None,
     *,
     running_heads: Annotated[
-        bool, typer.Option(help="Keep what repeats at the top or bottom of most pages.")
+        bool,
+        typer.Option(
+            "--running-heads", help="Keep what repeats at the top or bottom of most pages."
+        ),
     ] = False,
     prune: Annotated[
-        bool, typer.Option(help="Remove documents of these paths whose files are gone.")
+        bool, typer.Option("--prune", help="Remove documents of these paths whose files are gone.")
     ] = False,
 ) -> None:
     """Add files to a knowledge base, and update changed ones.
+
+    PATH is a file or folder: text, source code, data, HTML, Word (.docx), PDF. Hidden folders,
+    virtual environments, node_modules and files that Git ignores are skipped. The exit status is 3
+    if some files could not be read.
 
     Example: langchain-rse index reports/ notes.md --kb library
     """
@@ -67,18 +76,45 @@ def index(
     found = files.find(paths)
     if found:
         bar = tqdm(found, "Reading", unit=" files", leave=False, disable=None)  # in terminals only
-        with only_writer(kb), warnings.catch_warnings():
+        with only_writer(kb, embeddings), warnings.catch_warnings():
             # The list of unreadable files names these documents.
             warnings.filterwarnings("ignore", r"\d+ document\(s\) have no text")
             opened = KnowledgeBase.create(kb, embeddings)
+            before = opened.manifests
             is_terminal = sys.stderr.isatty()
             ids = opened.retriever.add_documents(files.read(bar), show_progress=is_terminal)
-            with_text = [each for each in ids if opened.manifests[each].chunk_count]
-            print_text(f"Indexed {counted(len(with_text), 'document')} into {kb}")
+            del opened.manifests  # to read it again
             if prune:
                 opened.remove(_missing_of(opened, paths, files, ids))
+            print_text(f"{kb}: {_summary(before, opened.manifests, ids)}")
             opened.fit_floor()
     _report_on(files)
+    if files.failures:
+        raise typer.Exit(3 if found else 1)
+
+
+def _check_encoding(name: str | None) -> str | None:
+    try:
+        "".encode(name or "utf-8")
+    except (LookupError, ValueError):
+        raise typer.BadParameter(f"there is no encoding {name!r}") from None
+    return name
+
+
+def _summary(
+    before: Mapping[str, Manifest], after: Mapping[str, Manifest], ids: Sequence[str]
+) -> str:
+    """Say what happened to documents, and how many the knowledge base has now."""
+    changes = dict.fromkeys(("added", "changed", "unchanged"), 0)
+    for doc_id in ids:
+        change = "unchanged"
+        if doc_id not in before or not before[doc_id].current:
+            change = "added"
+        elif after[doc_id].current != before[doc_id].current:
+            change = "changed"
+        changes[change] += 1
+    counts = [f"{number:,} {change}" for change, number in changes.items() if number]
+    return f"{', '.join(counts)}; {counted(len(after), 'document')}"
 
 
 def _missing_of(
@@ -100,16 +136,17 @@ def _missing_of(
 
 
 def _report_on(files: Files) -> None:
-    """Print notes and skipped and unreadable files; exit with 1 for the latter."""
+    """Print notes and skipped, empty and unreadable files."""
     for note in files.notes:
         print_text(note)
     if files.skipped:
         kinds = [f"{count} {kind}" for kind, count in files.skipped.most_common()]
         print_text(f"Skipped: {', '.join(kinds)}")
+    if files.empty:
+        print_text(f"Empty, so listed but never found: {counted(files.empty, 'file')}")
     if files.failures:
         lines = [f"  {path}: {reason}" for path, reason in files.failures.items()]
         print_note("\n".join([f"Could not read {len(lines)}:", *lines]), "red")
-        raise typer.Exit(1)
 
 
 def list_(kb: Folder) -> None:
@@ -121,7 +158,8 @@ def list_(kb: Folder) -> None:
     print_text("   characters     chunks  document")
     for doc_id, manifest in opened.manifests.items():
         sizes = f"{manifest.length:13,}  {manifest.chunk_count:9,}"
-        print_text(f"{sizes}  {opened.names[doc_id]}")
+        mark = " (interrupted: index it again)" if manifest.announced else ""
+        print_text(f"{sizes}  {opened.names[doc_id]}{mark}")
     count = counted(len(opened.manifests), "document")
     print_text(f"{count}, {counted(opened.chunks, 'chunk')}")
     print_text(f"Embedding model {opened.model_name}")
@@ -129,11 +167,13 @@ def list_(kb: Folder) -> None:
 
 def remove(
     documents: Annotated[
-        list[str], typer.Argument(metavar="DOC", help="Names as `list` shows them, paths or ids.")
+        list[str], typer.Argument(metavar="DOC", hidden=True)  # described in the text below
     ],
     kb: Folder,
 ) -> None:
     """Remove documents from a knowledge base; their files stay.
+
+    DOC is a name as `list` shows it, a path or an id.
 
     Example: langchain-rse remove notes.md --kb library
     """
@@ -147,7 +187,7 @@ def remove(
 def check(
     kb: Folder,
     *,
-    repair: Annotated[bool, typer.Option(help="Repair what can be repaired.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair what can be repaired.")] = False,
 ) -> None:
     """Check a knowledge base for damage, and repair it.
 

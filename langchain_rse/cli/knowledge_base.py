@@ -29,7 +29,15 @@ _LOCK = "lock"
 _DEFAULT_MODEL = "langchain_rse.embeddings:WordLlamaEmbeddings"
 
 Folder = Annotated[
-    Path, typer.Option("--kb", help="Folder of the knowledge base.", file_okay=False)
+    Path,
+    typer.Option(
+        "--kb",
+        metavar="FOLDER",
+        help="Folder of the knowledge base: the index, not your files, such as --kb kb.",
+        file_okay=False,
+        envvar="LANGCHAIN_RSE_KB",
+        show_envvar=True,
+    ),
 ]
 
 
@@ -48,29 +56,27 @@ class KnowledgeBase:
         Raises:
             ValueError: If the folder is not a knowledge base.
         """
+        quoted = shlex.quote(str(folder))
+        if _names_in(folder) in ([], [_LOCK]):
+            problem = "is empty" if folder.exists() else "does not exist"
+            command = f"{command_line()} index PATH... --kb {quoted}"
+            raise ValueError(f"--kb {folder} {problem}. To fill it: {command}")
         try:
             model = json.loads((folder / _SETTINGS).read_bytes())["embeddings"]
         except (OSError, ValueError, TypeError, LookupError) as error:
-            problem = f"is no knowledge base: it has no readable {_SETTINGS} ({error})"
-            if not folder.exists():
-                problem = "does not exist"
-            quoted = shlex.quote(str(folder))
-            command = f"{command_line()} index PATH... --kb {quoted}"
-            if folder.is_dir() and any(folder.iterdir()):
-                other = shlex.quote(f"{folder.resolve().name}-kb")
-                command = f"{command_line()} index {quoted} --kb {other}"
-            raise ValueError(f"--kb {folder} {problem}. To make one: {command}") from error
+            other = shlex.quote(f"{folder.resolve().name}-kb")
+            raise ValueError(
+                f"--kb {folder} is no knowledge base: it has no readable {_SETTINGS}. To make one "
+                f"of these files: {command_line()} index {quoted} --kb {other}"
+            ) from error
         return cls(folder, str(model), fields)
 
     @classmethod
     def create(cls, folder: Path, embeddings: str | None = None) -> KnowledgeBase:
         """Open the knowledge base in a folder, or create one; None for the model it has."""
-        if embeddings is not None:  # given by the user, so it may be a module of the user's
-            sys.path.append("")  # the working directory
         file = folder / _SETTINGS
         if not file.exists():
             name = embeddings or _DEFAULT_MODEL
-            load_embeddings(name)  # if this fails, the folder stays empty
             file.write_text(json.dumps({"embeddings": name}), encoding="utf-8")
         opened = cls.existing(folder)
         if embeddings not in {None, opened.model_name}:
@@ -147,24 +153,39 @@ class KnowledgeBase:
             if self.chunks:
                 print_text(f"No score floor, so off-topic questions return passages too: {error}")
         else:
-            print_text(f"Score floor fitted. {str(fitted).partition(' (')[0]}")
+            print_text(
+                f"Score floor fitted: it rejects {fitted.rejected_questions:.0%} of "
+                f"{fitted.questions} off-topic questions, and {fitted.rejected_sentences:.0%} of "
+                f"{fitted.sentences} sentences from the documents"
+            )
+
+
+def _names_in(folder: Path) -> list[str]:
+    """Return the names of visible files; none if there is no such folder."""
+    return sorted(path.name for path in folder.glob("[!.]*"))
 
 
 @contextlib.contextmanager
-def only_writer(folder: Path) -> Iterator[None]:
+def only_writer(folder: Path, embeddings: str | None = None) -> Iterator[None]:
     """Lock the folder, because Chroma supports one writer at a time; other commands wait.
+
+    The model of a new knowledge base is loaded first: if that fails, nothing is created.
 
     Raises:
         ValueError: If the folder is not a knowledge base and has files, which would be mixed with
             those of the knowledge base.
     """
+    if embeddings is not None:  # given by the user, so it may be a module of the user's
+        sys.path.append("")  # the working directory
+    names = _names_in(folder)
+    if _SETTINGS not in names:
+        if names not in ([], [_LOCK]):
+            raise ValueError(
+                f"--kb {folder} has other files ({first_few(names)}). Choose an empty or a new "
+                f"folder for the knowledge base, such as --kb {folder.resolve().name}-kb"
+            )
+        load_embeddings(embeddings or _DEFAULT_MODEL)
     folder.mkdir(parents=True, exist_ok=True)
-    visible_names = sorted(path.name for path in folder.glob("[!.]*"))
-    if _SETTINGS not in visible_names and visible_names not in ([], [_LOCK]):
-        raise ValueError(
-            f"--kb {folder} has other files ({first_few(visible_names)}). Choose an empty or a new "
-            f"folder for the knowledge base, such as --kb {folder.resolve().name}-kb"
-        )
     with (folder / _LOCK).open("ab") as file:
         if sys.platform != "win32":  # there is no lock on Windows
             import fcntl
@@ -178,22 +199,25 @@ def load_embeddings(name: str) -> Embeddings:
     """Load an embedding model by its name, ``module:Class`` or ``provider:model``."""
     from langchain_core.embeddings import Embeddings
 
-    model: Any = None
-    reason: object = "no class of Embeddings"
     try:
         model = pkgutil.resolve_name(name)
+        if isinstance(model, type) and issubclass(model, Embeddings):
+            return model()
+        reason: object = f"{name} is no class of LangChain Embeddings"
     except (ImportError, AttributeError, ValueError) as error:
         reason = error
-    if isinstance(model, type) and issubclass(model, Embeddings):
-        return model()
+    _, _, class_or_model = name.partition(":")
+    if class_or_model[:1].isupper() and class_or_model.isidentifier():
+        raise ValueError(
+            f"--embeddings {name}: {reason}.\nIf it is a module:Class of yours: run this in the "
+            "module's folder; for an existing knowledge base, also set PYTHONPATH=."
+        )
     try:
         from langchain.embeddings import init_embeddings
 
         return init_embeddings(name)
     except (ImportError, ValueError) as error:
         raise ValueError(
-            f"--embeddings {name}: no module:Class of LangChain Embeddings has this name "
-            f"({reason}; in an existing knowledge base, set PYTHONPATH=. for the working "
-            "directory); for provider:model, run pip install langchain and the provider's package, "
-            f"such as langchain-openai ({error})"
+            f"--embeddings {name}: {error}.\nFor provider:model, run pip install langchain and the "
+            "provider's package, such as langchain-openai; a class is module:Class"
         ) from error

@@ -142,15 +142,16 @@ def _find_obstacle(trace: TraceByDocument) -> str:
     settings = trace.settings
     if trace.scored is None or not trace.scored.candidates:
         return "nothing was close enough to consider, so they would have no effect"
-    in_characters = settings.length_function is CHARACTERS and not settings.include_header
-    if settings.config.solver == "exact" and in_characters:
-        answer, _ = _answer(trace.scored, settings, settings.max_context_length or math.inf)
-        if [*map(_place_of, answer)] == [*map(_place_of, trace.returned)]:
-            return ""
-    return (
-        "they need the exact solver, a budget in characters without headers, and documents whose "
-        "text is there and has not changed"
-    )
+    if settings.config.solver != "exact":
+        return f"the solver is {settings.config.solver.name}, not the exact one"
+    if settings.length_function is not CHARACTERS:
+        return "the budget is not in characters"
+    if trace.spent > sum(len(passage.text) for passage in trace.returned):
+        return "passages have headers (include_header=True)"
+    answer, _ = _answer(trace.scored, settings, settings.max_context_length or math.inf)
+    if [*map(_place_of, answer)] != [*map(_place_of, trace.returned)]:
+        return "the text of some documents is missing or has changed"
+    return ""
 
 
 def _alternatives_data(trace: TraceByDocument, columns: Columns) -> dict[str, Any]:

@@ -134,6 +134,8 @@ class SideBySide:
         passages, other = self.sides
         yield f"+ marks text only in the {passages.name}, - text only in {other.name}."
         for side, mark in zip(self.sides, "+-", strict=True):
+            yield ""
+            yield f"== {side.name} =="
             for piece, marks, place in self._places(side):
                 yield place
                 for line, has_only in _lines_of(piece, marks):

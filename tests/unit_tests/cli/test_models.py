@@ -54,7 +54,7 @@ def test_a_model_of_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "error", "message"),
     [
-        ("own_models:Plain", ValueError, "no module:Class of LangChain Embeddings"),
+        ("own_models:Plain", ValueError, "is no class of LangChain Embeddings"),
         ("own_models:Sized", TypeError, "missing 1 required positional argument"),
         ("own_models:Missing", ValueError, "module:Class"),
         ("no_such_module:Class", ValueError, "module:Class"),

@@ -15,6 +15,7 @@ import pytest
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever, RSETrace
+from langchain_rse.headers import DocumentHeaders
 from tests.unit_tests.fakes import BagOfWords, make_retriever
 
 HOSTILE = "</script><script>hacked()</script><img src=x onerror=hacked()>{{ 7 * 7 }}&amp;"
@@ -124,10 +125,11 @@ def test_the_texts_of_chunks_are_those_of_the_source(trace: RSETrace) -> None:
 @pytest.mark.parametrize(
     ("arguments", "note"),
     [
-        ({"config": "dsrag-balanced"}, "exact solver"),
-        ({"length_function": lambda text: len(text.split())}, "a budget in characters"),
-        ({"include_header": True}, "without headers"),
+        ({"config": "dsrag-balanced"}, "the solver is greedy"),
+        ({"length_function": lambda text: len(text.split())}, "is not in characters"),
+        ({"include_header": True, "headers": DocumentHeaders()}, "passages have headers"),
         ({"score_floor": 2.0}, "nothing was close enough"),
+        ({"include_header": True}, ""),
         ({"queries": ["rent", "dogs"], "k": 1, "order": "relevance"}, ""),
     ],
 )
