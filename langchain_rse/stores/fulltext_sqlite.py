@@ -4,6 +4,7 @@
 # ruff: noqa: S608
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,6 +24,10 @@ _WORDS_FUNCTION = "langchain_rse_chunk_words"
 
 # FTS5 token characters: letters, numbers, private characters and combining marks (vowel signs).
 _CATEGORIES = " categories 'L* N* Co M*'"
+
+
+# Such as version 2.3.10: its parts alone are in many texts.
+_DOTTED_NUMBER = re.compile(r"\b\w{0,9}\d(?:\.\d+){1,9}")
 
 
 class SQLiteIndex(LexicalIndex):
@@ -144,8 +149,9 @@ class SQLiteIndex(LexicalIndex):
     @override
     def _terms(self, query: str) -> str:
         # Quotes prevent words from acting as operators.
-        words = [f'"{word}"' for word in dict.fromkeys(find_words(query))]
-        return json.dumps(words[:MOST_WORDS])
+        phrases = [" ".join(find_words(number)) for number in _DOTTED_NUMBER.findall(query)]
+        terms = [f'"{term}"' for term in dict.fromkeys([*phrases, *find_words(query)])]
+        return json.dumps(terms[:MOST_WORDS])
 
 
 def add_words_function(connection: Any, _record: object) -> None:  # noqa: ANN401

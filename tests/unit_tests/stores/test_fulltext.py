@@ -47,6 +47,15 @@ def test_common_words_are_left_out_only_beside_rarer_ones(monkeypatch: pytest.Mo
     assert len(store.lexical_search("common missing", 50)) == 21
 
 
+@pytest.mark.parametrize("number", ["2.3.10", "v1.4.0", "5.3"])
+def test_a_number_of_several_parts_is_found_as_a_whole(number: str) -> None:
+    store = SQLDocStore("sqlite://", lexical=True)
+    parts = " or ".join(reversed(number.split(".")))
+    indexer(store).add_documents([document("a", *[f"{parts} or {parts}"] * 3, f"release {number}")])
+    found = store.lexical_search(f"What is new in {number}?", 1)
+    assert [chunk.metadata["chunk_index"] for chunk, _ in found] == [3]
+
+
 def test_the_index_is_there_by_default(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/chunks.db"
     without = SQLDocStore(url, lexical=False)
