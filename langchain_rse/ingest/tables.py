@@ -1,8 +1,8 @@
 """Finds tables in a text: the positions of their rows, and the header rows.
 
 HTML tables are found by their tags, and Markdown tables by the line under the header rows. Any
-other table consists of rows with the same number of cells, separated by tabs, semicolons or commas,
-as in CSV files, or by pipes that also begin and end each row.
+other table consists of rows of cells, at most as many as in the first row, separated by tabs,
+semicolons or commas, as in CSV files, or by pipes that also begin and end each row.
 """
 
 import re
@@ -188,7 +188,7 @@ def _html_table(text: str, start: int, tag_end: int) -> Table:
 
 
 def _separated_table(text: str, start: int, separator: _Separator) -> Table | None:
-    """Return the table of rows with the same number of cells; None if too few rows follow."""
+    """Return the table of rows with at most as many cells as the first; None for too few rows."""
     ends: list[int] = []  # ends of the rows
     first_rows: list[list[str]] = []  # cells of the first two rows
     row_start = start
@@ -197,7 +197,8 @@ def _separated_table(text: str, start: int, separator: _Separator) -> Table | No
         cells = separator.cells(text[row_start:row_end])
         if not ends and len(cells) - cells.count("") <= 1:
             return None  # such as a list item that ends with a semicolon
-        if first_rows and len(cells) != len(first_rows[0]):
+        # A row may leave out cells at its end.
+        if first_rows and not min(3, len(first_rows[0])) <= len(cells) <= len(first_rows[0]):
             break
         if len(first_rows) <= 1:
             first_rows.append(cells)
@@ -222,6 +223,6 @@ def _name_columns(first_row: Sequence[str], second_row: Sequence[str]) -> bool:
         has_digit = any(map(str.isdigit, name))
         if has_digit and not any(map(str.isalpha, name)) and not _DATE.fullmatch(name):
             return False
-    columns = zip(first_row, second_row, strict=True)
+    columns = zip(first_row, second_row, strict=False)
     below_dates = [below for name, below in columns if _DATE.fullmatch(name)]
     return not below_dates or not all(map(_DATE.fullmatch, below_dates))

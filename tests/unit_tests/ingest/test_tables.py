@@ -49,6 +49,11 @@ FORMS = {
     "commas": separated(",", 60),
     "commas and carriage returns": separated(",", 60, "\r\n"),
     "years": ",2021,2022\n" + "".join(f"Delta-{number},{number},7\n" for number in range(99)),
+    "cells left out at the end": "plant,city,opened,closed\n"
+    + "".join(f"Delta-{number},Town,{number}{',2' * (number % 2)}\n" for number in range(99)),
+    "comments on some rows": "plant\tcity\tcode\tcomment\n"
+    + "".join(f"Delta-{n}\tTown\tD1\nDelta-{n}\tTown\tD2\tclosed\n" for n in range(49)),
+    "one full row": "a;b;c;d;e\n1;2;3;4;5\n" + "".join(f"Delta-{n};2;3\n" for n in range(99)),
     "HTML": "<table><tr><th>plant</th><th>city</th></tr>\n"
     + "".join(f"<tr><td>Delta-{number}</td><td>Town</td></tr>\n" for number in range(60))
     + "</table>\n",
