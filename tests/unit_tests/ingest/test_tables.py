@@ -124,14 +124,8 @@ def test_what_has_no_row_of_names_gets_none(kind: str) -> None:
 
 CELLS = "<tr><th scope='row'>Delta</th><td>Boston</td></tr>" * 60 + "</table>"
 HEADERS = {
-    "rows of <thead>": (
-        "<table><thead><tr><th>plant</th><td>city</td></tr>\n<tr><td>a</td></tr></thead>",
-        CELLS,
-    ),
-    "rows of <th>": (
-        "<TABLE>\n<TR><TH>plant</TH><TH>city</TH></TR>\n<tr><th>a</th><th>b</th></tr>",
-        CELLS,
-    ),
+    "rows of <thead>": ("<table><thead><tr><td>p</td></tr>\n<tr><td>a</td></tr></thead>", CELLS),
+    "rows of <th>": ("<TABLE>\n<TR><TH>p</TH><TH>c</TH></TR>\n<tr><th>a</th></tr>", CELLS),
     "rows of Markdown": ("|plant|city|\n|name|place|\n|---|---|", "| Delta | Town |\n" * 90),
     "rows of a database": (" plant | city\n name | place\n-------+------", " Delta | Town\n" * 90),
     "none: names of rows": ("", f"<table>{CELLS}"),
