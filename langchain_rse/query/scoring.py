@@ -54,7 +54,6 @@ class ScoredChunks(NamedTuple):
     # Credited relevance: a row for each query with a published solver, otherwise one row.
     credited_rows: Floats
     lengths: NDArray[np.int64]  # in characters
-    document_lengths: NDArray[np.int64]  # length of each chunk's document, in characters
 
 
 @dataclass(frozen=True)
@@ -124,14 +123,12 @@ def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
     position_of: dict[tuple[str, int], int] = {}
     window_starts: list[int] = []
     lengths: list[int] = []
-    document_lengths: list[int] = []
     for layout, window in windows:
         window_starts.append(len(chunks))
         for index in window:
             position_of[layout.manifest.key, index] = len(chunks)
             chunks.append((layout, index))
         lengths += np.diff(layout.cuts[window.start : window.stop + 1]).tolist()
-        document_lengths += [layout.manifest.length] * len(window)
 
     rows = np.full((len(weighed), len(chunks)), np.nan)
     highest_at = np.zeros(len(chunks))  # of all queries
@@ -160,7 +157,6 @@ def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
         credited=credited_rows.max(axis=0),
         credited_rows=credited_rows,
         lengths=np.array(lengths, np.int64),
-        document_lengths=np.array(document_lengths, np.int64),
     )
 
 
@@ -279,7 +275,7 @@ def select(scored: ScoredChunks, settings: QuerySettings, budget: float) -> Sele
         penalty=settings.penalty,
         segment_cost=settings.config.passage_cost,
         boundaries=scored.window_starts,
-        document_lengths=scored.document_lengths,
+        document_lengths=[layout.manifest.length for layout, _ in scored.chunks],
     )
     values = ranking.values
     first = _best_of_each_query(scored, values, settings.penalty, budget)
