@@ -31,7 +31,6 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 from typer.testing import CliRunner
 
 from langchain_rse.cli.app import app
-from langchain_rse.cli.files import Files
 from langchain_rse.embeddings import WordLlamaEmbeddings
 from langchain_rse.evaluation import load_questions
 from tests.integration_tests.chat_server import Answer, Request, chat_server
@@ -155,7 +154,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "10k.pdf").write_bytes(report())
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "steel.txt").write_text(REPORT[1], encoding="utf-8")
-    (tmp_path / "report.txt").write_text("\n\n".join(REPORT * 20), encoding="utf-8")
     evidence = {"doc_id": "10k.pdf", "start": 1000, "end": 1100}
     asked = [
         {"question": question, "evidence": [evidence], "answer": "Lower prices of steel."}
@@ -319,18 +317,10 @@ def test_a_file_of_questions_can_be_loaded(block: Block) -> None:
 
 
 def write_files_of_commands(folder: Path) -> None:
-    """What the command line is shown to use: files, and a store that other code has filled."""
+    """The files that the command line is shown to use."""
     (folder / "reports").mkdir()
     (folder / "reports" / "10k.pdf").write_bytes(report())
     (folder / "notes.md").write_text("# Notes\n\nMargins rose.", encoding="utf-8")
-    store = Chroma(
-        embedding_function=WordLlamaEmbeddings(), persist_directory=str(folder / "chroma_db")
-    )
-    splitter = RecursiveCharacterTextSplitter(
-        chunk_size=300, chunk_overlap=60, add_start_index=True
-    )
-    pages = list(Files().read([Path("10k.pdf")]))
-    store.add_documents(splitter.split_documents(pages))
 
 
 @pytest.mark.parametrize(
