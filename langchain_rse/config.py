@@ -255,6 +255,27 @@ class QuerySettings(Checked):
 
     In a call, ``config`` is LangChain's, so pass ``rse_config`` instead. ``filter=x`` is short for
     ``search_kwargs={"filter": x}``.
+
+    Args:
+        k: Maximum number of passages. Default: no limit.
+        max_context_length: Maximum length of all passages together. Default: 16,000 characters.
+        irrelevant_chunk_penalty: Minimum relevance of returned text, from 0 to 1; lower values
+            return more. Default: the preset's, 0.35 for ``balanced``.
+        reranker: Scores the best candidates again. Default: none.
+        search_kwargs: Extra arguments of the vector store's search. Default: none.
+        fetch_k: Number of candidate chunks to fetch. Default: 200.
+        length_function: Measures text for ``max_context_length``. Default: ``len``, characters.
+        include_header: True to put headers above passages. Default: False.
+        hybrid: Weight of full-text search, from 0 to 1. Default: ``"auto"``, 0.7 with an index.
+        score_floor: Score that the best candidate must reach. Default: ``"fitted"``, the floor that
+            `RSERetriever.fit_score_floor` has stored, if any.
+        queries: Queries to search for in place of the question. Default: the question.
+        query_generator: Generates ``queries`` from the question. Default: none.
+        order: ``"document"``, the default, for reading order; ``"relevance"`` for the best first.
+        duplicates: ``"drop"``, the default, returns text of several documents once; ``"keep"``.
+        candidates_only: True to return only chunks that the search found. Default: False, except
+            where chunks between them might not pass a filter.
+        config: An `RSEConfig` or the name of a preset. Default: ``"balanced"``.
     """
 
     k: int | None = Field(default=None, ge=1)

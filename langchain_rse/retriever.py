@@ -64,6 +64,37 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
     ``invoke`` takes the fields of `QuerySettings` per call (``config`` is called ``rse_config``
     there), and ``filter``.
 
+    Example:
+        ```python
+        retriever = RSERetriever.from_documents(
+            loader.load(), OpenAIEmbeddings(), persist_directory="kb"
+        )
+        retriever.invoke("What drove the change in gross margin?")
+
+        # With other stores:
+        retriever = RSERetriever(
+            vectorstore=Chroma(collection_name="reports", embedding_function=embeddings),
+            docstore=SQLDocStore("sqlite:///chunks.db"),
+        )
+        retriever.add_documents(loader.load())
+        ```
+
+    Args:
+        vectorstore: Finds the candidates. Pass either this or ``base_retriever``.
+        base_retriever: Finds the candidates: a retriever of chunks that `RSEIndexer` wrote.
+        docstore: Stores the texts of the chunks, such as `SQLDocStore`. Required.
+        text_splitter: Splits added documents. Default: into chunks of at most 800 characters.
+        metadata_rules: Rules for metadata fields that change along a document. Default: none.
+        headers: Makes the header embedded in front of each chunk. Default: no headers.
+        namespace: Separates tenants in the same stores. Default: no namespace.
+        k: Maximum number of passages. Default: no limit.
+        max_context_length: Maximum length of all passages together. Default: 16,000 characters.
+        irrelevant_chunk_penalty: Minimum relevance of returned text, from 0 to 1; lower values
+            return more. Default: the preset's, 0.35 for ``balanced``.
+        score_floor: Score that the best candidate must reach. Default: ``"fitted"``, the floor that
+            `fit_score_floor` has stored, if any.
+        **settings: The other settings of a query: see ``help(QuerySettings)``.
+
     Each returned Document has:
 
     - ``page_content``: the slice of the source text
@@ -96,21 +127,6 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
 
     Warns:
         UserWarning: If documents are excluded because they are unknown, corrupt or incomplete.
-
-    Example:
-        ```python
-        retriever = RSERetriever.from_documents(
-            loader.load(), OpenAIEmbeddings(), persist_directory="kb"
-        )
-        retriever.invoke("What drove the change in gross margin?")
-
-        # With other stores:
-        retriever = RSERetriever(
-            vectorstore=Chroma(collection_name="reports", embedding_function=embeddings),
-            docstore=SQLDocStore("sqlite:///chunks.db"),
-        )
-        retriever.add_documents(loader.load())
-        ```
     """
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True)
@@ -219,8 +235,23 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
     ) -> RSETrace:
         """Answer a query like `invoke`, with the same arguments, but return its trace.
 
-        Print the trace to read the explanation. For traces of a chain or agent, pass a
-        `TraceCollector` in ``config={"callbacks": [...]}``.
+        For traces of a chain or agent, pass a `TraceCollector` in ``config={"callbacks": [...]}``.
+
+        Args:
+            query: The query.
+            config: LangChain's RunnableConfig.
+            **kwargs: Settings of this query, as in `invoke`.
+
+        Returns:
+            The trace: print it to read why each candidate was returned or not, and call ``plot``
+            or ``to_html`` to see it. ``documents_returned`` has the passages.
+
+        Example:
+            ```python
+            trace = retriever.explain("What drove the change in gross margin?")
+            print(trace)
+            trace.to_html("report.html")
+            ```
         """
         collector = TraceCollector()
         # Never None: that would drop the callbacks of a chain around this call.
@@ -249,6 +280,11 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
         Returns:
             Both answers, with the text marked that only one of them contains. In print, ``+``
             marks lines that only the passages contain. ``to_html`` writes a page.
+
+        Example:
+            ```python
+            print(retriever.compare("What drove the change in gross margin?"))
+            ```
         """
         check_type("other", other, (Runnable, NoneType), "a retriever or another Runnable")
         callbacks = (config or {}).get("callbacks")

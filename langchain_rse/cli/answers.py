@@ -6,7 +6,6 @@ Importing `langchain_rse.config` takes a second, so help names no values from it
 from __future__ import annotations
 
 import contextlib
-import difflib
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from langchain_rse import RSETrace
 
 _JSON_FIELDS = {"id", "page_content", "metadata"}  # of a passage
-_OBJECTS = {"length_function", "query_generator", "reranker"}  # settings that are no text
 
 
 Assignment = tuple[str, str]
@@ -140,16 +138,13 @@ def settings(
         fields["config"] = config
     elif config:
         if not Path(config).is_file():
-            near = difflib.get_close_matches(config, PRESETS, n=1)
-            advice = f"did you mean {near[0]}?" if near else f"presets: {', '.join(PRESETS)}"
-            raise ValueError(f"--config {config}: no such file or preset; {advice}")
+            presets = ", ".join(PRESETS)
+            raise ValueError(f"--config {config}: no such file; presets are {presets}")
         fields = read_settings(Path(config))
     for name, option in options.items():
         if option is not None:
             fields[name] = option
     for name, text in assignments or ():
-        if name in _OBJECTS:
-            raise ValueError(f"--set {name}: only Python can set it, to an object or a function")
         fields[name] = None if text.lower() == "none" else parse(text)
     return fields
 
@@ -245,6 +240,9 @@ def query(
         print_note(f"Report written to {report}")
     if not passages:
         print_note(f"Nothing returned: {trace.reason}")
+        if wanted:
+            names = set().union(*(each.metadata for each in opened.manifests.values()))
+            print_note(f"Fields that documents have as a whole: {', '.join(sorted(names))}")
         if any(check.is_rejected for check in trace.floor_checks):
             print_note("--set score_floor=none prints the nearest passages all the same")
         raise typer.Exit(1)

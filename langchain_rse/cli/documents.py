@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -105,7 +106,7 @@ def _summary(
     before: Mapping[str, Manifest], after: Mapping[str, Manifest], ids: Sequence[str]
 ) -> str:
     """Say what happened to documents, and how many the knowledge base has now."""
-    changes = dict.fromkeys(("added", "changed", "unchanged"), 0)
+    changes: Counter[str] = Counter()
     for doc_id in ids:
         change = "unchanged"
         if doc_id not in before or not before[doc_id].current:
@@ -113,8 +114,8 @@ def _summary(
         elif after[doc_id].current != before[doc_id].current:
             change = "changed"
         changes[change] += 1
-    counts = [f"{number:,} {change}" for change, number in changes.items() if number]
-    return f"{', '.join(counts)}; {counted(len(after), 'document')}"
+    counts = [f"{number:,} {change}" for change, number in sorted(changes.items())]
+    return f"{', '.join(counts) or 'nothing read'}; {counted(len(after), 'document')}"
 
 
 def _missing_of(
@@ -158,7 +159,7 @@ def list_(kb: Folder) -> None:
     print_text("   characters     chunks  document")
     for doc_id, manifest in opened.manifests.items():
         sizes = f"{manifest.length:13,}  {manifest.chunk_count:9,}"
-        mark = " (interrupted: index it again)" if manifest.announced else ""
+        mark = "" if manifest.current else " (interrupted: index or remove it again)"
         print_text(f"{sizes}  {opened.names[doc_id]}{mark}")
     count = counted(len(opened.manifests), "document")
     print_text(f"{count}, {counted(opened.chunks, 'chunk')}")

@@ -36,7 +36,6 @@ Folder = Annotated[
         help="Folder of the knowledge base: the index, not your files, such as --kb kb.",
         file_okay=False,
         envvar="LANGCHAIN_RSE_KB",
-        show_envvar=True,
     ),
 ]
 
@@ -206,8 +205,8 @@ def load_embeddings(name: str) -> Embeddings:
         reason: object = f"{name} is no class of LangChain Embeddings"
     except (ImportError, AttributeError, ValueError) as error:
         reason = error
-    _, _, class_or_model = name.partition(":")
-    if class_or_model[:1].isupper() and class_or_model.isidentifier():
+    class_name = name.rpartition(":")[2]
+    if class_name.isidentifier() and class_name[0].isupper():
         raise ValueError(
             f"--embeddings {name}: {reason}.\nIf it is a module:Class of yours: run this in the "
             "module's folder; for an existing knowledge base, also set PYTHONPATH=."

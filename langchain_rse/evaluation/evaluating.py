@@ -31,6 +31,14 @@ def evaluate(
 ) -> Report:
     """Measure how much of the evidence a retriever returns within budgets of text.
 
+    Example:
+        ```python
+        questions = load_questions("questions.jsonl")
+        passages = evaluate(retriever, questions, name="passages")
+        chunks = evaluate(vectorstore.as_retriever(search_kwargs={"k": 50}), passages.questions)
+        print(passages.compare(chunks))
+        ```
+
     An `RSERetriever` is invoked once per question and budget, with ``max_context_length`` set to
     the budget. Any other retriever, including a chain that contains one, is invoked once per
     question: its Documents count in order until the budget is spent, and the last one is cut.
@@ -51,6 +59,10 @@ def evaluate(
         doc_id_key: The metadata key of a document's id. Not used for an RSERetriever.
         show_progress: Show a progress bar; needs tqdm.
         **arguments: Passed to each call, as in ``retriever.invoke(query, **arguments)``.
+
+    Returns:
+        The report: print it for a table of means; `Report.compare` gives the difference from
+        another report, `Report.mean` and `Report.interval` the figures.
 
     Raises:
         ValueError: If an argument is out of its range, no question has evidence, evidence is not in

@@ -109,6 +109,12 @@ def load_questions(source: str | os.PathLike[str]) -> list[Question]:
     without evidence is a question that the documents do not answer. Other fields and blank lines
     are ignored.
 
+    Args:
+        source: The path of the file.
+
+    Returns:
+        The questions, for `evaluate` and `tune`.
+
     Raises:
         ValueError: If a question is invalid. The message names the line of JSON or the question.
         csv.Error: If a file is not CSV.

@@ -127,6 +127,13 @@ def tune(
 ) -> Tuning:
     """Search for parameters that return more of the evidence within budgets of text.
 
+    Example:
+        ```python
+        tuning = tune(retriever, load_questions("questions.jsonl"))
+        print(tuning)
+        retriever.config = tuning.config
+        ```
+
     The search is random: each trial changes one to four parameters of the retriever. The vector
     store, the reranker and ``query_generator`` are called once per question. The gain is
     cross-validated: the best trial on four fifths of the questions is scored on the last fifth.
@@ -142,6 +149,9 @@ def tune(
         trials: Number of parameter sets to try.
         show_progress: Show a progress bar; needs tqdm.
         **arguments: Passed to each query, such as ``filter`` or ``k``.
+
+    Returns:
+        The result: print it for a table and an advice; ``config`` has the best parameters.
 
     Raises:
         ValueError: If an argument is out of its range, or evidence is not in its document.
