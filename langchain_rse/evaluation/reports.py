@@ -167,7 +167,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         intervals = self.interval if self.questions >= FEWEST_QUESTIONS else ()
-        form = f"+{_FORMATS.get(self.metric, '.3f')}"
+        form = f"+z{_FORMATS.get(self.metric, '.3f')}"
         rows = {
             "budget": _format(",", self.budgets),
             "difference": _format(form, self.difference, intervals),

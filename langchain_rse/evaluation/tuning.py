@@ -92,9 +92,9 @@ class Tuning:
 
     def __repr__(self) -> str:
         low, high = self.interval
-        gain = f"{self.gain:+.3f} [{low:+.3f}, {high:+.3f}]"
+        gain = f"{self.gain:+z.3f} [{low:+z.3f}, {high:+z.3f}]"
         if self.questions < FEWEST_QUESTIONS:
-            gain = f"{self.gain:+.3f}"
+            gain = f"{self.gain:+z.3f}"
             advice = "Too few questions for an interval: add some before you decide."
         elif self.gain <= 0:
             advice = "Keep the current parameters."
@@ -107,7 +107,11 @@ class Tuning:
             f"{self.metric} on {questions}: {self.start:.3f} now, {self.held_out:.3f} tuned "
             f"(held-out questions), gain {gain}"
         )
-        lines = [title, advice, "score  changes"]
+        lines = [
+            title,
+            advice,
+            "score  changes (scores on all questions, so the best look too good)",
+        ]
         for changes, score in self.trials[:_MAX_PRINTED_TRIALS]:
             changed = ", ".join(f"{name}={value}" for name, value in changes.items())
             lines.append(f"{score:.3f}  {changed or '(none)'}")

@@ -18,6 +18,7 @@ from typer.testing import CliRunner, Result
 
 from langchain_rse.cli.app import app
 from langchain_rse.cli.knowledge_base import KnowledgeBase
+from langchain_rse.ingest.writing import Writer
 
 Run = Callable[..., Result]
 
@@ -242,11 +243,17 @@ def test_an_interrupted_command_says_how_it_goes_on(
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(KnowledgeBase, "create", interrupt)
+    monkeypatch.setenv("LANGCHAIN_RSE_KB", "kb")
     Path("a.txt").write_text("Cats sleep.", "utf-8")
-    result = empty("index", "a.txt", "--kb", "kb")
+    with monkeypatch.context() as patched:
+        patched.setattr(Writer, "_make_current", interrupt)
+        patched.setattr(Writer, "_abandon", interrupt)
+        result = empty("index", "a.txt")
     assert (result.exit_code, result.stdout) == (130, "")
     assert result.stderr == "\nInterrupted. Run the same command to continue\n"
+    assert "  a.txt (interrupted: index or remove it again)\n" in empty("list").stdout
+    assert empty("index", "a.txt").stdout.startswith("kb: 1 added; 1 document\n")
+    assert "(" not in empty("list").stdout
 
 
 def test_nothing_to_index_creates_nothing(empty: Run) -> None:
@@ -257,6 +264,8 @@ def test_nothing_to_index_creates_nothing(empty: Run) -> None:
     assert (missing.exit_code, "'missing' does not exist" in missing.stderr) == (2, True)
     assert "--kb kb does not exist" in empty("check", "--kb", "kb", "--repair").stderr
     assert not Path("kb").exists()
+    Path("kb").mkdir()
+    assert "--kb kb is empty. To fill it: " in empty("list", "--kb", "kb").stderr
 
 
 def test_check(run: Run) -> None:
