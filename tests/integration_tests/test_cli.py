@@ -13,12 +13,12 @@ from pydoc_data.topics import topics
 from typing import Any
 
 import pytest
-from fpdf import FPDF
 from typer.testing import CliRunner, Result
 
 from langchain_rse.cli.app import app
 from langchain_rse.cli.knowledge_base import KnowledgeBase
 from langchain_rse.ingest.writing import Writer
+from tests.unit_tests.cli.test_files import pdf
 
 Run = Callable[..., Result]
 
@@ -35,16 +35,6 @@ UNPRINTABLE = re.compile("[\x1b╭│─\r]")
 
 def call(*arguments: object) -> Result:
     return CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
-
-
-def pdf(path: Path, *pages: str) -> Path:
-    writer = FPDF()
-    writer.set_font("Helvetica", size=12)
-    for page in pages:
-        writer.add_page()
-        writer.multi_cell(0, text=page)
-    writer.output(str(path))
-    return path
 
 
 def write_docs(folder: Path) -> None:

@@ -44,14 +44,7 @@ def pdf(path: Path, *pages: str, password: str | None = None) -> Path:
 
 
 def lines_pdf(path: Path, *pages: Iterable[str]) -> Path:
-    writer = FPDF()
-    writer.set_font("Helvetica", size=12)
-    for lines in pages:
-        writer.add_page()
-        for line in lines:
-            writer.cell(0, text=line, new_x="LMARGIN", new_y="NEXT")
-    writer.output(str(path))
-    return path
+    return pdf(path, *map("\n".join, pages))
 
 
 def write(folder: Path, *names: str) -> None:
