@@ -6,7 +6,7 @@ import io
 import itertools
 import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,6 +54,8 @@ _EDGE_LINES = 3
 # A line is a running head or foot if it is on this share of the pages, and on so many.
 _RUNNING_SHARE = 0.4  # heads of odd and even pages may differ
 _FEWEST_RUNNING = 3
+# Of lines that number the pages, at most this share differ apart from digits.
+_MOST_DISTINCT = 0.7
 _DIGITS = re.compile(r"\d+")
 _LONGEST_LINE = 60  # of a page, in a note
 
@@ -297,12 +299,20 @@ def _join_divided(pages: Sequence[str]) -> list[str]:
 
 def _remove_first_lines(pages: Sequence[list[str]]) -> list[str]:
     """Remove the first lines that most pages have, and return one of each."""
-    with_more = [(page, lines) for page, lines in enumerate(pages) if len(lines) > 1]
-    counts = Counter(key for page, lines in with_more for key in _keys(lines[0], page))
+    forms_by_key: defaultdict[str | int, list[str]] = defaultdict(list)
+    for page, lines in enumerate(pages):
+        if len(lines) > 1:
+            for key in _keys(lines[0], page):
+                forms_by_key[key].append(_without_digits(lines[0]))
     fewest = max(_RUNNING_SHARE * len(pages), _FEWEST_RUNNING)
+    running: set[str | int] = set()
+    for key, forms in forms_by_key.items():
+        # Numbered lines that all differ are no heads: they may be the titles of slides.
+        if len(forms) >= fewest and len(set(forms)) <= _MOST_DISTINCT * len(forms):
+            running.add(key)
     removed: dict[str, str] = {}
-    for page, lines in with_more:
-        if max(counts[key] for key in _keys(lines[0], page)) >= fewest:
+    for page, lines in enumerate(pages):
+        if len(lines) > 1 and running & _keys(lines[0], page):
             removed.setdefault(_without_digits(lines[0]), lines.pop(0).strip())
     return [line for line in removed.values() if line]
 
@@ -317,7 +327,8 @@ def _keys(line: str, page: int) -> set[str | int]:
 
 
 def _without_digits(line: str) -> str:
-    return _DIGITS.sub("0", " ".join(line.split()))
+    # In any order: the number of a page is on its outer side.
+    return " ".join(sorted(_DIGITS.sub("0", line).split()))
 
 
 def _reason(error: Exception) -> str:

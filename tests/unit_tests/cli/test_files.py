@@ -230,6 +230,11 @@ def test_pages_without_other_text_and_different_lines_are_kept(tmp_path: Path) -
     documents, files = read(path)
     assert [each.page_content.count("field") for each in documents] == [9] * 4
     assert not files.notes
+    # Nor are numbered titles of slides, of which one goes on.
+    slides = [f"{number}. {title}" for number, title in enumerate("abcddefg", 1)]
+    path = lines_pdf(tmp_path / "d.pdf", *[[slide, *BODIES] for slide in slides])
+    documents, files = read(path)
+    assert [each.page_content.split("\n")[0] for each in documents] == slides
     # Two pages are too few.
     documents, _ = read(lines_pdf(tmp_path / "b.pdf", ["Head", "One."], ["Head", "Two."]))
     assert all("Head" in document.page_content for document in documents)
