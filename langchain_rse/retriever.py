@@ -93,7 +93,8 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
             return more. Default: the preset's, 0.35 for ``balanced``.
         score_floor: Score that the best candidate must reach. Default: ``"fitted"``, the floor that
             `fit_score_floor` has stored, if any.
-        **settings: The other settings of a query: see ``help(QuerySettings)``.
+
+    For the other settings of a query, see ``help(langchain_rse.config.QuerySettings)``.
 
     Each returned Document has:
 

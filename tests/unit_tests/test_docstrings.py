@@ -3,11 +3,13 @@
 import doctest
 import importlib
 import re
+from inspect import getdoc
 from pathlib import Path
 
 import pytest
 
 import langchain_rse
+from langchain_rse.config import QuerySettings
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -17,6 +19,11 @@ def test_examples_are_true(name: str) -> None:
     found = doctest.testmod(importlib.import_module(f"langchain_rse.{name}"))
     assert found.attempted
     assert not found.failed
+
+
+def test_help_describes_all_settings_of_a_query() -> None:
+    described = re.findall("^    ([a-z_]+): ", getdoc(QuerySettings) or "", re.MULTILINE)
+    assert described == [*QuerySettings.model_fields]
 
 
 def test_the_reference_has_what_exists() -> None:
