@@ -57,13 +57,14 @@ class Checked(BaseModel):
         arbitrary_types_allowed=True, extra="forbid", strict=True, use_attribute_docstrings=True
     )
 
-    # What to write instead of an unknown name, or for a missing field.
+    # What to write instead of an unknown name, for a missing field, or (as "()") instead of
+    # arguments without names.
     _advice: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, *values: object, **fields: Any) -> None:  # noqa: ANN401 - of any type
         if values:
-            names = first_few(type(self).__annotations__, 3)
-            raise TypeError(f"{type(self).__name__} takes its arguments by name: {names}")
+            example = self._advice.get("()", f"{next(iter(type(self).__annotations__))}=...")
+            raise TypeError(f"{type(self).__name__} takes its arguments by name: {example}")
         try:
             super().__init__(**fields)
         except ValidationError as error:
@@ -84,6 +85,9 @@ class Checked(BaseModel):
             if not field.repr or not isinstance(value, (*_SHOWN, Checked)):
                 value = _Bare(getattr(value, "__name__", type(value).__name__))
             yield name, value
+
+    def __str__(self) -> str:
+        return repr(self)
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: object) -> None:
@@ -141,6 +145,7 @@ _PLAIN_WORDS = {
     "a valid number": "a number",
     "a valid boolean": "True or False",
     "a valid ": "a ",
+    "an instance of BaseStore or a dictionary": "a list of Documents, a dict by id, a docstore",
     "an instance of Sequence": "a list",
     "a tuple": "a list",
     "metadata must be": "metadata (for texts: metadatas) must be",

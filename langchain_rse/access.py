@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from langchain_core.documents import Document
 
+from langchain_rse._messages import check_type
 from langchain_rse._sync import run
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import MissingRecordError
@@ -154,6 +155,7 @@ class DocumentAccess:
             raise ValueError(  # noqa: TRY004 - it is a Document, but not a passage
                 f"passage must be a Document returned by this retriever; got {passage!r:.200}"
             )
+        check_type("length", length, int, "a whole number")
         if length < 0:
             raise ValueError(f"length must be at least 0; got {length!r}")
         manifest = self.manifest(metadata[DOC_ID])

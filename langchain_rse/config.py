@@ -14,7 +14,7 @@ from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.runnables import Runnable
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
-from langchain_rse._messages import Checked
+from langchain_rse._messages import Checked, explain_unknown
 from langchain_rse.engine import Calibration
 
 LengthFunction = Callable[[str], float]
@@ -156,6 +156,10 @@ class RSEConfig(_Frozen):
     top_k_for_document_selection: int | None = Field(default=20, ge=1)
     """Number of best candidates that select the documents: only documents with one of them are
     considered. None considers the documents of all candidates."""
+
+    _advice: ClassVar[Mapping[str, str]] = {
+        "()": "RSEConfig(decay_rate=...); for a preset: PRESETS['precision']"
+    }
 
     @classmethod
     def of(cls, config: Any) -> RSEConfig:  # noqa: ANN401 - checked here
@@ -377,6 +381,11 @@ def settings_of_call(settings: QuerySettings, arguments: Mapping[str, Any]) -> Q
         ValueError: If an argument is unknown or out of range.
     """
     values = {name: getattr(settings, name) for name in QuerySettings.model_fields}
+    allowed = [*(name for name in values if name != "config"), "rse_config", "filter"]
+    for name in arguments:
+        if name not in allowed and name != "config":
+            fixed = dict.fromkeys(type(settings).model_fields, "a call cannot change it")
+            raise ValueError(explain_unknown(name, allowed, {**fixed, **ADVICE}))
     if "rse_config" in arguments:
         del values["config"], values["irrelevant_chunk_penalty"]
     return QuerySettings(**{**values, **arguments})

@@ -27,6 +27,9 @@ class WordLlamaEmbeddings(Embeddings):
     def __init__(self) -> None:
         self.texts_embedded = 0
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed texts; shape ``(texts, 256)``."""
         self.texts_embedded += len(texts)

@@ -212,6 +212,7 @@ class RSEIndexer(Writing):
         namespace: str = "",
     ) -> None:
         check_type("vectorstore", vectorstore, VectorStore, "a LangChain VectorStore")
+        check_type("batch_size", batch_size, int, "a whole number")
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1; got {batch_size!r}")
         if headers is not None and (isinstance(headers, type) or not hasattr(headers, "make")):

@@ -165,6 +165,7 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
         **dict.fromkeys(ExistingIndex.model_fields, _OF_INDEX),
         **ADVICE,
         "docstore": _NO_DOCSTORE,
+        "()": "RSERetriever(vectorstore=..., docstore=...)",
     }
 
     @model_validator(mode="after")
@@ -597,8 +598,10 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
             ValueError: If there are not as many ``metadatas`` as ``texts``.
             Exception: All errors of `from_documents`.
         """
-        listed = list(texts)
-        if isinstance(texts, str) or not all(isinstance(text, str) for text in listed):
+        given: object = texts
+        is_list = isinstance(given, Iterable) and not isinstance(given, str)
+        listed = list(texts) if is_list else []
+        if not is_list or not all(isinstance(text, str) for text in listed):
             raise TypeError(
                 "texts must be a list of texts; for one text, give [text]; for Documents, use "
                 "from_documents"

@@ -105,7 +105,7 @@ class Gap(NamedTuple):
 
 @dataclass
 class Adoption:
-    """The report of adopting an existing index; ``str()`` returns a summary.
+    """The report of adopting an existing index; it prints as a summary.
 
     Attributes:
         index: The `ExistingIndex` used: the given one, or the one recognized from the chunks'
@@ -127,7 +127,7 @@ class Adoption:
     problems: list[str] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return a summary: the index, and "1,204 chunks of 31 documents"."""
         counts = f"{counted(self.chunks, 'chunk')} of {counted(self.documents, 'document')}"
         return f"{self.index!r}: {counts}" if self.index is not None else counts

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.retrievers import RetrieverLike
+from langchain_core.runnables import Runnable
 
-from langchain_rse._messages import progress_bar
+from langchain_rse._messages import check_type, progress_bar
 from langchain_rse._sync import Steps, as_async, call, during, run
 from langchain_rse.evaluation.evidence import access_of, find_evidence
 from langchain_rse.evaluation.measuring import Meter, check_budgets
@@ -70,6 +71,8 @@ def evaluate(
         TypeError: If the retriever returns anything but Documents.
         Exception: Any error of the retriever, with the question's number as a note.
     """
+    allowed = "a retriever, such as vectorstore.as_retriever(search_kwargs={'k': 50})"
+    check_type("retriever", retriever, Runnable, allowed)
     ascending = check_budgets(budgets)
     located = find_evidence(questions, retriever, sources)
     if all(question.is_unanswerable for question in located):

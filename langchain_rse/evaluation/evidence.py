@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from pydantic import TypeAdapter
 
@@ -36,7 +36,7 @@ def find_evidence(
     read_text: Callable[[str], str]
     if sources is not None:
         lengths = {doc_id: len(text) for doc_id, text in sources.items()}
-        read_text = sources.__getitem__
+        read_text = partial(_read_source, sources)
     elif access is not None:
         manifests = access.manifests_of(evidence.doc_id for evidence in all_evidence)
         lengths = {doc_id: manifest.length for doc_id, manifest in manifests.items()}
@@ -55,7 +55,9 @@ def find_evidence(
         located = []
         for evidence in question.evidence:
             try:
-                located.append(_locate(evidence, lengths.get(evidence.doc_id, 0), read_once))
+                if evidence.doc_id not in lengths:
+                    read_once(evidence.doc_id)  # raises an error with the names of documents
+                located.append(_locate(evidence, lengths[evidence.doc_id], read_once))
             except (ValueError, MissingRecordError) as error:
                 problems.append(f"question {number}: {error}")
         found.append(replace(question, evidence=located))
@@ -68,6 +70,12 @@ def find_evidence(
     return tuple(found)
 
 
+def _read_source(sources: Mapping[str, str], doc_id: str) -> str:
+    if doc_id not in sources:
+        raise ValueError(f"there is no document {doc_id!r} in sources; it has {first_few(sources)}")
+    return sources[doc_id]
+
+
 def _locate(evidence: Evidence, length: int, read_text: Callable[[str], str]) -> Evidence:
     """Return evidence with its position; raise a ValueError if it cannot be located."""
     doc_id = evidence.doc_id
@@ -78,7 +86,7 @@ def _locate(evidence: Evidence, length: int, read_text: Callable[[str], str]) ->
                 f"{length or 'no'} characters"
             )
         return evidence
-    text = read_text(doc_id) if length else ""
+    text = read_text(doc_id)
     characters = "".join(evidence.text.split())
     pattern = re.compile(r"\s*".join(map(re.escape, characters)))
     match = pattern.search(text)

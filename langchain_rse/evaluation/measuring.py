@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from langchain_core.documents import Document
@@ -12,16 +12,18 @@ from langchain_rse.access import DocumentAccess
 from langchain_rse.evaluation.questions import Question
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
 
+_NUMBERS = (int, float, np.integer)
+
 
 def check_budgets(budgets: Iterable[int] | int) -> tuple[int, ...]:
     """Return the budgets, each once, in ascending order."""
-    ascending = () if isinstance(budgets, int) else tuple(sorted(set(budgets)))
-    if not ascending or ascending[0] < 1:
+    listed: tuple[Any, ...] = () if isinstance(budgets, int) else tuple(budgets)
+    if not listed or not all(isinstance(each, _NUMBERS) and each >= 1 for each in listed):
         raise ValueError(
             "budgets must be a list of numbers of characters, each at least 1, for example "
-            f"[1000]; got {ascending or budgets}"
+            f"[1000]; got {listed or budgets}"
         )
-    return ascending
+    return tuple(sorted(set(listed)))
 
 
 class Slice(NamedTuple):

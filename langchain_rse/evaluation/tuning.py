@@ -231,6 +231,7 @@ def _draw_trials(
     """Draw the changes of each trial at random; the first trial changes nothing."""
     changing: dict[str, list[Any]] = {}
     for name in sorted(space):
+        check_type(f"space[{name!r}]", space[name], Iterable, "a list of values to try")
         for value in space[name]:
             if current_config.replace(**{name: value}) != current_config:
                 changing.setdefault(name, []).append(value)

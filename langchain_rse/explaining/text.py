@@ -96,7 +96,7 @@ def _describe(trace: TraceByDocument, passage: Passage) -> tuple[str, str]:
     if len(passage.chunks) > 1:
         filled = sum(chunk.candidate is None for chunk in passage.chunks)
         place += f" (best: {best.index}{f', {filled} filled in' if filled else ''})"
-    place += f", characters {format_range(*passage.span)}, value {passage.value:.3g}"
+    place += f", characters {format_range(*passage.span)}, value {passage.value:.2f}"
     parts = [f"{name} {number}" for name, number in relevance_parts(best)]
     from_neighbors = _shown(best.credited) - _shown(best.relevance)
     if from_neighbors >= _LEAST_SHOWN:
@@ -147,6 +147,8 @@ def _left_out_lines(trace: TraceByDocument) -> Iterator[str]:
     for outcome, group in itertools.groupby(trace.left_out, lambda pair: pair[1].outcome):
         pairs = list(group)
         yield f"Not returned ({outcome.label}): {counted(len(pairs), 'candidate')}"
+        if outcome is Reason.BELOW_THE_FLOOR:
+            continue  # the same sentence again
         for document, chunk in pairs[:_MOST_LEFT_OUT]:
             details = [rank_of(trace, chunk)]
             if chunk.outcome is not Reason.BELOW_THE_PENALTY:  # which names the relevance

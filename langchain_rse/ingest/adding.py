@@ -128,7 +128,7 @@ class AddOperation:
             )
         if self._refused:
             raise MetadataError(
-                f"{len(self._refused)} document(s) were not added, because their id or metadata "
+                f"{counted(len(self._refused), 'document')} not added, because id or metadata "
                 "cannot be stored. All others were added. "
                 f"{first_few(self._refused, _REFUSED_NAMED)}"
             )
@@ -310,6 +310,10 @@ class SyncResult(NamedTuple):
     deleted: list[str]
     """Ids of the documents that were deleted."""
 
+    def __repr__(self) -> str:
+        given = counted(len(self.ids), "document")
+        return f"<SyncResult: {given} given, {len(self.deleted):,} deleted>"
+
 
 def sync_documents(
     adding: AddOperation,
@@ -359,9 +363,11 @@ def _identify(
                 f"{given!r} for the document {document!r:.200}"
             )
         if not isinstance(document, Document):
+            given_type = type(documents).__name__
+            item = "" if given_type == "Document" else f" with {document!r:.200}"
             raise TypeError(
                 "documents must be a list of Documents, such as loader.load() or [document]; got "
-                f"{type(documents).__name__} with {document!r:.200}"
+                f"{given_type}{item}"
             )
         for name in (START_INDEX, VERSION, PASSAGE):
             value = document.metadata.get(name, 0)

@@ -97,7 +97,7 @@ class CheckReport:
         """True if no problem remains and no document must be added again."""
         return not (self.problems or self.add_again)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         size = f"{counted(self.documents, 'document')}, {counted(self.chunks, 'chunk')}"
         lines = [f"{size}: {'no problems' if self.ok else 'problems found'}"]
         for kind, count in self.repaired.items():

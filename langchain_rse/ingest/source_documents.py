@@ -70,7 +70,7 @@ def with_headers(document: DocumentVersion, shown: str, embedded: Iterable[str])
 def described(part: Document, doc_id: str, dropped: Iterable[str] = ()) -> str:
     """Encode a part's metadata, except position and dropped fields, to compare it with others."""
     fields = without({*WRITTEN, *dropped}, part.metadata)
-    return encode_json(fields, f"metadata of document {doc_id!r}", in_order=True)
+    return encode_json(fields, f"document {doc_id!r}: metadata", in_order=True)
 
 
 # Chunks
@@ -247,7 +247,7 @@ def _different(name: str, values: Sequence[Any], doc_id: str) -> list[Any]:
     different: dict[str, Any] = {}
     for value in values:
         # Compared as JSON, because some values, such as arrays, have no plain equality.
-        different[encode_json({name: value}, f"metadata of document {doc_id!r}")] = value
+        different[encode_json({name: value}, f"document {doc_id!r}: metadata")] = value
     return list(different.values())
 
 

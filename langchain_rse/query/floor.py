@@ -88,7 +88,7 @@ class FittedFloor:
         bonus = self.word_bonus * word_share
         return score + bonus if self.higher_is_better else score - bonus
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         bound, sign = ("scores below", "+") if self.higher_is_better else ("is farther than", "-")
         return (
             f"Questions whose best match {bound} {self.floor:.3g} return nothing. That rejects "

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
@@ -34,8 +34,8 @@ from langchain_rse.query.scoring import score, select
 from langchain_rse.query.searching import find_candidates, queries_of, rerank, search
 from langchain_rse.query.trace import Trace
 from langchain_rse.query.witnesses import rank
-from langchain_rse.stores.conditions import describe_fields
-from langchain_rse.stores.layouts import VersionKey, read_manifests
+from langchain_rse.stores.conditions import describe_fields, describe_missing
+from langchain_rse.stores.layouts import VersionKey, every_chunk, read_manifests
 from langchain_rse.stores.pairing import Model, check_pair
 from langchain_rse.text.quoting import counted, encodable, first_few
 
@@ -86,7 +86,9 @@ def answer(
         MissingRecordError: If the docstore has no documents, and no record of the vector store.
         StoreMismatchError: If the search finds nothing although the docstore has documents.
     """
-    check_type("the query", question, str, 'a string (in a chain: itemgetter("question") | ...)')
+    given: object = question
+    key = next(iter(given), "") if isinstance(given, dict) else "question"
+    check_type("the query", question, str, f'a string (in a chain: itemgetter("{key}") | ...)')
     trace = Trace(encodable(question), settings)
     filters = filters_of(settings.search_kwargs, sources.base_retriever)
     if candidates is None:
@@ -282,8 +284,15 @@ def _explain_nothing_found(trace: Trace, sources: Sources, filters: Filters) -> 
         if may_exclude(value):
             limits += f" with {name}={value!r:.200}"
     if filters.conditions:
-        manifests = yield from compute(read_manifests, sources.docstore, _MOST_READ)
-        limits += describe_fields(filters.conditions, [each.metadata for each in manifests])
+        documents: Sequence[Document] = ()
+        with suppress(CorruptRecordError):
+            some_chunks = every_chunk(sources.docstore, _MOST_READ)
+            documents = yield from compute(next, some_chunks, ())
+        found = [document.metadata for document in documents]
+        missing = describe_missing(filters.conditions, found)
+        if missing:
+            warn(f"{sources.name} found nothing{limits}{missing}")
+        limits += describe_fields(filters.conditions, found) + missing
     reason = Reason.NO_CHUNKS if trace.documents_found else Reason.NOTHING_FOUND
     _give_reason(
         trace, reason, searcher=sources.name, documents=trace.documents_found, limits=limits

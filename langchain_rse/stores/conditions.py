@@ -6,10 +6,13 @@ any other operator, and any other kind of filter, is not understood.
 
 import numbers
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.documents import Document
+
+from langchain_rse.stores.records import WRITTEN
+from langchain_rse.text.quoting import first_few
 
 _VALUES = (str, numbers.Number, type(None))
 _LISTS = (list, tuple, set, frozenset)
@@ -56,9 +59,7 @@ def as_function(condition: Any) -> Callable[[Document], bool]:  # noqa: ANN401 -
 
 def describe_fields(conditions: Iterable[object], documents: Iterable[Mapping[str, Any]]) -> str:
     """Tell which types of values the fields of filters have in the metadata of documents."""
-    fields: set[str] = set()
-    for condition in conditions:
-        fields |= fields_of(condition) or set()
+    fields = _all_fields(conditions)
     types: dict[str, set[str]] = {}
     for metadata in documents:
         for name in metadata.keys() & fields:
@@ -69,6 +70,22 @@ def describe_fields(conditions: Iterable[object], documents: Iterable[Mapping[st
     for name, found in sorted(types.items()):
         notes.append(f"; the field {name!r} has values of type {' or '.join(sorted(found))}")
     return "".join(notes)
+
+
+def describe_missing(conditions: Iterable[object], chunks: Sequence[Mapping[str, Any]]) -> str:
+    """Name the fields of filters that no chunk has; of the others, only those that all have."""
+    missing = _all_fields(conditions).difference(*chunks)
+    if not (missing and chunks):
+        return ""
+    common = set(chunks[0]).intersection(*chunks) - WRITTEN
+    return (
+        f"; no chunk (of {len(chunks)} read) has the field {first_few(map(repr, sorted(missing)))}"
+        f", all have {first_few(sorted(common)) or 'none'}"
+    )
+
+
+def _all_fields(conditions: Iterable[object]) -> set[str]:
+    return set().union(*(fields_of(condition) or () for condition in conditions))
 
 
 def _is_comparison(value: object) -> bool:

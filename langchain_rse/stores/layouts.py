@@ -240,9 +240,9 @@ def manifests_at(docstore: DocStore, keys: Sequence[str]) -> list[Manifest]:
     return manifests
 
 
-def every_chunk(docstore: DocStore) -> Iterator[list[Document]]:
-    """Yield the chunks of all current versions, in batches."""
-    manifests = [manifest.as_in_vector_store() for manifest in read_manifests(docstore)]
+def every_chunk(docstore: DocStore, most: int | None = None) -> Iterator[list[Document]]:
+    """Yield the chunks of all current versions, or of ``most`` documents, in batches."""
+    manifests = [manifest.as_in_vector_store() for manifest in read_manifests(docstore, most)]
     for batch in batches(chunk_keys(manifests), _BATCH):
         records = read_records(docstore, [key for key, _ in batch])
         documents: list[Document] = []

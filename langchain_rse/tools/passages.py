@@ -11,6 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
 from langchain_core.messages.content import Citation, create_citation
 
+from langchain_rse._messages import check_type
 from langchain_rse.stores.records import COUNTS_IN_SOURCE, DOC_ID, END_INDEX, PASSAGE, START_INDEX
 from langchain_rse.text.names import short_names, shown_name
 from langchain_rse.text.quoting import encodable, format_range, shortened, visible
@@ -115,6 +116,7 @@ class ReadPassage(NamedTuple):
 
 def read_passages(passages: Iterable[object]) -> list[ReadPassage]:
     """Read what is shown of passages, in their order."""
+    check_type("passages", passages, Iterable, "a list of Documents")
     read = []
     for position, passage in enumerate(passages, 1):
         fields = passage if isinstance(passage, Mapping) else getattr(passage, "__dict__", None)

@@ -11,6 +11,7 @@ from unicodedata import normalize
 from rapidfuzz.distance import Indel
 from rapidfuzz.fuzz import partial_ratio_alignment
 
+from langchain_rse._messages import check_type
 from langchain_rse.ingest.alignment import Form, fold, folded_form
 from langchain_rse.tools.passages import ModelCitation, PassageLike, ReadPassage, read_passages
 
@@ -141,6 +142,7 @@ def verify_quotes(
     Raises:
         ValueError: If ``min_similarity`` is out of its range.
     """
+    check_type("answer", answer, str, "a text")
     if not 0 <= min_similarity <= 1:
         raise ValueError(f"min_similarity must be from 0 to 1; got {min_similarity!r}")
     read = [(each, folded_form(each.text)) for each in read_passages(passages)]

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from langchain_core.documents import Document
 
-from langchain_rse import verify_quotes
+from langchain_rse import RSEConfig, RSEIndexer, verify_quotes
 from langchain_rse._messages import warn
+from langchain_rse.adopting import ExistingIndex
 from langchain_rse.evaluation import Evidence, Question, evaluate, tune
 from langchain_rse.ingest.source_documents import check_rules
 from langchain_rse.tools import create_rse_tool
@@ -36,7 +37,21 @@ def test_a_warning_shows_control_characters_as_escapes() -> None:
 ASKED = Question("query 0", [Evidence("heron.txt", 0, 4)])
 RETRIEVER = make_retriever({"heron.txt": lines(1), "owls.txt": lines(2)})
 MISTAKES: dict[str, Callable[[Any], Any]] = {
-    "by name: vectorstore, base_retriever, docstore": lambda it: type(it)(it.vectorstore, 1),
+    "by name: RSERetriever(vectorstore=..., docstore=...)": lambda it: type(it)(it.vectorstore, 1),
+    "for a preset: PRESETS['precision']": lambda _: RSEConfig("precision"),
+    "'namespace': a call cannot change it": lambda it: it.invoke("a", namespace="b"),
+    'itemgetter("input") | ...': lambda it: it.invoke({"input": "a"}),
+    "length must be a whole number; got '9'": lambda it: it.around(it.invoke("query 0")[0], "9"),
+    "batch_size must be a whole number": lambda it: RSEIndexer(
+        it.vectorstore, it.docstore, batch_size="a"
+    ),
+    "a retriever, such as vectorstore.as_": lambda it: evaluate(it.vectorstore, [ASKED]),
+    "for example [1000]; got ('a',)": lambda it: evaluate(it, [ASKED], ["a"]),
+    "space['decay_rate'] must be a list": lambda it: tune(it, [ASKED] * 2, space={"decay_rate": 3}),
+    "for one text, give [text]": lambda it: it.from_texts(3, fakes.Angles()),
+    "answer must be a text; got 3": lambda _: verify_quotes(3, []),  # type: ignore[arg-type]
+    "passages must be a list of Documents; got 3": lambda _: verify_quotes("a", 3),  # type: ignore[arg-type]
+    "texts must be a list of Documents, a dict by id, a": lambda _: ExistingIndex(texts="a"),
     "documents() lists heron.txt": lambda it: it.text("heron"),
     "the id of a document must be a string; got None": lambda it: it.text(None),
     "must be a string; got 3": lambda it: it.delete([3]),

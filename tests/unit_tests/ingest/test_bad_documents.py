@@ -41,7 +41,8 @@ def test_metadata_that_cannot_be_kept_is_named_and_the_other_documents_are_added
         for name in names
     ]
     with pytest.raises(
-        MetadataError, match=r"(?s)1 document\(s\).*document 'd7'.*(?:docstore cannot keep|nested)"
+        MetadataError,
+        match=r"(?s)1 document not.*document 'd7': .*(?:docstore cannot keep|nested)",
     ):
         stores.add(*documents)
     names.remove("d7")

@@ -82,7 +82,6 @@ def test_the_filter_excluded_everything(why: Any) -> None:
             {"$or": [{"day": 20210501}, {"draft": 0}]},
             "; the field 'day' has values of type str; the field 'draft' has values of type bool",
         ),
-        ({"author": "Ann"}, ""),
     ],
 )
 def test_a_filter_of_another_type(why: Any, condition: Any, note: str) -> None:
@@ -91,6 +90,13 @@ def test_a_filter_of_another_type(why: Any, condition: Any, note: str) -> None:
     retriever.add_documents([Document(lines(0), metadata=metadata)])
     _, reason = why(retriever, filter=condition)
     assert reason == f"InMemoryVectorStore found nothing with filter={condition!r}{note}"
+
+
+def test_a_filter_by_a_field_that_no_document_has() -> None:
+    retriever = make_retriever({"a": lines(0), "b": lines(1)})
+    retriever.add_documents([Document(lines(2), metadata={"source": "c", "secret": 1})])
+    with pytest.warns(UserWarning, match="has the field 'sorce', all have source$"):
+        assert not retriever.invoke(QUERY, filter={"sorce": "a"})
 
 
 @pytest.mark.parametrize("docstore", [InMemoryStore, InMemoryByteStore])
