@@ -157,18 +157,21 @@ class SideBySide:
     def _repr_html_(self) -> str:
         """Both sides as columns, one below the other where there is no room."""
         passages, other = self.sides
+        # The headings have the lengths.
+        note = self.summary.rpartition("; ")[2] if self.passages else self.summary
         return (
             f'<style>{_STYLE}</style><div class="rse-compare">'
             f'<h2 dir="auto">{text_as_html(self.query)}</h2>'
-            f"<p>{text_as_html(self.summary)}. Text only in the passages is blue, only in "
-            f"{text_as_html(other.name)} orange.</p>"
+            f"<p>{text_as_html(note)}. <mark>Text only in the passages</mark>, "
+            f'<span class="other"><mark>only in {text_as_html(other.name)}</mark></span></p>'
             f'<div class="sides">{self._section("passages", passages)}'
             f"{self._section('other', other)}</div></div>"
         )
 
     def _section(self, css_class: str, side: Side) -> str:
         """The column of a side."""
-        rows = [f'<section class="{css_class}"><h3>{text_as_html(side.name)}</h3>']
+        heading = side.summary[:1].upper() + side.summary[1:]
+        rows = [f'<section class="{css_class}"><h3>{text_as_html(heading)}</h3>']
         for piece, marks, place in self._places(side):
             # Pointing at the place shows the whole name of the document.
             title = "" if piece.name in place else f' title="{text_as_html(piece.name)}"'

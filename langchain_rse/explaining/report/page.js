@@ -87,5 +87,6 @@ addEventListener("beforeprint", () => {
 addDocuments();
 update();
 byId("others").open = !data.returned.length && data.documents.some((doc) => !doc.reason);
-const first = chunks.find((chunk) => chunk.outcome === "returned");
+const found = chunks.filter((chunk) => chunk.outcome === "returned");
+const [first] = found.sort((a, b) => (b.relevance ?? 0) - (a.relevance ?? 0));
 if (first && matchMedia("(min-width: 60rem)").matches) showChunk(first);

@@ -5,7 +5,7 @@ const OPEN = 3; // strongest passages that begin unfolded
 function partOf(chunk) {
   if (chunk.part) return chunk.part;
   const found = isFound(chunk);
-  const how = found ? `${chunk.rank} · relevance ${number(chunk.relevance)}` : "filled in";
+  const how = found ? `overall ${chunk.rank} · relevance ${number(chunk.relevance)}` : "filled in";
   const label = `chunk ${chunk.index} · ${how}${chunk.embedded && found ? " · embedded text" : ""}`;
   chunk.part = element(
     "div", { className: found ? "part" : "part fill" },
@@ -15,8 +15,16 @@ function partOf(chunk) {
 }
 
 function textOf(chunk) {
-  const missing = `(text not read: ${counted(chunk.length ?? 0, "character")})`;
-  return element("div", { className: "text", dir: "auto" }, ...marked(chunk.text ?? [missing]));
+  const parts = chunk.text ?? [`(text not read: ${counted(chunk.length ?? 0, "character")})`];
+  const className = isAligned(parts.join("")) ? "text aligned" : "text";
+  return element("div", { className, dir: "auto" }, ...marked(parts));
+}
+
+/** True if most lines are code or rows: indented, between bars, or with gaps. */
+function isAligned(text) {
+  const lines = text.split("\n").filter((line) => line.trim());
+  const aligned = lines.filter((line) => /^( {3}|\t|\|)|\S {3,}\S/.test(line));
+  return aligned.length > 1 && 2 * aligned.length >= lines.length;
 }
 
 function whichOf(some) {
