@@ -240,9 +240,6 @@ def query(
         print_note(f"Report written to {report}")
     if not passages:
         print_note(f"Nothing returned: {trace.reason}")
-        if wanted:
-            names = set().union(*(each.metadata for each in opened.manifests.values()))
-            print_note(f"Fields that documents have as a whole: {', '.join(sorted(names))}")
         if any(check.is_rejected for check in trace.floor_checks):
             print_note("--set score_floor=none prints the nearest passages all the same")
         raise typer.Exit(1)

@@ -33,6 +33,8 @@ def exit_on_error() -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _print_warning
+            # The commands print this reason themselves.
+            warnings.filterwarnings("ignore", ".* found nothing with filter")
             yield
     except (typer.Exit, BrokenPipeError):
         raise
