@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 DOCSTORE_FILE = "chunks.db"
 CHROMA_FOLDER = "chroma"
+# One of them is in each folder of stores; the command line writes the last one first.
+_FILES = {CHROMA_FOLDER, DOCSTORE_FILE, "settings.json"}
 _COLLECTION = "chunks"
 _CHROMA_FILE = "chroma.sqlite3"
 
@@ -50,6 +52,12 @@ def open_stores(
     is_path = isinstance(folder, (str, os.PathLike))
     if not is_path or Path(folder).is_file():
         raise ValueError(f"persist_directory must be a folder; {folder!r} is none")
+    names = {path.name for path in Path(folder).glob("[!.]*")}
+    if names and names.isdisjoint(_FILES):
+        raise ValueError(
+            f"persist_directory={os.fspath(folder)!r} has other files, such as {min(names)}. "
+            "Choose a new or an empty folder"
+        )
     # Chroma first: if it is not installed, no file is made.
     user = f"persist_directory={os.fspath(folder)!r}"
     chromadb = load("chromadb", "chroma", user)

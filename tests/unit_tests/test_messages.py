@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,16 +36,15 @@ def test_a_warning_shows_control_characters_as_escapes() -> None:
 
 
 ASKED = Question("query 0", [Evidence("heron.txt", 0, 4)])
+HERE = str(Path(__file__).parent)
 RETRIEVER = make_retriever({"heron.txt": lines(1), "owls.txt": lines(2)})
 MISTAKES: dict[str, Callable[[Any], Any]] = {
     "by name: RSERetriever(vectorstore=..., docstore=...)": lambda it: type(it)(it.vectorstore, 1),
     "for a preset: PRESETS['precision']": lambda _: RSEConfig("precision"),
     "'namespace': a call cannot change it": lambda it: it.invoke("a", namespace="b"),
     'itemgetter("input") | ...': lambda it: it.invoke({"input": "a"}),
-    "length must be a whole number; got '9'": lambda it: it.around(it.invoke("query 0")[0], "9"),
-    "batch_size must be a whole number": lambda it: RSEIndexer(
-        it.vectorstore, it.docstore, batch_size="a"
-    ),
+    "length must be a whole number": lambda it: it.around(it.invoke("query 0")[0], "9"),
+    "size must be a whole": lambda it: RSEIndexer(it.vectorstore, it.docstore, batch_size="a"),
     "a retriever, such as vectorstore.as_": lambda it: evaluate(it.vectorstore, [ASKED]),
     "for example [1000]; got ('a',)": lambda it: evaluate(it, [ASKED], ["a"]),
     "space['decay_rate'] must be a list": lambda it: tune(it, [ASKED] * 2, space={"decay_rate": 3}),
@@ -72,6 +72,9 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "retriever as base_retriever)": lambda it: type(it)(vectorstore=it, docstore=it.docstore),
     "persist_directory must be a folder; ": (
         lambda it: it.from_texts([], fakes.Angles(), persist_directory=__file__)
+    ),
+    "has other files, such as ": lambda it: it.from_texts(
+        [], fakes.Angles(), persist_directory=HERE
     ),
     "'on_error': pass it in ExistingIndex": lambda it: type(it)(on_error="skip"),
     "index must be an ExistingIndex(...); got {}": lambda it: it.indexer.adopt({}),
