@@ -91,7 +91,8 @@ def check(retriever: RSERetriever, data: st.DataObject) -> None:
         assert passage.metadata["start_index"] == match.around[0]
 
 
-def check_random_documents(data: st.DataObject, patterns: int = 1) -> None:
+@given(data=st.data())
+def test_a_page_equals_that_of_the_whole_texts(data: st.DataObject) -> None:
     """Two namespaces or none in one pair of stores, that change between calls."""
     docstore = DOCSTORES[data.draw(st.sampled_from(sorted(DOCSTORES)))]()
     vectorstore = InMemoryVectorStore(fakes.BagOfWords())
@@ -119,13 +120,8 @@ def check_random_documents(data: st.DataObject, patterns: int = 1) -> None:
         stored = [each.doc_id for each in retriever.documents()]
         if stored and data.draw(st.booleans()):
             writer.delete([data.draw(st.sampled_from(stored))])
-        for each in retrievers * patterns:
+        for each in retrievers:
             check(each, data)
-
-
-@given(data=st.data())
-def test_a_page_equals_that_of_the_whole_texts(data: st.DataObject) -> None:
-    check_random_documents(data)
 
 
 def ids(page: MatchPage) -> list[str]:

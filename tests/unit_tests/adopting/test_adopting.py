@@ -228,13 +228,6 @@ def test_text_that_repeats_nothing_by_a_stated_overlap(
     assert index.texts(Way(None)) == [text]
 
 
-def log(lines: int = 153) -> str:
-    """One line stands 153 times, among others that come once."""
-    return "\n".join(
-        line for n in range(lines) for line in (f"event {n}", "WARN retry of the request")
-    )
-
-
 @pytest.mark.parametrize(
     "texts",
     [

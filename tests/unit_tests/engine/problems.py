@@ -165,7 +165,7 @@ def distinct_problems(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-def solve_without_budget(problem: dict[str, Any], penalty: float | None = None) -> list[Segment]:
+def solve_without_budget(problem: dict[str, Any]) -> list[Segment]:
     """The solution if there were no budget."""
     if not any(problem["relevance"]):
         return []
@@ -178,7 +178,7 @@ def solve_without_budget(problem: dict[str, Any], penalty: float | None = None) 
         document_weights += [sum(lengths[start:end]) / unit] * (end - start)
     segments = solve_exact(
         problem["relevance"],
-        penalty=problem["penalty"] if penalty is None else penalty,
+        penalty=problem["penalty"],
         weights=lengths,
         segment_cost=problem["segment_cost"] * unit,
         boundaries=problem["boundaries"],

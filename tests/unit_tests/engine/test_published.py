@@ -153,12 +153,3 @@ def test_segments_end_at_boundaries() -> None:
     )
 
     assert segments == [Segment(0, 3, 1.5), Segment(3, 4, 0.5)]
-
-
-GOOD: dict[str, Any] = {
-    "values": [0.5, 0.5],
-    "max_length": 2,
-    "overall_max_length": 2,
-    "minimum_value": 0.1,
-    "boundaries": [],
-}

@@ -25,7 +25,6 @@ from sqlalchemy.exc import DBAPIError
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.errors import RSEError
 from langchain_rse.ingest.checking import CheckReport
-from langchain_rse.stores.records import document_key
 from tests.soaking import SOAK
 from tests.unit_tests import fakes
 
@@ -119,12 +118,6 @@ class Index:
             self.docstore.close()
 
 
-def replace_byte(file: Path, place: int, bit: int = 0) -> None:
-    content = bytearray(file.read_bytes())
-    content[place] ^= 1 << bit
-    file.write_bytes(bytes(content))
-
-
 class SQLFile:
     """An index whose docstore is a SQLite file with a full-text index."""
 
@@ -215,8 +208,10 @@ def damage_random_bytes(original: Path, tmp_path: Path, reopened: Callable[[Path
             shutil.copy(original, folder)
         files = sorted(file for file in folder.rglob("*") if file.is_file())
         [file] = chance.choices(files, [file.stat().st_size for file in files])
-        place = chance.randrange(file.stat().st_size)
-        replace_byte(file, place, bit=chance.randrange(8))
+        content = bytearray(file.read_bytes())
+        place = chance.randrange(len(content))
+        content[place] ^= 1 << chance.randrange(8)
+        file.write_bytes(content)
         index = reopened(folder)
         try:
             outcomes[outcome(index)] += 1
@@ -241,29 +236,12 @@ def test_random_bytes_of_a_sqlite_file(tmp_path: Path, way: Way) -> None:
     damage_random_bytes(original.file, tmp_path, reopened)
 
 
-# Files
-
-
-class FileFolder:
-    """An index whose docstore is a folder of files."""
-
-    def __init__(self, folder: Path, way: Way) -> None:
-        self.folder = folder / "chunks"
-        self.index = Index(LocalFileStore(self.folder), way)
-        self.index.add(*NAMES)
-        self.answers = self.index.ask()
-
-    def record(self, pattern: str) -> Path:
-        """A file of the otters."""
-        [*files] = sorted(self.folder.glob(pattern.replace("KEY", document_key("otters"))))
-        return files[-1]
-
-
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_random_bytes_of_a_folder_of_files(tmp_path: Path, way: Way) -> None:
-    original = FileFolder(tmp_path, way)
+    original = Index(LocalFileStore(tmp_path / "chunks"), way)
+    original.add(*NAMES)
 
     def reopened(folder: Path) -> Index:
-        return Index(LocalFileStore(folder), way, original.index.vectorstore)
+        return Index(LocalFileStore(folder), way, original.vectorstore)
 
-    damage_random_bytes(original.folder, tmp_path, reopened)
+    damage_random_bytes(tmp_path / "chunks", tmp_path, reopened)

@@ -74,17 +74,15 @@ def _content(text: str) -> str:
 
 
 @st.composite
-def splitters(
-    draw: st.DrawFn, *, strip: bool | None = None, overlap: bool = True, keep: bool | None = None
-) -> TextSplitter:
+def splitters(draw: st.DrawFn, *, keep: bool | None = None) -> TextSplitter:
     """A splitter of LangChain's in any of its settings that keep letters and digits."""
     chunk_size = draw(st.integers(1, 30))
     keep = draw(st.booleans()) if keep is None else keep
     settings: dict[str, Any] = {
         "chunk_size": chunk_size,
-        "chunk_overlap": draw(st.integers(0, chunk_size - 1)) if overlap else 0,
+        "chunk_overlap": draw(st.integers(0, chunk_size - 1)),
         "length_function": LENGTHS[draw(st.sampled_from(sorted(LENGTHS)))],
-        "strip_whitespace": draw(st.booleans()) if strip is None else strip,
+        "strip_whitespace": draw(st.booleans()),
         "keep_separator": draw(st.sampled_from(KEEP_FORMS)) if keep else False,
     }
     regex = keep and draw(st.booleans())

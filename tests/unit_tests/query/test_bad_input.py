@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,10 +77,10 @@ class Returning(BaseDocumentCompressor):
         return self.function(list(documents))
 
 
-def scoring(scores: Sequence[Any], name: str = "relevance_score") -> Returning:
+def scoring(scores: Sequence[Any]) -> Returning:
     def scored(documents: list[Document]) -> list[Document]:
         for document, score in zip(documents, scores, strict=True):
-            document.metadata[name] = score
+            document.metadata["relevance_score"] = score
         return documents
 
     return Returning(function=scored)
@@ -122,34 +122,6 @@ def test_rising_scores_of_a_store_are_distances() -> None:
     source = make_retriever({"a": lines(0, 1, 2)}, vectorstore=store)
     chunks = chunks_in(ask(source, irrelevant_chunk_penalty=0.1))
     assert [chunks["a", index]["relevance"] for index in range(3)] == pytest.approx([1, 0.75, 0.5])
-
-
-# Documents
-
-
-MANY = 10_000
-
-
-class Many(NamedTuple):
-    """The texts of an index, all its chunks, and its docstore."""
-
-    texts: dict[str, str]
-    chunks: list[Document]
-    docstore: fakes.WatchedDocStore
-
-
-@pytest.fixture(scope="module", params=[1, MANY], ids=["one document", "as many documents"])
-def many(request: pytest.FixtureRequest) -> Many:
-    each = MANY // request.param
-    texts = {str(number): lines(*range(each), name=f"{number}-") for number in range(request.param)}
-    source = make_retriever(texts, docstore=InMemoryStore())
-    assert isinstance(source.vectorstore, InMemoryVectorStore)
-    chunks = [
-        Document(chunk["text"], id=chunk["id"], metadata=chunk["metadata"])
-        for chunk in source.vectorstore.store.values()
-    ]
-    assert len(chunks) == MANY
-    return Many(texts, chunks, fakes.WatchedDocStore(source.docstore, fakes.Writes()))
 
 
 # Half an emoji in a query

@@ -102,10 +102,6 @@ def _without_ranks(documents: list[Document]) -> list[tuple[str, float, list[dic
 # Nearly the same
 
 
-def report(*paragraphs: str) -> str:
-    return "".join(f"{paragraph}\n" for paragraph in paragraphs)
-
-
 # Every candidate is relevant, the first one most, whatever its words.
 IN_ORDER = fakes.EVERYTHING.replace(lexical_weight=0.0, name_weight=0.0, document_weight=0.0)
 ASKED = "what"

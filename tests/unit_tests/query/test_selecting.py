@@ -14,7 +14,7 @@ from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSEIndexer, RSERetriever
-from langchain_rse.config import PRESETS, Greedy, RSEConfig
+from langchain_rse.config import RSEConfig
 from langchain_rse.engine import NEIGHBOR_RADIUS, neighbor_credit
 from tests.unit_tests import fakes
 from tests.unit_tests.engine.problems import solve_exact
@@ -103,37 +103,6 @@ def dense_documents(draw: st.DrawFn, longest: int = 30, shortest_chunk: int = 2)
 def by_best_candidate(documents: list[Dense]) -> list[int]:
     """The order of documents, which decides ties: by their best candidate."""
     return sorted(range(len(documents)), key=lambda number: -max(documents[number].relevance))
-
-
-def values(document: Dense, config: RSEConfig) -> list[float]:
-    """The values of all chunks, by the formulas."""
-    weights = [1.0] * len(document.lengths)
-    assert config.solver != "exact"
-    for chunk, length in enumerate(document.lengths):
-        if config.solver.length_weighting == "published" and document.relevance[chunk]:
-            weights[chunk] = max(length / config.solver.reference_length, 1.0)
-    return [
-        weight * (relevance - config.irrelevant_chunk_penalty)
-        for weight, relevance in zip(weights, document.relevance, strict=True)
-    ]
-
-
-SOLVER_FIELDS: dict[str, Any] = {
-    "length_weighting": st.sampled_from(["none", "published"]),
-    "reference_length": st.just(4.0),
-    "max_length": st.integers(1, 12),
-    "minimum_value": st.sampled_from([-1.0, 0.0, 0.25, 0.5, 2.0]),
-}
-GREEDY = st.builds(Greedy, overall_max_length=st.integers(1, 20), **SOLVER_FIELDS)
-
-
-def published(solvers: st.SearchStrategy[Any]) -> st.SearchStrategy[RSEConfig]:
-    return st.builds(
-        PRESETS["dsrag-balanced"].replace,
-        solver=solvers,
-        irrelevant_chunk_penalty=st.sampled_from([0.125, 0.25, 0.5]),
-        **{name: st.just(value) for name, value in PLAIN.items()},
-    )
 
 
 def credited_of(document: Dense, config: RSEConfig) -> Any:
