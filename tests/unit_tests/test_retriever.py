@@ -127,11 +127,6 @@ def test_an_empty_query_finds_nothing(query: str) -> None:
     assert trace.reason
 
 
-def test_nothing_relevant_and_an_empty_index() -> None:
-    assert ask(make_retriever({"a": lines(80, 85)})) == []
-    assert ask(make_retriever({})) == []
-
-
 # Wrong arguments
 
 
@@ -287,13 +282,13 @@ def test_errors_say_during_which_step_they_came_up() -> None:
 
 class Runs(BaseCallbackHandler):
     def __init__(self) -> None:
-        self.starts: list[tuple[str, Any, Any, dict[str, Any]]] = []
+        self.starts: list[tuple[str, Any, Any]] = []
 
     def on_retriever_start(
         self, serialized: Any, query: str, *, run_id: Any, parent_run_id: Any = None, **kw: Any
     ) -> None:
         del serialized, query
-        self.starts.append((kw.get("name", ""), run_id, parent_run_id, kw.get("metadata") or {}))
+        self.starts.append((kw.get("name", ""), run_id, parent_run_id))
 
 
 @fakes.both_ways

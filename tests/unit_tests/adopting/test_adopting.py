@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -157,20 +157,15 @@ def test_nothing_is_embedded_and_the_vector_store_is_not_written_to(way: Way) ->
 @fakes.both_ways
 def test_from_existing_gives_a_retriever(way: Way) -> None:
     index = Index([chunk("one\n", start_index=0), chunk("two", start_index=4)])
-
-    def build(make: Callable[..., Any], amake: Callable[..., Any]) -> RSERetriever:
-        retriever: RSERetriever = way.call(
-            make,
-            amake,
-            index.vectorstore,
-            InMemoryByteStore(),
-            BY_START,
-            config=fakes.EVERYTHING,
-            k=1,
-        )
-        return retriever
-
-    retriever = build(RSERetriever.from_existing_index, RSERetriever.afrom_existing_index)
+    retriever = way.call(
+        RSERetriever.from_existing_index,
+        RSERetriever.afrom_existing_index,
+        index.vectorstore,
+        InMemoryByteStore(),
+        BY_START,
+        config=fakes.EVERYTHING,
+        k=1,
+    )
     assert retriever.k == 1
     assert [s.page_content for s in way.invoke(retriever, "one")] == ["one\ntwo"]
 

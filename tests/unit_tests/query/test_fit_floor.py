@@ -80,18 +80,10 @@ def test_off_topic_questions_return_nothing(
         assert retriever.invoke(question) == []
 
 
-def small(text: str) -> RSERetriever:
-    """A retriever over one document."""
-    retriever = RSERetriever(
-        vectorstore=InMemoryVectorStore(embeddings()), docstore=InMemoryStore()
-    )
-    retriever.add_documents([Document(text)], ids=["one"])
-    return retriever
-
-
 def test_too_little_text() -> None:
     empty = RSERetriever(vectorstore=InMemoryVectorStore(embeddings()), docstore=InMemoryStore())
-    for few in (small("Cats sleep most of the day, and purr at night."), empty):
+    cats = Document("Cats sleep most of the day, and purr at night.", id="one")
+    for few in (RSERetriever.from_documents([cats], embeddings()), empty):
         with pytest.raises(ScoreFloorError, match="too little text"):
             few.fit_score_floor()
 

@@ -12,10 +12,6 @@ from tests.unit_tests import fakes
 from tests.unit_tests.fakes import QUERY, ask, lines, make_retriever, wrap
 
 
-def chunks_of(source: RSERetriever) -> list[Document]:
-    return list(source.indexer.chunks())
-
-
 @pytest.fixture
 def long() -> RSERetriever:
     return make_retriever({"a": lines(*range(0, 60, 3))})
@@ -30,7 +26,7 @@ def test_a_retriever_over_chunks_of_ones_own(long: RSERetriever) -> None:
     said = r"^base_retriever must .*RSEIndexer\(vectorstore, docstore\).chunks\(\).*'doc_id': None"
     with pytest.raises(CandidateError, match=said):
         ask(wrap(long, own_chunks))
-    assert ask(wrap(long, chunks_of(long)))
+    assert ask(wrap(long, list(long.indexer.chunks())))
 
 
 def test_a_passage_is_no_candidate(long: RSERetriever) -> None:

@@ -127,15 +127,6 @@ def is_even(found: Document) -> bool:
     return bool(found.metadata["n"] == 0)
 
 
-def test_a_store_that_gives_chunks_other_ids_is_refused(do: Do) -> None:
-    class Renaming(Unknown):
-        def add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
-            return [f"new {vector}" for vector in super().add_documents(documents, **kwargs)]
-
-    with pytest.raises(ValueError, match="Renaming did not keep the given ids"):
-        do(adapter_for(Renaming()).add, CHUNKS[:2])
-
-
 def test_a_store_that_cannot_tell_what_it_has(do: Do) -> None:
     class Silent(Unknown):
         def get_by_ids(self, ids: Any, /) -> list[Document]:

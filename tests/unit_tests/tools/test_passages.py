@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from langchain_core.documents import Document
 
 from langchain_rse.access import DocumentAccess
-from langchain_rse.errors import MissingRecordError
 from langchain_rse.text.quoting import format_range
 from langchain_rse.tools import citation_of
 from tests.unit_tests.fakes import lines, make_retriever
@@ -19,19 +18,15 @@ TEXT = lines(*range(30), name="Zeile ä")
 RETRIEVER = make_retriever({"a": TEXT, "b": lines(1)})
 
 
-def passage_of(docstore: Any, doc_id: str, start: int, end: int) -> Document | None:
+def passage_of(docstore: Any, doc_id: str, start: int, end: int) -> Document:
     access = DocumentAccess(docstore)
-    try:
-        return access.passage(access.manifest(doc_id), start, end)
-    except MissingRecordError:
-        return None
+    return access.passage(access.manifest(doc_id), start, end)
 
 
 @given(start=st.integers(0, len(TEXT) - 1), length=st.integers(1, 2 * len(TEXT)))
 def test_any_range_is_the_slice_of_the_text(start: int, length: int) -> None:
     end = start + length
     passage = passage_of(RETRIEVER.docstore, "a", start, end)
-    assert passage is not None
     assert passage.page_content == TEXT[start:end]
     assert passage.metadata["start_index"] == start
     assert passage.metadata["end_index"] == min(end, len(TEXT))
@@ -58,7 +53,6 @@ def test_pages_are_cited_as_a_reader_counts_them(
     parts = [Document(f"one {n}\n", metadata={"source": "p", **m}) for n, m in enumerate(metadata)]
     retriever.add_documents(parts)
     passage = passage_of(retriever.docstore, "p", 0, 1000)
-    assert passage is not None
     assert citation_of(passage.metadata) == f"p, {cited}, characters 0–{len(passage.page_content)}"
     if "page" in metadata[0]:
         assert passage.metadata["page_start"] == metadata[0]["page"]
