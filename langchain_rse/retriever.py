@@ -127,7 +127,8 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
             the vector store is empty.
 
     Warns:
-        UserWarning: If documents are excluded because they are unknown, corrupt or incomplete.
+        UserWarning: If documents are excluded because they are unknown, corrupt or incomplete, or
+            a query finds nothing because its filter names a field that no chunk has.
     """
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True)
@@ -532,7 +533,7 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
         Raises:
             ImportError: If Chroma is needed and not installed.
             TypeError: If ``embedding`` is not an embedding model, or ``settings`` has a store.
-            ValueError: If a setting is unknown or out of its range.
+            ValueError: If a setting is unknown or out of its range, or the folder has other files.
             Exception: All errors of `RSEIndexer.add_documents`.
 
         Warns:

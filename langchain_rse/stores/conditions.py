@@ -75,7 +75,7 @@ def describe_fields(conditions: Iterable[object], documents: Iterable[Mapping[st
 def describe_missing(conditions: Iterable[object], chunks: Sequence[Mapping[str, Any]]) -> str:
     """Name the fields of filters that no chunk has; of the others, only those that all have."""
     missing = _all_fields(conditions).difference(*chunks)
-    if not (missing and chunks):
+    if not missing or not chunks:
         return ""
     common = set(chunks[0]).intersection(*chunks) - WRITTEN
     return (
