@@ -212,7 +212,8 @@ def query(
     """Print the passages that answer a question, each with its place.
 
     QUESTION needs no quotation marks. A passage is a run of neighboring chunks, copied unchanged
-    from its document. The exit status is 1 if nothing is returned.
+    from its document; within a table, the table's header row stands above it. The exit status is 1
+    if nothing is returned.
 
     Example: langchain-rse query "What drove gross margin?" --kb library --k 3
     """
@@ -224,8 +225,10 @@ def query(
         irrelevant_chunk_penalty=irrelevant_chunk_penalty,
     )
     opened = KnowledgeBase.existing(kb, **fields)
-    wanted = filter_of(conditions or (), opened.find)
-    trace = opened.retriever.explain(" ".join(question), filter=wanted)
+    arguments: dict[str, Any] = {"filter": filter_of(conditions or (), opened.find)}
+    if report and "include_header" not in fields:
+        arguments["include_header"] = False  # repeated header rows prevent sliders
+    trace = opened.retriever.explain(" ".join(question), **arguments)
     passages = trace.documents_returned
     if as_json:
         printed = [passage.model_dump(include=_JSON_FIELDS) for passage in passages]
@@ -389,7 +392,8 @@ def evaluate(
     tuning = tune(retriever, loaded, trials=trials, **options) if trials else None
     if tuning is not None and save_config:
         tuning.to_file(save_config)
-        print_note(f"Parameters written to {save_config}")
+        written = "Parameters" if tuning.changes else "No better parameters found: current ones"
+        print_note(f"{written} written to {save_config}")
 
     passages = measure(retriever, loaded, name="passages", **options)
     # Chunks fill the budget, so the comparison needs passages that fill it too.
@@ -403,6 +407,10 @@ def evaluate(
     for table in filter(None, (passages, filled, chunks, filled.compare(chunks), tuning)):
         print_text("")
         print_text(visible_lines(str(table)))
+    print_note(
+        "recall: share of the evidence returned; whole: of quotations returned whole; iou: text in "
+        "both evidence and result, divided by text in either; filling the budget: with --penalty 0"
+    )
 
 
 def serve_mcp(

@@ -35,7 +35,8 @@ def evaluate(
     Example:
         ```python
         questions = load_questions("questions.jsonl")
-        passages = evaluate(retriever, questions, name="passages")
+        # A penalty of 0 fills the budget, as top-k chunks do.
+        passages = evaluate(retriever, questions, name="passages", irrelevant_chunk_penalty=0)
         chunks = evaluate(vectorstore.as_retriever(search_kwargs={"k": 50}), passages.questions)
         print(passages.compare(chunks))
         ```

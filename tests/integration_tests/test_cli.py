@@ -327,6 +327,8 @@ def test_rows_of_a_table_come_with_the_names_of_its_columns(empty: Run) -> None:
     shown = empty("query", "cat150", "--kb", "kb", "--max-context-length", 1_000).stdout
     assert re.search(r"\n\n\[1\] .*\nname,age,note\ncat1", shown)
     assert "\ncat150,6," in shown
+    empty("query", "cat150", "--kb", "kb", "--max-context-length", 1_000, "--report", "a.html")
+    assert "No sliders" not in Path("a.html").read_text("utf-8")
 
 
 def test_options_of_a_query(ask: Run) -> None:
