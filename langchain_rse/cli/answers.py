@@ -66,6 +66,8 @@ Question = Annotated[list[str], typer.Argument(metavar="QUESTION", hidden=True)]
 K = Annotated[
     int | None,
     typer.Option(
+        "--k",
+        "-k",
         parser=whole_number,
         metavar="NUMBER",
         help="Maximum number of passages. The most valuable are kept.",
