@@ -30,9 +30,10 @@ OF_LOWEST = (
 )
 VERSIONS = r"""
 import re
-from importlib.metadata import requires, version
-names = {re.split(r"[^\w-]", line)[0].lower() for line in requires("langchain-rse")}
-print(*(f"{name} {version(name)}" for name in sorted(names - {"langchain-rse"})), sep=", ")
+from importlib.metadata import distributions, requires
+named = {re.split(r"[^\w-]", line)[0].lower() for line in requires("langchain-rse")}
+versions = {each.name.lower(): each.version for each in distributions()}
+print(*(f"{name} {versions[name]}" for name in sorted(named & versions.keys())), sep=", ")
 """
 
 
