@@ -357,6 +357,7 @@ class Partial(Filtering):
         return matches(applied, document.metadata)
 
 
+@pytest.mark.filterwarnings("ignore:Partial found nothing")
 @given(st.dictionaries(st.sampled_from("xyz"), st.integers(0, 2)), st.data())
 def test_what_a_filter_excludes_never_comes_back(filter_: dict[str, int], data: Any) -> None:
     """From a store that filters by some of the fields only."""
