@@ -288,9 +288,10 @@ def _join_divided(pages: Sequence[str]) -> list[str]:
     def join(division: re.Match[str]) -> str:
         left, right = division["left"], division["right"]
         is_between_small = left[-1:].islower() and right[:1].islower()
-        is_written_elsewhere = f"{left}-{right}".lower() in words
-        is_word = f"{left}{right}".lower() in words or (len(left) > 1 and is_between_small)
-        is_divided = is_word and not is_written_elsewhere
+        is_written_whole = f"{left}{right}".lower() in words
+        is_written_with_hyphen = f"{left}-{right}".lower() in words
+        is_word = is_written_whole or (len(left) > 1 and is_between_small)
+        is_divided = is_word and not is_written_with_hyphen
         line_end = "\n" if division[0].startswith(" ") else ""
         return f"{line_end}{left}" if is_divided else f"{line_end}{left}-"
 
@@ -299,11 +300,14 @@ def _join_divided(pages: Sequence[str]) -> list[str]:
 
 def _remove_first_lines(pages: Sequence[list[str]]) -> list[str]:
     """Remove the first lines that most pages have, and return one of each."""
+    keys_of: dict[int, set[str | int]] = {}  # by page
     forms_by_key: defaultdict[str | int, list[str]] = defaultdict(list)
     for page, lines in enumerate(pages):
         if len(lines) > 1:
-            for key in _keys(lines[0], page):
-                forms_by_key[key].append(_without_digits(lines[0]))
+            form = _without_digits(lines[0])
+            keys_of[page] = {form, *_page_counts(lines[0], page)}
+            for key in keys_of[page]:
+                forms_by_key[key].append(form)
     fewest = max(_RUNNING_SHARE * len(pages), _FEWEST_RUNNING)
     running: set[str | int] = set()
     for key, forms in forms_by_key.items():
@@ -311,19 +315,19 @@ def _remove_first_lines(pages: Sequence[list[str]]) -> list[str]:
         if len(forms) >= fewest and len(set(forms)) <= _MOST_DISTINCT * len(forms):
             running.add(key)
     removed: dict[str, str] = {}
-    for page, lines in enumerate(pages):
-        if len(lines) > 1 and running & _keys(lines[0], page):
-            removed.setdefault(_without_digits(lines[0]), lines.pop(0).strip())
+    for page, keys in keys_of.items():
+        if running & keys:
+            line = pages[page].pop(0)
+            removed.setdefault(_without_digits(line), line.strip())
     return [line for line in removed.values() if line]
 
 
-def _keys(line: str, page: int) -> set[str | int]:
-    """Return what a line may have in common with the same line of other pages.
+def _page_counts(line: str, page: int) -> set[int]:
+    """Return the differences between the numbers in a line and the number of its page.
 
-    That is the line without digits, or a number that counts the pages, beside the title of a
-    chapter: then its difference to the number of the page.
+    A line that numbers the pages has the same one on all, whatever stands beside the number.
     """
-    return {_without_digits(line), *(int(number[:9]) - page for number in _DIGITS.findall(line))}
+    return {int(number[:9]) - page for number in _DIGITS.findall(line)}
 
 
 def _without_digits(line: str) -> str:

@@ -124,8 +124,14 @@ class SideBySide:
         passages, other = self.sides
         if not self.passages:
             return f"No passages: {self.reason}; {other.summary}"
+        return f"{passages.summary}; {other.summary}; {self._shared}"
+
+    @property
+    def _shared(self) -> str:
+        """The length of the text that both sides have."""
+        passages, _ = self.sides
         in_both = sum(marks.count(False) for marks in passages.only_here)
-        return f"{passages.summary}; {other.summary}; {in_both:,} characters are in both"
+        return f"{in_both:,} characters are in both"
 
     def _lines(self) -> Iterator[str]:
         """Yield the comparison as lines for a terminal."""
@@ -144,9 +150,10 @@ class SideBySide:
     def _places(self, side: Side) -> Iterator[tuple[Piece, Sequence[bool], str]]:
         """Yield the pieces of a side, with their marks and places; paths are shortened in these."""
         names = short_names(piece.name for piece in [*self.passages, *self.other])
-        for number, piece in enumerate(side.pieces, start=1):
+        marked = zip(side.pieces, side.only_here, strict=True)
+        for number, (piece, marks) in enumerate(marked, start=1):
             place = f"{side.noun} {number}: {piece.place_in(names[piece.name])}"
-            yield piece, side.only_here[number - 1], place
+            yield piece, marks, place
 
     def __repr__(self) -> str:
         return f"<SideBySide of {visible(self.query)[:_EXCERPT]!r}: {visible(self.summary)}>"
@@ -157,8 +164,7 @@ class SideBySide:
     def _repr_html_(self) -> str:
         """Both sides as columns, one below the other where there is no room."""
         passages, other = self.sides
-        # The headings have the lengths.
-        note = self.summary.rpartition("; ")[2] if self.passages else self.summary
+        note = self._shared if self.passages else self.summary  # the headings have the lengths
         return (
             f'<style>{_STYLE}</style><div class="rse-compare">'
             f'<h2 dir="auto">{text_as_html(self.query)}</h2>'

@@ -50,25 +50,8 @@ def boxes(passage: Document, path: str | Path) -> list[Box]:
     Raises:
         ValueError: If the text is not in the file.
     """
-    metadata = passage.metadata
-    text = passage.page_content
-    if END_INDEX in metadata:
-        # Headers may stand above the slice of the source.
-        text = text[metadata[START_INDEX] - metadata[END_INDEX] :]
-    lines = [fold(line) for line in text.splitlines()]
-    first = metadata.get("page_start", metadata.get("page"))
-    last = metadata.get("page_end", first)
     with _open(path) as pdf:
-        numbers = range(len(pdf))
-        stated = numbers[first : last + 1] if isinstance(last, int) else numbers
-        # The numbers may not count from 0.
-        found = _find(lines, pdf, stated) or _find(lines, pdf, numbers)
-    if not found:
-        raise ValueError(
-            "The text is not in the PDF; give the file that it was read from, by PDFium (as the "
-            "command line and PyPDFium2Loader do)"
-        )
-    return found
+        return _boxes(passage, pdf)
 
 
 def render(passage: Document, path: str | Path) -> dict[int, Any]:
@@ -86,9 +69,8 @@ def render(passage: Document, path: str | Path) -> dict[int, Any]:
     """
     drawing = load("PIL.ImageDraw", "pages", "langchain_rse.pages")
     pictures = {}
-    lines = boxes(passage, path)
     with _open(path) as pdf:
-        for number, (left, bottom, right, top) in lines:  # page by page
+        for number, (left, bottom, right, top) in _boxes(passage, pdf):  # page by page
             if number not in pictures:
                 page = pdf[number]
                 bitmap = page.render(scale=_SCALE)
@@ -103,6 +85,27 @@ def render(passage: Document, path: str | Path) -> dict[int, Any]:
 
 def _open(path: str | Path) -> Any:  # noqa: ANN401 - a PdfDocument
     return load("pypdfium2", "pages", "langchain_rse.pages").PdfDocument(path)
+
+
+def _boxes(passage: Document, pdf: Any) -> list[Box]:  # noqa: ANN401 - a PdfDocument
+    metadata = passage.metadata
+    text = passage.page_content
+    if END_INDEX in metadata:
+        # Headers may stand above the slice of the source.
+        text = text[metadata[START_INDEX] - metadata[END_INDEX] :]
+    lines = [fold(line) for line in text.splitlines()]
+    first = metadata.get("page_start", metadata.get("page"))
+    last = metadata.get("page_end", first)
+    numbers = range(len(pdf))
+    stated = numbers[first : last + 1] if isinstance(last, int) else numbers
+    # The numbers may not count from 0.
+    found = _find(lines, pdf, stated) or _find(lines, pdf, numbers)
+    if not found:
+        raise ValueError(
+            "The text is not in the PDF; give the file that it was read from, by PDFium (as the "
+            "command line and PyPDFium2Loader do)"
+        )
+    return found
 
 
 def _find(lines: Sequence[str], pdf: Any, numbers: Iterable[int]) -> list[Box]:  # noqa: ANN401

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from langchain_rse._sync import Steps, compute
@@ -282,8 +283,14 @@ def find_copied(documents: Sequence[Mapping[int, str]]) -> dict[ChunkPlace, int]
         For each copy, the number of the first document that contains its text; copies are in the
         order of ``documents``.
     """
+
+    @cache
+    def exact(number: int) -> str:
+        """Join the texts of a document as they are compared."""
+        texts = documents[number].items()
+        return _join_neighbors({index: comparable(text) for index, text in texts})
+
     copied: dict[ChunkPlace, int] = {}
-    exact_documents: dict[int, str] = {}
     better_documents: list[str] = []  # for a quick comparison that misses no copy
     known: set[str] = set()  # pieces of better documents
     for number, texts in enumerate(documents):
@@ -298,12 +305,8 @@ def find_copied(documents: Sequence[Mapping[int, str]]) -> dict[ChunkPlace, int]
             for original, better in enumerate(better_documents):
                 if text not in better:
                     continue
-                if original not in exact_documents:
-                    chunks = documents[original].items()
-                    exact_texts = {other: comparable(chunk) for other, chunk in chunks}
-                    exact_documents[original] = _join_neighbors(exact_texts)
                 exact_text = comparable(texts[index])
-                if len(exact_text) >= _SHORTEST_COPY and exact_text in exact_documents[original]:
+                if len(exact_text) >= _SHORTEST_COPY and exact_text in exact(original):
                     copied[number, index] = original
                     break
         joined = _join_neighbors(prepared)

@@ -326,7 +326,7 @@ def choose(passages: Sequence[Passage], settings: QuerySettings) -> list[Passage
     """
     chosen = list(passages)
     if settings.k is not None and len(chosen) > settings.k:
-        preferred = max(chosen, key=lambda each: max(chunk.relevance for chunk in each.chunks))
+        preferred = max(chosen, key=_highest_relevance)
         others = [passage for passage in chosen if passage is not preferred]
         chosen = sorted([preferred, *others[: settings.k - 1]], key=lambda each: -each.value)
     if settings.order == "document":
@@ -335,6 +335,10 @@ def choose(passages: Sequence[Passage], settings: QuerySettings) -> list[Passage
             first_number.setdefault(passage.layout.manifest.key, number)
         chosen.sort(key=lambda passage: (first_number[passage.layout.manifest.key], passage.start))
     return chosen
+
+
+def _highest_relevance(passage: Passage) -> float:
+    return max(chunk.relevance for chunk in passage.chunks)
 
 
 def render(passage: Passage, settings: QuerySettings, *, shows_query: bool = False) -> Document:

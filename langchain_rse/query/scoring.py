@@ -254,13 +254,16 @@ class Selection(NamedTuple):
 
     def passages_after(self, steps: int) -> list[Segment]:
         """Return the segments formed by the first ``steps`` steps, best first."""
-        segments = list(self.chosen[:steps])
+        formed = self.chosen[:steps]
         if self.ranking is not None:
-            segments = self.ranking.segments(self.positions_after(steps))
-        for number, (start, end, value) in enumerate(segments):
+            formed = self.ranking.segments(self.positions_after(steps))
+        segments: list[Segment] = []
+        for segment in formed:
+            value = segment.value
             if value < -_ROUNDING:
                 # It is kept for the best candidate of a query although its cost exceeds its value.
-                segments[number] = Segment(start, end, float(self.values[start:end].sum()))
+                value = float(self.values[segment.start : segment.end].sum())
+            segments.append(segment._replace(value=value))
         return sorted(segments, key=lambda segment: (-segment.value, segment.start))
 
 

@@ -271,14 +271,18 @@ class TextWords:
         counts = np.zeros((len(self.numbers), len(words)))
         for column, word in enumerate(words):
             if word not in self._counts:
-                codes = np.frombuffer(word.encode(), np.uint8)
-                starts = self._starts[self._keys == len(codes) * 256 + int(codes[0])]
-                places = starts[:, None] + np.arange(len(codes))
-                is_word = (self._codes[places] == codes).all(axis=1)
-                numbers = np.searchsorted(self._text_ends, starts[is_word])
-                self._counts[word] = np.bincount(numbers, minlength=len(self.numbers))
+                self._counts[word] = self._count(word)
             counts[:, column] = self._counts[word]
         return counts
+
+    def _count(self, word: str) -> NDArray[np.intp]:
+        codes = np.frombuffer(word.encode(), np.uint8)
+        key = len(codes) * 256 + int(codes[0])
+        starts = self._starts[self._keys == key]
+        places = starts[:, None] + np.arange(len(codes))
+        is_word = (self._codes[places] == codes).all(axis=1)
+        numbers = np.searchsorted(self._text_ends, starts[is_word])
+        return np.bincount(numbers, minlength=len(self.numbers))
 
 
 def spaced_words(texts: Sequence[str]) -> list[bytes]:
