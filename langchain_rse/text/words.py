@@ -44,9 +44,9 @@ SIGNED_WORD = re.compile(
     r"(?<![\w.+#])(?:(?P<letter>[a-z])(?:(?P<plus>\+\+)|\#)|\.net\b)(?![\w+#])", re.IGNORECASE
 )
 """A word with signs: C++, C#, F#, .NET."""
-# The signs of such words, with their spelling. Expressions that begin with a sign are fast.
+# A sign of such words, an expression that begins with it, which is fast, and the spelling.
 _SIGNS = (
-    ("++", re.compile(r"\+\+(?<=(?<![\w.+#])[A-Za-z]\+\+)(?![\w+#])"), "pp"),
+    ("+", re.compile(r"\+\+(?<=(?<![\w.+#])[A-Za-z]\+\+)(?![\w+#])"), "pp"),
     ("#", re.compile(r"#(?<=(?<![\w.+#])[A-Za-z]#)(?![\w+#])"), "sharp"),
     (".", re.compile(r"\.(?=[Nn][Ee][Tt](?![\w+#]))(?<![\w.+#]\.)"), "dot"),
 )
