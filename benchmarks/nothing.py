@@ -131,7 +131,7 @@ class Prober:
 
     def __init__(self, retriever: RSERetriever, floor: FittedFloor) -> None:
         self._settings = retriever
-        self._sources = retriever.sources
+        self._sources = retriever._sources  # noqa: SLF001
         self._filters = filters_of(retriever.search_kwargs, None)
         self._floor = floor
 

@@ -2,6 +2,8 @@
 
 import difflib
 import importlib
+import inspect
+import itertools
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -12,7 +14,7 @@ from typing import Any, ClassVar, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from langchain_rse.text.quoting import first_few, visible
+from langchain_rse.text.quoting import first_few, one_line, shortened, visible
 
 # Modules to skip on the way from the line that warns to the user's line.
 _LIBRARIES = ("langchain_rse.", "langchain_core.", "pydantic.", "asyncio.", "concurrent.")
@@ -26,8 +28,8 @@ def problems_of(error: ValidationError) -> str:
         if problem["loc"]:
             path = visible(".".join(map(str, problem["loc"])))
             message = f"{path}: {message}"
-            if problem["type"] != "missing":
-                message += f"; got {problem['input']!r:.80}"
+        if problem["type"] not in {"missing", "value_error"}:
+            message += f"; got {shown(problem['input'])}"
         problems.append(message)
     return first_few(problems)
 
@@ -48,6 +50,13 @@ class _Bare(str):
 
     def __repr__(self) -> str:
         return str(self)
+
+
+class Printed:
+    """An object that prints as several lines; its ``repr`` is the beginning, on one line."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {one_line(self, 200)}>"
 
 
 class Checked(BaseModel):
@@ -82,7 +91,9 @@ class Checked(BaseModel):
             value = self.__dict__.get(name)  # not there if a check has failed
             if name not in self.model_fields_set or value == field.default:
                 continue
-            if not field.repr or not isinstance(value, (*_SHOWN, Checked)):
+            if not field.repr:
+                value = _Bare(shown(value))
+            elif not isinstance(value, (*_SHOWN, Checked)):
                 value = _Bare(getattr(value, "__name__", type(value).__name__))
             yield name, value
 
@@ -96,10 +107,15 @@ class Checked(BaseModel):
         # This function takes the constraints out of the types.
         types = get_type_hints(SimpleNamespace(__annotations__=annotations))
         parameters = []
-        for name, field in cls.model_fields.items():
-            default = Parameter.empty if field.is_required() else field.default
-            if not isinstance(default, (str, int, float, NoneType, type)):
-                default = _Bare("...")
+        # First the fields of the class, then of each of its bases.
+        names = itertools.chain.from_iterable(inspect.get_annotations(base) for base in cls.__mro__)
+        for name in filter(cls.model_fields.get, dict.fromkeys(names)):
+            field = cls.model_fields[name]
+            default: Any = Parameter.empty if field.is_required() else field.default
+            if field.default_factory is not None:
+                default = _Bare(f"{field.default_factory.__name__}()")
+            elif default is len:
+                default = _Bare("len")
             kind = Parameter.KEYWORD_ONLY
             parameters.append(Parameter(name, kind, default=default, annotation=types[name]))
         cls.__signature__ = Signature(parameters)
@@ -128,22 +144,27 @@ class Checked(BaseModel):
             allowed.append("None")
         sentence = f"{subject} must {' or '.join(filter(None, dict.fromkeys(allowed)))}"
         if not allowed[0]:
-            sentence = f"{name}: {problem['msg']}"
+            sentence = f"{name} {problem['msg']}"
         return ValueError(f"{_plain(sentence)}; got {shown(problem['input'])}")
 
 
+_LONGEST_SHOWN = 100
 # Types whose values are shown in messages; of others, the type is.
 _SHOWN = (str, int, float, list, tuple, set, dict, NoneType)
 
 _PLAIN_WORDS = {
     " or be ": " or ",
     "greater than or equal to": "at least",
+    "less than or equal to 1": "from 0 to 1",
     "less than or equal to": "at most",
     "a valid dictionary or instance": "an instance",
-    "a valid dictionary or object to extract fields from": "a Greedy or BestSegment solver",
+    "a valid dictionary or object to extract fields from": "Greedy(...) or BestSegment(...) of "
+    "langchain_rse.config",
+    ", unable to parse string as an integer": " (pass a quotation as text=)",
     "a valid integer": "a whole number",
     "a valid number": "a number",
     "a valid boolean": "True or False",
+    "a valid array": "a list",
     "a valid ": "a ",
     "an instance of BaseStore or a dictionary": "a list of Documents, a dict by id, a docstore",
     "an instance of Sequence": "a list",
@@ -152,7 +173,20 @@ _PLAIN_WORDS = {
     "'str' instances are not allowed as a Sequence value": "must be a list",
     "String should match pattern '\\S'": "must not be blank",
     "Input should": "must",
+    "Field required": "is missing",
+    "Field is frozen": "cannot be changed: make a new object",
+    "Instance is frozen": "cannot be changed: make a new object",
+    " at line 1 column": " at column",
+    "a dictionary or an instance of Evidence": 'like {"doc_id": "a.txt", "text": "a quotation"}',
     "an instance of VectorStore or None": "a VectorStore (pass a retriever as base_retriever)",
+    "an instance of BaseDocumentCompressor": "a reranker, such as CohereReranker(model=...) of "
+    "langchain_rse.rerankers,",
+    "base_retriever must be an instance of Runnable": "base_retriever must be a retriever, such as "
+    "vectorstore.as_retriever(search_kwargs={'k': 200}),",
+    "query_generator must be an instance of Runnable": "query_generator must be a Runnable from a "
+    "string to a list of strings, such as RunnableLambda(function),",
+    "llm must be an instance of Runnable": "llm must be a chat model",
+    "be callable": "be a function of a text, such as len",
 }
 
 
@@ -166,8 +200,9 @@ def _plain(sentence: str) -> str:
 def explain_unknown(name: str, allowed: Collection[str], instead: Mapping[str, str]) -> str:
     """Say what to write instead of an unknown argument."""
     near = difflib.get_close_matches(name, allowed, n=1)
-    if name in instead:
-        advice = instead[name]
+    explained = difflib.get_close_matches(name, instead, n=1)  # the name itself is nearest
+    if name in instead or (explained and not near):
+        advice = instead[explained[0]]
     elif near:
         advice = f"did you mean {near[0]}?"
     else:
@@ -179,15 +214,17 @@ def shown(value: object) -> str:
     """Show a wrong value, or name its type; for a class, say that an object of it is needed."""
     if isinstance(value, type):
         return f"the class {value.__name__}: pass an object, {value.__name__}(...)"
-    text = f"{value!r:.200}"
+    text = repr(value)
     if not isinstance(value, _SHOWN) or "://" in text:  # an address may contain a password
         return type(value).__name__
-    return text
+    if len(text) > _LONGEST_SHOWN and isinstance(value, (list, tuple, set, dict)):
+        return f"a {type(value).__name__} of {len(value)}, with {shown(next(iter(value)))}"
+    return shortened(text, _LONGEST_SHOWN)
 
 
 def check_type(name: str, value: object, expected: Any, allowed: str) -> None:  # noqa: ANN401
-    """Raise a TypeError unless a value has an expected type, or one of them."""
-    if not isinstance(value, expected):
+    """Raise a TypeError unless a value has an expected type, or one of them; no class has."""
+    if isinstance(value, type) or not isinstance(value, expected):
         raise TypeError(f"{name} must be {allowed}; got {shown(value)}")
 
 

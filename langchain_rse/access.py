@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from langchain_core.documents import Document
 
-from langchain_rse._messages import check_type
+from langchain_rse._messages import check_type, shown
 from langchain_rse._sync import run
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import MissingRecordError
@@ -94,10 +94,11 @@ class DocumentAccess:
         manifest = self.manifests_of([doc_id]).get(doc_id)
         if manifest is None:
             ids = [each.doc_id for each in self.manifests()]
-            near = difflib.get_close_matches(doc_id, ids) or ids
+            near = difflib.get_close_matches(doc_id, ids)
+            advice = "the nearest is" if near else "documents() lists"
             raise MissingRecordError(
-                f"there is no document {doc_id!r}, or the filter excludes it; documents() lists "
-                f"{first_few(near) or 'none'}"
+                f"there is no document {doc_id!r}, or the filter excludes it; {advice} "
+                f"{first_few(near or ids) or 'none'}"
             )
         return manifest
 
@@ -153,7 +154,7 @@ class DocumentAccess:
         metadata = getattr(passage, "metadata", {})
         if not isinstance(metadata.get(PASSAGE), Mapping):
             raise ValueError(  # noqa: TRY004 - it is a Document, but not a passage
-                f"passage must be a Document returned by this retriever; got {passage!r:.200}"
+                f"passage must be a Document returned by this retriever; got {shown(passage)}"
             )
         check_type("length", length, int, "a whole number")
         if length < 0:

@@ -7,21 +7,22 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.runnables import Runnable
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
-from langchain_rse._messages import Checked, explain_unknown
+from langchain_rse._messages import Checked, explain_unknown, shown
 from langchain_rse.engine import Calibration
 
 LengthFunction = Callable[[str], float]
 """Returns the length of a text: ``len`` counts characters."""
 
 
-Hybrid = Annotated[float, Field(ge=0, le=1)] | Literal["auto"]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+Hybrid = Share | Literal["auto"]
 """Weight of the full-text index; ``"auto"`` uses ``lexical_weight`` if there is an index."""
 
 
@@ -39,8 +40,6 @@ _LANGCHAIN_NAMES = {
     "score_threshold": "use score_floor, the score that the best candidate must reach; "
     "fit_score_floor() finds one",
     "top_k": _COUNTS,
-    "top_n": _COUNTS,
-    "compressor": "pass it as reranker",
     "base_compressor": "pass it as reranker",
     "max_tokens": "use max_context_length, with a token counter as length_function",
     "chunk_size": "use text_splitter=default_text_splitter(500)",
@@ -111,7 +110,7 @@ class RSEConfig(_Frozen):
     solver: Literal["exact"] | _Published = "exact"
     """Chooses the passages. ``"exact"`` maximizes the total value within the budget. The published
     solvers `Greedy` (dsRAG) and `BestSegment` are there for comparison."""
-    irrelevant_chunk_penalty: float = Field(default=0.35, ge=0, le=1)
+    irrelevant_chunk_penalty: Share = 0.35
     """Minimum relevance of returned text, from 0 to 1. Lower values return more text; 0 fills the
     budget as long as anything is relevant. If the best candidate that fits the budget reaches the
     penalty, at least one passage is returned."""
@@ -124,12 +123,12 @@ class RSEConfig(_Frozen):
     ``"mean"``: the average of relevance and relative rank."""
     decay_rate: float = Field(default=15.0, gt=0)
     """Rank at which relevance has fallen to 1/e, for ``rank_fusion="decay"``. Ranks begin at 0."""
-    vector_weight: float = Field(default=0.55, ge=0, le=1)
+    vector_weight: Share = 0.55
     """Relevance of the candidate that the vector search scores best, from 0 to 1, before the words
     of the query count. If the query names a document (`name_weight`), vectors count more (0.78 by
     default), because then all candidates contain the query's words. Has no effect on the scores of
     a reranker."""
-    lexical_weight: float = Field(default=0.7, ge=0, le=1)
+    lexical_weight: Share = 0.7
     """How much the best word match among the candidates counts, from 0 to 1; half of that if the
     full-text index was searched (``hybrid``). With a reranker, words count only in the search's
     share of the relevance. Function words such as "how" and "the" never count."""
@@ -142,11 +141,11 @@ class RSEConfig(_Frozen):
     """Influence of the whole document on each of its chunks. Relevance is multiplied by
     ``(mean / highest) ** document_weight``: ``mean`` is the mean relevance of the document's five
     best chunks, ``highest`` the highest mean of any document. 0 rates each chunk by itself."""
-    rerank_weight: float = Field(default=0.6, ge=0, le=1)
+    rerank_weight: Share = 0.6
     """The reranker's share of the relevance, from 0 to 1. The rest is the candidate's relevance
     from the search, multiplied by the reranker's highest relevance of any candidate. With 1, only
     the reranker counts."""
-    neighbor_weight: float = Field(default=0.5, ge=0, le=1)
+    neighbor_weight: Share = 0.5
     """Share of a chunk's relevance, from 0 to 1, that is credited to the chunks next to it, and the
     square of it to the chunks beyond, see `langchain_rse.engine.neighbor_credit`. A one-chunk
     document is scored as if it had equal neighbors, so that it can compete with long ones."""
@@ -175,8 +174,8 @@ class RSEConfig(_Frozen):
         near = difflib.get_close_matches(str(config), PRESETS, n=1)
         advice = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(
-            f"config must be an RSEConfig or one of {', '.join(PRESETS)}; "
-            f"got {config!r:.200}{advice}"
+            "config (in a call: rse_config) must be an RSEConfig, such as "
+            f"RSEConfig(decay_rate=20), or one of {', '.join(PRESETS)}; got {shown(config)}{advice}"
         )
 
     def to_file(self, path: str | os.PathLike[str], *, hybrid: Hybrid = "auto") -> None:
@@ -208,7 +207,13 @@ _PUBLISHED = RSEConfig(
     top_k_for_document_selection=10,
 )
 
-PRESETS: Mapping[str, RSEConfig] = MappingProxyType(
+
+class _Presets(dict[str, RSEConfig]):
+    def __repr__(self) -> str:
+        return "\n".join(f"{name}: {config}" for name, config in self.items())
+
+
+PRESETS: Mapping[str, RSEConfig] = _Presets(
     {
         "balanced": RSEConfig(),
         "precision": RSEConfig(irrelevant_chunk_penalty=0.45),
@@ -289,7 +294,7 @@ class QuerySettings(Checked):
     max_context_length: float | None = Field(default=16_000, ge=1, allow_inf_nan=False)
     """Budget: maximum total length of the returned passages, in units of ``length_function``. None
     for no limit."""
-    irrelevant_chunk_penalty: float | None = Field(default=None, ge=0, le=1)
+    irrelevant_chunk_penalty: Share | None = None
     """Minimum relevance of returned text, from 0 to 1. Lower values return more text. None uses the
     value of ``config``: 0.35 by default."""
     reranker: BaseDocumentCompressor | None = None

@@ -179,6 +179,7 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
     """Maximum number of characters of text in one call: the beginning of the document."""
 
     _made: ClassVar = frozenset({"title", "section", "summary"})
+    _advice: ClassVar = {"()": "LMBasedHeaders(llm=...)"}
 
     @override
     def make(

@@ -20,7 +20,7 @@ from langchain_rse.ingest.adding import AddOperation, SyncResult, sync_documents
 from langchain_rse.ingest.checking import CheckReport, check_stores
 from langchain_rse.ingest.default_splitter import default_text_splitter
 from langchain_rse.ingest.docstore import DocStoreWriter
-from langchain_rse.ingest.source_documents import HeaderMaker, check_rules
+from langchain_rse.ingest.source_documents import HeaderMaker, check_headers, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.ingest.vectors import Vectors
 from langchain_rse.ingest.writing import Writer
@@ -215,14 +215,12 @@ class RSEIndexer(Writing):
         check_type("batch_size", batch_size, int, "a whole number")
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1; got {batch_size!r}")
-        if headers is not None and (isinstance(headers, type) or not hasattr(headers, "make")):
-            raise TypeError(f"headers must be an object like DocumentHeaders(); got {headers!r}")
         self._adapter = adapter_for(vectorstore)
         self.vectorstore: VectorStore = self._adapter.store
         self.docstore = in_namespace(as_docstore(docstore), namespace, vectorstore)
         self.namespace = namespace
         self.text_splitter = check_splitter(text_splitter or default_text_splitter())
-        self.headers = headers
+        self.headers = check_headers(headers)
         self.batch_size = batch_size
         self.document_separator = document_separator
         self.metadata_rules = check_rules(metadata_rules)

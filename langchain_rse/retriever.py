@@ -30,7 +30,7 @@ from langchain_rse.explaining import (
     compare_answers,
 )
 from langchain_rse.indexer import RSEIndexer, Writing, default_text_splitter
-from langchain_rse.ingest.source_documents import HeaderMaker, check_rules
+from langchain_rse.ingest.source_documents import HeaderMaker, check_headers, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.query.candidates import Sources
 from langchain_rse.query.floor import FittedFloor, fit_floor
@@ -148,7 +148,7 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
     metadata_rules: Annotated[Mapping[str, Rule], BeforeValidator(check_rules)] = {}
     """Rules for metadata fields that change along a document, such as ``{"slide": "range"}``; see
     `RSEIndexer`. Documents keep the rules that they were stored with."""
-    headers: HeaderMaker | None = None
+    headers: Annotated[HeaderMaker | None, BeforeValidator(check_headers)] = None
     """Makes the header that `add_documents` embeds in front of each chunk; see
     `langchain_rse.headers`. It is part of the returned text only with ``include_header``."""
     namespace: str = Field(default="", frozen=True)
@@ -157,7 +157,7 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
 
     # Reset when a field is set.
     _indexer: RSEIndexer | None = None
-    _sources: Sources | None = None
+    _cached_sources: Sources | None = None
     # Closes the stores that `from_documents` opened; None if there is nothing to close.
     _close_stores: Callable[[], None] | None = None
     _is_closed: bool = False
@@ -166,6 +166,7 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
         **dict.fromkeys(ExistingIndex.model_fields, _OF_INDEX),
         **ADVICE,
         "docstore": _NO_DOCSTORE,
+        "embedding": "the vector store has the model; or use from_documents(documents, embedding)",
         "()": "RSERetriever(vectorstore=..., docstore=...)",
     }
 
@@ -174,9 +175,9 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
         if (self.vectorstore is None) == (self.base_retriever is None):
             given = "neither" if self.vectorstore is None else "both"
             raise ValueError(f"pass exactly one of vectorstore and base_retriever; got {given}")
-        self._indexer = self._sources = None
-        self.__dict__["docstore"] = self.sources.docstore  # bypasses validation
-        check_search(self.sources, self)
+        self._indexer = self._cached_sources = None
+        self.__dict__["docstore"] = self._sources.docstore  # bypasses validation
+        check_search(self._sources, self)
         return self
 
     # Reading
@@ -292,7 +293,7 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
         check_type("other", other, (Runnable, NoneType), "a retriever or another Runnable")
         callbacks = (config or {}).get("callbacks")
         settings = settings_of_call(self, kwargs)
-        return run(compare_answers(self.sources, query, settings, other, callbacks))
+        return run(compare_answers(self._sources, query, settings, other, callbacks))
 
     acompare = as_async(compare)
 
@@ -330,7 +331,7 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
             UserWarning: If the floor rejects less than half of the off-topic questions.
         """
         settings = settings_of_call(self, {"score_floor": None})
-        sources = self.sources
+        sources = self._sources
         model = run(check_model(sources))
         # The order of which sentences are drawn.
         manifests = sorted(self.document_access().manifests(), key=lambda each: each.key)
@@ -345,7 +346,7 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
         manager: CallbackManagerForRetrieverRun | AsyncCallbackManagerForRetrieverRun,
     ) -> Steps[list[Document]]:
         settings = settings_of_call(self, arguments) if arguments else self
-        trace = yield from answer(query, self.sources, settings, manager.get_child())
+        trace = yield from answer(query, self._sources, settings, manager.get_child())
         collectors = [each for each in manager.handlers if isinstance(each, TraceCollector)]
         if collectors:
             trace.settings = settings.model_copy()  # the retriever's settings may change later
@@ -355,22 +356,22 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
         return list(trace.documents_returned)
 
     @property
-    def sources(self) -> Sources:
-        """The stores and retriever of queries, for modules of this package."""
+    def _sources(self) -> Sources:
+        """The stores and retriever of queries, also for modules of this package."""
         self._check_open()
-        if self._sources is None:  # this retriever is a copy, perhaps with other stores
+        if self._cached_sources is None:  # this retriever is a copy, perhaps with other stores
             searched = self.vectorstore
             if isinstance(self.base_retriever, VectorStoreRetriever):
                 searched = self.base_retriever.vectorstore
             docstore = in_namespace(self.docstore, self.namespace, self.vectorstore)
-            self._sources = Sources(
+            self._cached_sources = Sources(
                 self.vectorstore,
                 self.base_retriever,
                 docstore,
                 None if searched is None else adapter_for(searched),
                 namespace_of(docstore),
             )
-        return self._sources
+        return self._cached_sources
 
     @override
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
@@ -386,7 +387,7 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
     @override
     def __copy__(self) -> Self:
         copied = super().__copy__()
-        copied._indexer = copied._sources = None  # noqa: SLF001 - `model_copy` may change the stores
+        copied._indexer = copied._cached_sources = None  # noqa: SLF001 - `model_copy` may change the stores
         return copied
 
     # Whole documents
@@ -397,7 +398,7 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
         Raises:
             ValueError: If a filter cannot be applied to a whole document.
         """
-        return document_access(self.sources, self)
+        return document_access(self._sources, self)
 
     def documents(self) -> list[StoredDocument]:
         """List the stored documents that pass the filters of ``search_kwargs``, ordered by id.
@@ -549,8 +550,13 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
         """
         if not isinstance(embedding, Embeddings):
             raise TypeError(
-                "embedding must be a LangChain Embeddings object, passed second or by this name; "
-                f"got {shown(embedding)}"
+                "embedding must be a LangChain Embeddings object, passed second or by this name "
+                f"(from_documents(documents, embedding)); got {shown(embedding)}"
+            )
+        if settings.keys() & {"vectorstore", "docstore", "base_retriever"}:
+            raise TypeError(
+                "from_documents makes its own stores. To add documents to yours: "
+                "RSERetriever(vectorstore=..., docstore=...).add_documents(documents)"
             )
         vectorstore, docstore, close_stores = open_stores(embedding, persist_directory)
         try:
@@ -599,19 +605,19 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
             ValueError: If there are not as many ``metadatas`` as ``texts``.
             Exception: All errors of `from_documents`.
         """
-        given: object = texts
-        is_list = isinstance(given, Iterable) and not isinstance(given, str)
-        listed = list(texts) if is_list else []
-        if not is_list or not all(isinstance(text, str) for text in listed):
+        given: Any = texts
+        listed = list(given) if isinstance(given, Iterable) else [given]
+        if isinstance(given, str) or not all(isinstance(text, str) for text in listed):
             raise TypeError(
                 "texts must be a list of texts; for one text, give [text]; for Documents, use "
                 "from_documents"
             )
         metadata_of_texts = list(metadatas or [{} for _ in listed])
-        if isinstance(metadatas, Mapping) or len(metadata_of_texts) != len(listed):
+        are_dicts = all(isinstance(each, dict) for each in metadata_of_texts)
+        if not are_dicts or len(metadata_of_texts) != len(listed):
             raise ValueError(
-                "metadatas must be a list of dicts, one for each text; got "
-                f"{len(metadata_of_texts)} for {len(listed)} texts"
+                f"metadatas must be a list of {len(listed)} dicts, one for each text; got "
+                f"{len(metadata_of_texts)}: {shown(metadatas)}"
             )
         documents = []
         for text, metadata in zip(listed, metadata_of_texts, strict=True):

@@ -77,7 +77,7 @@ def evaluate(
     ascending = check_budgets(budgets)
     located = find_evidence(questions, retriever, sources)
     if all(question.is_unanswerable for question in located):
-        raise ValueError("at least one question must have evidence")
+        raise ValueError(f"at least one question must have evidence; none of {len(located)} has")
     if isinstance(retriever, RSERetriever):
         doc_id_key = DOC_ID  # its Documents always have it
         if "max_context_length" in arguments:
@@ -92,7 +92,8 @@ def evaluate(
             with during(f"evaluating question {number}"):
                 answers = run(_ask(retriever, question.question, ascending, arguments))
                 if question.is_unanswerable:
-                    refusals.append([_is_empty(answer) for answer in answers])
+                    texts = ["".join(each.page_content for each in answer) for answer in answers]
+                    refusals.append([not text for text in texts])
                 else:
                     pairs = zip(answers, ascending, strict=True)
                     measured.append([meter.measure(question, *pair) for pair in pairs])
@@ -111,10 +112,6 @@ def evaluate(
 
 aevaluate = as_async(evaluate)
 """Like `evaluate`, async."""
-
-
-def _is_empty(answer: Sequence[Document]) -> bool:
-    return not any(document.page_content for document in answer)
 
 
 def _ask(

@@ -7,7 +7,7 @@ from functools import cache, partial
 
 from pydantic import TypeAdapter
 
-from langchain_rse._messages import in_a_sentence
+from langchain_rse._messages import check_type, in_a_sentence, shown
 from langchain_rse.access import DocumentAccess
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.evaluation.questions import Evidence, Question
@@ -35,6 +35,9 @@ def find_evidence(
     access = access_of(retriever)
     read_text: Callable[[str], str]
     if sources is not None:
+        check_type("sources", sources, Mapping, "a dict of texts by document id")
+        for text in sources.values():
+            check_type("each of sources", text, str, "a text, such as document.page_content")
         lengths = {doc_id: len(text) for doc_id, text in sources.items()}
         read_text = partial(_read_source, sources)
     elif access is not None:
@@ -92,7 +95,7 @@ def _locate(evidence: Evidence, length: int, read_text: Callable[[str], str]) ->
     match = pattern.search(text)
     if match is None or pattern.search(text, match.start() + 1):
         count = "nowhere" if match is None else "more than once"
-        raise ValueError(f"{evidence.text!r:.80} is {count} in document {doc_id!r}")
+        raise ValueError(f"{shown(evidence.text)} is {count} in document {doc_id!r}")
     return replace(evidence, start=match.start(), end=match.end())
 
 

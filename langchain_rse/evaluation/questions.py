@@ -67,6 +67,12 @@ class Evidence:
             )
         return self
 
+    def __repr__(self) -> str:
+        """Omit a range that is not known, and a text that is not given."""
+        place = "" if self.is_quoted else f", {self.start}, {self.end}"
+        quotation = f", text={self.text!r}" if self.text else ""
+        return f"Evidence({self.doc_id!r}{place}{quotation})"
+
     @property
     def is_quoted(self) -> bool:
         """True if only a quotation is given, without its position."""
@@ -133,7 +139,8 @@ def load_questions(source: str | os.PathLike[str]) -> list[Question]:
     content = path.read_text(encoding="utf-8-sig")
     for number, line in enumerate(content.split("\n"), 1):
         if line.strip():
-            with in_a_sentence(f"{path}, line {number}"):
+            form = '{"question": "Why?", "evidence": [{"doc_id": "a.txt", "text": "Rain fell"}]}'
+            with in_a_sentence(f"{path}, line {number} must be like {form}"):
                 questions.append(_QUESTION.validate_json(line))
     return questions
 

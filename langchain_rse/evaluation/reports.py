@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from langchain_rse._messages import check_type
+from langchain_rse._messages import Printed, check_type
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.questions import Question
 from langchain_rse.text.quoting import counted
@@ -40,7 +40,7 @@ def check_metric(metric: str, metrics: Iterable[str]) -> None:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Report:
+class Report(Printed):
     """The metrics of a retriever for each question and budget. Prints as a table of means.
 
     The metrics of questions with evidence (all are 0 if nothing is returned):
@@ -102,7 +102,7 @@ class Report:
             if getattr(self, attribute) != getattr(other, attribute):
                 raise ValueError(
                     f"{self.name} and {other.name} have different {attribute}, or a different "
-                    "order of them"
+                    f"order of them: evaluate both with the same, such as report.{attribute}"
                 )
         check_metric(metric, self.figures)
         differences = self.figures[metric] - other.figures[metric]
@@ -119,7 +119,7 @@ class Report:
             same=(differences == 0).sum(axis=0),
         )
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         count = len(self.questions) - len(self.refusals)
         has_intervals = count >= FEWEST_QUESTIONS
         title = f"{self.name}: means over {_counted(count)}"
@@ -138,7 +138,7 @@ class Report:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
+class Comparison(Printed):
     """The difference between two retrievers on the same questions. Prints as a table.
 
     Attributes:
@@ -165,7 +165,7 @@ class Comparison:
     worse: NDArray[np.int64]
     same: NDArray[np.int64]
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         intervals = self.interval if self.questions >= FEWEST_QUESTIONS else ()
         form = f"+z{_FORMATS.get(self.metric, '.3f')}"
         rows = {

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from langchain_rse._messages import check_type, progress_bar
+from langchain_rse._messages import Printed, check_type, progress_bar
 from langchain_rse._sync import as_async, during, run
 from langchain_rse.config import Hybrid, QuerySettings, RSEConfig, settings_of_call
 from langchain_rse.engine import Floats
@@ -57,7 +57,7 @@ class Trial(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Tuning:
+class Tuning(Printed):
     """Result of `tune`. Prints as a table of the best trials.
 
     Attributes:
@@ -90,7 +90,7 @@ class Tuning:
         """Write ``config`` and ``hybrid`` to a file, see `RSEConfig.to_file`."""
         self.config.to_file(path, hybrid=self.hybrid)
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         low, high = self.interval
         gain = f"{self.gain:+z.3f} [{low:+z.3f}, {high:+z.3f}]"
         if self.questions < FEWEST_QUESTIONS:
@@ -184,12 +184,13 @@ def tune(
         settings += [settings_of_call(each, changed) for each in current_settings]
     scores = np.empty((len(changes_of_trials), len(numbered)))
     meter = Meter({}, access_of(retriever))
+    sources = retriever._sources  # noqa: SLF001
     with progress_bar(
         len(numbered), unit="questions", title="Tuning", show=show_progress
     ) as advance:
         for column, (number, question) in enumerate(numbered):
             with during(f"asking question {number}"):
-                answers = run(try_settings(question.question, retriever.sources, settings))
+                answers = run(try_settings(question.question, sources, settings))
                 pairs = zip(answers, ascending * len(scores), strict=True)
                 values = [meter.measure(question, *pair)[metric] for pair in pairs]
             scores[:, column] = np.reshape(values, (len(scores), -1)).mean(axis=1)

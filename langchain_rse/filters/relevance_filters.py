@@ -15,6 +15,7 @@ from typing_extensions import override
 from langchain_rse._asking import LanguageModelSettings, Prompt, ask, quote
 from langchain_rse._compressing import Compressor, best_first, with_metadata
 from langchain_rse._sync import Steps, batches, call, concurrently, during
+from langchain_rse.config import Share
 from langchain_rse.query.candidates import (
     IS_RELEVANT,
     RELEVANCE_EXPLANATION,
@@ -141,7 +142,7 @@ class SimilarityBasedRelevanceFilter(Compressor):
 
     embeddings: Embeddings
     """Embeds the query and the documents."""
-    threshold: float = Field(default=0.5, ge=0, le=1)
+    threshold: Share = 0.5
     """Minimum similarity of kept documents, from 0 to 1."""
 
     @override

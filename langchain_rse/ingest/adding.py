@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from langchain_core.documents import Document
 
-from langchain_rse._messages import Advance, progress_bar, warn
+from langchain_rse._messages import Advance, progress_bar, shown, warn
 from langchain_rse._sync import during, run
 from langchain_rse.errors import MetadataError, SplittingError
 from langchain_rse.ingest.source_documents import (
@@ -61,6 +61,7 @@ _DIGITS = 12
 
 _EXCERPT = 40
 
+_DOCUMENTS = "documents must be a list of Documents, such as loader.load() or [document]"
 _ADD_WHOLE = (
     "add whole documents: retriever.add_documents(docs). The retriever splits them itself, with "
     "RSERetriever(..., text_splitter=splitter)"
@@ -103,6 +104,8 @@ class AddOperation:
                 "append=True and separate=True exclude each other: append=True adds parts to "
                 "stored documents, separate=True makes every part a document. Set one of them"
             )
+        if not isinstance(documents, Iterable):
+            raise TypeError(f"{_DOCUMENTS}; got {shown(documents)}")
         if isinstance(ids, str):
             raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
         has_model = hasattr(self.headers, "llm")
@@ -355,20 +358,17 @@ def _identify(
         pairs = zip(documents, itertools.repeat(None))
     else:
         pairs = itertools.zip_longest(documents, ids)
-    for document, given in pairs:
+    for number, (document, given) in enumerate(pairs, 1):
         is_id = isinstance(given, str) and given != ""
         if ids is not None and (document is None or not is_id):
             raise ValueError(
                 "ids must contain one id for each document, a non-empty string; got the id "
-                f"{given!r} for the document {document!r:.200}"
+                f"{shown(given)} for document {number}"
             )
         if not isinstance(document, Document):
             given_type = type(documents).__name__
-            item = "" if given_type == "Document" else f" with {document!r:.200}"
-            raise TypeError(
-                "documents must be a list of Documents, such as loader.load() or [document]; got "
-                f"{given_type}{item}"
-            )
+            item = "" if given_type == "Document" else f" with {shown(document)}"
+            raise TypeError(f"{_DOCUMENTS}; got {given_type}{item}")
         for name in (START_INDEX, VERSION, PASSAGE):
             value = document.metadata.get(name, 0)
             is_start = name == START_INDEX and not is_whole_number(value)

@@ -14,7 +14,7 @@ from typing import Any
 
 from langchain_core.documents import Document
 
-from langchain_rse._messages import Advance, progress_bar
+from langchain_rse._messages import Advance, Printed, progress_bar
 from langchain_rse._sync import batches, run
 from langchain_rse.errors import CorruptRecordError, FormatError, StoreMismatchError
 from langchain_rse.ingest.docstore import StoredManifest
@@ -70,8 +70,8 @@ _EXAMPLES = 5
 _NAMED = 100
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckReport:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class CheckReport(Printed):
     """The result of a check: size of the stores, problems found and problems repaired.
 
     Attributes:
@@ -97,7 +97,7 @@ class CheckReport:
         """True if no problem remains and no document must be added again."""
         return not (self.problems or self.add_again)
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         size = f"{counted(self.documents, 'document')}, {counted(self.chunks, 'chunk')}"
         lines = [f"{size}: {'no problems' if self.ok else 'problems found'}"]
         for kind, count in self.repaired.items():

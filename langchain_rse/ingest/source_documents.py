@@ -5,12 +5,13 @@ import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
+from types import NoneType
 from typing import Any, Literal, Protocol, TypeGuard, get_args, runtime_checkable
 
 import numpy as np
 from langchain_core.documents import Document
 
-from langchain_rse._messages import Advance
+from langchain_rse._messages import Advance, check_type
 from langchain_rse._sync import Steps
 from langchain_rse.ingest.splitting import Span
 from langchain_rse.stores.compare_and_set import DocStore
@@ -57,6 +58,13 @@ class HeaderMaker(Protocol):
 
         The ``docstore`` caches a model's answers; ``advance`` counts them.
         """
+
+
+def check_headers(headers: HeaderMaker | None) -> HeaderMaker | None:
+    """Raise a TypeError unless these are headers or None."""
+    allowed = "DocumentHeaders(), LMBasedHeaders(llm=...) or None"
+    check_type("headers", headers, (HeaderMaker, NoneType), allowed)
+    return headers
 
 
 def with_headers(document: DocumentVersion, shown: str, embedded: Iterable[str]) -> DocumentVersion:
@@ -189,10 +197,9 @@ def with_name(document: DocumentVersion, namespace: str) -> DocumentVersion:
 
 
 def check_rules(rules: Mapping[str, Rule] | None) -> dict[str, Rule]:
-    """Check rules; raise a ``ValueError`` if one is unknown."""
+    """Check rules; raise an error if one is unknown."""
     allowed = get_args(Rule)
-    if rules is not None and not isinstance(rules, Mapping):
-        raise ValueError(f"metadata_rules must be a dict of fields and rules; got {rules!r:.200}")
+    check_type("metadata_rules", rules, (Mapping, NoneType), "a dict of fields and rules")
     for name, rule in (rules or {}).items():
         if rule not in allowed:
             raise ValueError(

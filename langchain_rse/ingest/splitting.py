@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 from langchain_core.documents import Document
 
+from langchain_rse._messages import check_type
 from langchain_rse.errors import SplittingError
 from langchain_rse.ingest.alignment import UNKNOWN, Placement, align, fold
 from langchain_rse.text.quoting import first_few
@@ -56,11 +57,8 @@ class Span(NamedTuple):
 
 def check_splitter(splitter: Any) -> Splitter:  # noqa: ANN401 - checked here
     """Return the splitter if it can be used; otherwise raise a TypeError."""
-    if isinstance(splitter, type) or not callable(getattr(splitter, "split_text", None)):
-        raise TypeError(
-            "text_splitter must be an object with a method split_text(text), such as "
-            f"RecursiveCharacterTextSplitter(), not a class; got {splitter!r}"
-        )
+    allowed = "an object with a method split_text(text), such as RecursiveCharacterTextSplitter()"
+    check_type("text_splitter", splitter, Splitter, allowed)
     return cast("Splitter", splitter)
 
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from langchain_rse._messages import check_type
 from langchain_rse._sync import batches, run
 from langchain_rse.errors import AdoptionError, EmbeddingError, MissingRecordError
 from langchain_rse.ingest.docstore import DocStoreWriter, StoredManifest
@@ -166,6 +167,7 @@ class Writer:
         """Delete documents, vectors first; return the ids of documents that existed."""
         if isinstance(ids, str):
             raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
+        check_type("ids", ids, Iterable, "a list of ids")
         run(check_pair(self.docstore, self.vectors.adapter.store, record=False))
         stored = self.records.stored_manifests(ids, may_be_lost=True)
         existing: list[StoredManifest] = []

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
 
-from langchain_rse._messages import load
+from langchain_rse._messages import check_type, load
+from langchain_rse._sync import during
 from langchain_rse.ingest.alignment import fold, folded_form
 from langchain_rse.stores.records import END_INDEX, START_INDEX
 
@@ -84,10 +85,12 @@ def render(passage: Document, path: str | Path) -> dict[int, Any]:
 
 
 def _open(path: str | Path) -> Any:  # noqa: ANN401 - a PdfDocument
-    return load("pypdfium2", "pages", "langchain_rse.pages").PdfDocument(path)
+    with during(f"opening {path}"):
+        return load("pypdfium2", "pages", "langchain_rse.pages").PdfDocument(path)
 
 
 def _boxes(passage: Document, pdf: Any) -> list[Box]:  # noqa: ANN401 - a PdfDocument
+    check_type("passage", passage, Document, "a Document of the retriever")
     metadata = passage.metadata
     text = passage.page_content
     if END_INDEX in metadata:

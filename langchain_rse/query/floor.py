@@ -17,7 +17,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from langchain_rse._messages import Advance, model_name, progress_bar, warn
+from langchain_rse._messages import Advance, Printed, model_name, progress_bar, warn
 from langchain_rse._sync import Steps, concurrently, run
 from langchain_rse.config import QuerySettings
 from langchain_rse.engine import word_shares
@@ -48,8 +48,8 @@ logger = logging.getLogger(__name__)
 _BEST_WITH_WORDS = 20
 
 
-@dataclass(frozen=True)
-class FittedFloor:
+@dataclass(frozen=True, repr=False)
+class FittedFloor(Printed):
     """A fitted threshold: a query whose best candidate scores below it returns nothing.
 
     `RSERetriever.fit_score_floor` fits it and stores it in the docstore. The *reach* of a query is
@@ -88,7 +88,7 @@ class FittedFloor:
         bonus = self.word_bonus * word_share
         return score + bonus if self.higher_is_better else score - bonus
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         bound, sign = ("scores below", "+") if self.higher_is_better else ("is farther than", "-")
         return (
             f"Questions whose best match {bound} {self.floor:.3g} return nothing. That rejects "

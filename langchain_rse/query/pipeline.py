@@ -198,7 +198,11 @@ def _find(
             break
         if not any(trace.searched.values()):  # else the full-text index found chunks
             is_filtered = sources.vectorstore is None or filters.conditions or filters.others
-            if is_filtered or not (yield from _has_text(sources)):
+            if is_filtered:
+                break
+            if not (yield from _has_text(sources)):
+                if not sources.namespace:
+                    warn("the retriever has no documents with text: add some with add_documents")
                 break
         # All documents may have been added since the search: search again.
     else:
@@ -340,9 +344,9 @@ def _check_excluded(trace: Trace, sources: Sources, model: Model) -> Steps[None]
 
     unknown = names.get(Reason.UNKNOWN, ())
     if unknown:
-        found = {candidate.doc_id for candidate in best_of_queries(trace.candidates)}
+        layouts = trace.looked_up.layouts if trace.looked_up else ()
         # A docstore with a record of the store is the right one: its documents are being replaced.
-        may_be_lost = len(unknown) == len(found) and not model.store
+        may_be_lost = not layouts and not model.store
         if may_be_lost and not (yield from _has_text(sources)):
             raise MissingRecordError(
                 f"the docstore has no documents, but the vector store has chunks of "

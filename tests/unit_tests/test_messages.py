@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from langchain_core.documents import Document
 
-from langchain_rse import RSEConfig, RSEIndexer, verify_quotes
+from langchain_rse import DocumentHeaders, RSEConfig, RSEIndexer, verify_quotes
 from langchain_rse._messages import warn
 from langchain_rse.adopting import ExistingIndex
 from langchain_rse.evaluation import Evidence, Question, evaluate, tune
@@ -52,20 +52,36 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "answer must be a text; got 3": lambda _: verify_quotes(3, []),  # type: ignore[arg-type]
     "passages must be a list of Documents; got 3": lambda _: verify_quotes("a", 3),  # type: ignore[arg-type]
     "texts must be a list of Documents, a dict by id, a": lambda _: ExistingIndex(texts="a"),
-    "documents() lists heron.txt": lambda it: it.text("heron"),
+    "the nearest is heron.txt": lambda it: it.text("heron"),
+    "documents() lists heron.txt, owls.txt": lambda it: it.text("zebra"),
     "the id of a document must be a string; got None": lambda it: it.text(None),
     "must be a string; got 3": lambda it: it.delete([3]),
     "a Document returned by this retriever; got 'heron'": lambda it: it.around("heron", 9),
     "or rse_config='precision'; got 'find_all'": lambda it: it.invoke("a", config="find_all"),
     "pass settings by name, such as k=5 or": lambda it: it.explain("a", {"k": 3}),
-    "queries: must be a list; got 'a'": lambda it: it.invoke("a", queries="a"),
+    "queries must be a list; got 'a'": lambda it: it.invoke("a", queries="a"),
     "the query must be a string (": lambda it: it.compare(3),
     "for example SQLDocStore('sqlite:///chunks.db'); got str": (
         lambda it: type(it)(vectorstore=it.vectorstore, docstore="postgresql://me:secret@host/db")
     ),
     "or another Runnable; got 'a'": lambda it: it.compare("a", "a"),
     "chunk must be one of trace.chunks; got 3": lambda it: it.explain("query 0").why(3),
-    "passed second or by this name; got None": lambda it: it.from_texts(["a"], embeddings=it),
+    "(documents, embedding)); got None": lambda it: it.from_texts(["a"], embeddings=it),
+    "; got a list of 9, with Document": lambda it: it.from_documents(it, [Document("a" * 99)] * 9),
+    "base_retriever must be a retriever, such as": lambda it: type(it)(base_retriever="bm25"),
+    "a reranker, such as CohereReranker(model=": lambda it: it.invoke("a", reranker="cohere"),
+    "a function of a text, such as len; got 'a'": lambda it: it.invoke("a", length_function="a"),
+    "hybrid must be from 0 to 1 or 'auto'; got 2": lambda it: it.invoke("a", hybrid=2),
+    "config (in a call: rse_config) must": lambda it: it.invoke("a", rse_config={}),
+    "unknown argument 'topk': use k for": lambda it: it.invoke("a", topk=3),
+    "headers must be DocumentHeaders(), LMBased": lambda it: setattr(it, "headers", "title"),
+    "got the class DocumentHeaders: pass an": lambda it: setattr(it, "headers", DocumentHeaders),
+    "decay_rate cannot be changed": lambda _: setattr(RSEConfig(), "decay_rate", 3),
+    "such as loader.load() or [document]; got None": lambda it: it.sync(None),
+    "got the id None for document 2": lambda it: it.add_documents([Document("a")] * 2, ids=["a"]),
+    "sources must be a dict of texts": lambda it: evaluate(it, [ASKED], sources=[]),
+    "each of sources must be a text": lambda it: evaluate(it, [ASKED], sources={"a": 3}),
+    "one question must have evidence; none of 1 has": lambda it: evaluate(it, [Question("a", [])]),
     "other must be a Report of evaluate; got 'a'": lambda it: evaluate(it, [ASKED]).compare("a"),
     "trials must be a whole number; got 'a'": lambda it: tune(it, [ASKED], trials="a"),
     "unknown argument 'penalty': allowed": lambda it: tune(it, [ASKED] * 2, space={"penalty": [1]}),
@@ -83,12 +99,14 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "a dict of fields and rules; got ['page']": lambda _: check_rules(["page"]),
     "a list of Documents; got 'a'": lambda _: verify_quotes("a", "a"),
     "a list of Question, such as load_questions(path): 0: ": lambda it: evaluate(it, ["a"]),
-    "load_questions(path): must be a list": lambda it: evaluate(it, "a"),
+    "load_questions(path): must be a list; got 'a'": lambda it: evaluate(it, "a"),
     "a filled vector store: RSERetriever.from_": lambda it: create_rse_tool(it.vectorstore),
     "each at least 1, for example [1000]; got 1000": lambda it: evaluate(it, [], 1000),
     "budgets=[...] instead of max": lambda it: evaluate(it, [ASKED], max_context_length=9),
     "Evidence: end must be above start=5; got end=3": lambda _: Evidence("a", 5, 3),
-    "Question: evidence: Field required": lambda _: Question("a"),  # type: ignore[call-arg]
+    'evidence.0: must be like {"doc_id": "a.txt", ': lambda _: Question("a", ["b"]),
+    "number (pass a quotation as text=); got 'b'": lambda _: Evidence("a", "b"),
+    "Question: evidence: is missing": lambda _: Question("a"),  # type: ignore[call-arg]
     "Question: evidence: must be a list; got 'b'": lambda _: Question("a", "b"),  # type: ignore[arg-type]
     "unexpected keyword argument 'quote'": lambda _: Evidence("a", 0, 4, quote="b"),  # type: ignore[call-arg]
     "metadata (for texts: metadatas) must be": lambda it: setattr(it, "metadata", [{}]),
@@ -100,4 +118,5 @@ def test_a_mistake_is_told_in_a_sentence(message: str) -> None:
     with pytest.raises((TypeError, ValueError, LookupError)) as caught:
         MISTAKES[message](RETRIEVER)
     assert message in str(caught.value)
+    assert len(str(caught.value)) < 500
     assert "pydantic" not in str(caught.value)

@@ -221,8 +221,9 @@ def test_an_interval_takes_five_questions() -> None:
         config=RSEConfig(**changes),
         hybrid=0.0,
     )
-    assert "gain +0.200 [+0.075, +0.450]\nUse the first trial." in repr(tuning)
-    few = repr(dataclasses.replace(tuning, questions=4))
+    assert "gain +0.200 [+0.075, +0.450]\nUse the first trial." in str(tuning)
+    assert repr(tuning).startswith("<Tuning: iou on 5 questions: 0.500 now, 0.700 tuned")
+    few = str(dataclasses.replace(tuning, questions=4))
     assert "gain +0.200\nToo few questions for an interval" in few
 
 

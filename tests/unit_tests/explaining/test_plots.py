@@ -61,6 +61,7 @@ def test_zoom() -> None:
     assert panel.get_xlim() == (3.4, 8.6)
 
 
+@pytest.mark.filterwarnings("ignore:the retriever has no documents")
 def test_nothing_found_and_documents_not_considered() -> None:
     figure = make_retriever({}).explain(QUERY).plot()
     assert "nothing" in figure.axes[0].get_title(loc="left")

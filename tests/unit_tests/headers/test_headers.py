@@ -118,6 +118,7 @@ def test_templates_that_are_refused(fields: dict[str, Any], message: str) -> Non
 TEXTS = st.text(alphabet="ab \n\u0301#", min_size=1, max_size=120)
 
 
+@pytest.mark.filterwarnings("ignore:the retriever has no documents with text")
 @settings(max_examples=25)
 @given(TEXTS, st.text(max_size=10), st.integers(5, 40))
 def test_passages_are_exact_slices_whatever_the_header(text: str, title: str, size: int) -> None:

@@ -195,7 +195,7 @@ def test_a_splitter_that_changes_the_text_is_refused(
     [
         (
             RecursiveCharacterTextSplitter,
-            r"such as RecursiveCharacterTextSplitter\(\), not a class",
+            r"got the class RecursiveCharacterTextSplitter: pass an object",
         ),
         ("\n\n", r"object with a method split_text\(text\).*got '\\n\\n'"),
         (None, r"object with a method split_text\(text\).*got None"),

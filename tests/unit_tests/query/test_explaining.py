@@ -56,7 +56,8 @@ def nothing(_: Document) -> bool:
 
 def test_the_search_found_nothing(why: Any) -> None:
     retriever = make_retriever({})
-    level, reason = why(retriever)
+    with pytest.warns(UserWarning, match="retriever has no documents with text: add some"):
+        level, reason = why(retriever)
     assert level == "INFO"
     assert "InMemoryVectorStore" in reason
     base = FixedRetriever(documents=[])
@@ -117,7 +118,8 @@ def test_an_empty_vector_store_of_a_full_docstore_is_an_error(
     )
     assert why(wrapped)[0] == "INFO"
     way.delete(other, ["a"])
-    assert why(other)[0] == "INFO"
+    with pytest.warns(UserWarning, match="no documents"):
+        assert why(other)[0] == "INFO"
 
 
 def test_the_reranker_kept_none(why: Any) -> None:
