@@ -61,7 +61,7 @@ class _Frozen(Checked):
 
 class _PublishedSolver(_Frozen):
     max_length: int = Field(default=15, ge=1)
-    """Maximum number of chunks in a passage."""
+    """Maximum number of chunks in a passage, at least 1."""
     minimum_value: float = 0.0
     """Minimum value of a passage."""
     length_weighting: Literal["none", "published"] = "published"
@@ -69,7 +69,7 @@ class _PublishedSolver(_Frozen):
     ``reference_length`` has the weight ``length / reference_length``, shorter ones have 1.
     ``"none"``: every candidate has the weight 1."""
     reference_length: float = Field(default=700.0, gt=0)
-    """Length in characters up to which a candidate has the weight 1."""
+    """Length in characters up to which a candidate has the weight 1, above 0."""
 
 
 class Greedy(_PublishedSolver):
@@ -84,9 +84,9 @@ class Greedy(_PublishedSolver):
     minimum_value: float = 0.5
     """Minimum value of a passage."""
     overall_max_length: int = Field(default=30, ge=1)
-    """Maximum number of chunks in all passages of a query together."""
+    """Maximum number of chunks in all passages of a query together, at least 1."""
     overall_max_length_extension: int = Field(default=0, ge=0)
-    """Chunks added to ``overall_max_length`` for each query beyond the first."""
+    """Chunks added to ``overall_max_length`` for each query beyond the first, at least 0."""
 
 
 class BestSegment(_PublishedSolver):
@@ -122,7 +122,8 @@ class RSEConfig(_Frozen):
     """Combines relevance with rank. ``"decay"``: relevance falls exponentially with the rank.
     ``"mean"``: the average of relevance and relative rank."""
     decay_rate: float = Field(default=15.0, gt=0)
-    """Rank at which relevance has fallen to 1/e, for ``rank_fusion="decay"``. Ranks begin at 0."""
+    """Rank at which relevance has fallen to 1/e, above 0, for ``rank_fusion="decay"``. Ranks begin
+    at 0; higher values return text of lower ranks."""
     vector_weight: Share = 0.55
     """Relevance of the candidate that the vector search scores best, from 0 to 1, before the words
     of the query count. If the query names a document (`name_weight`), vectors count more (0.78 by
@@ -133,12 +134,12 @@ class RSEConfig(_Frozen):
     full-text index was searched (``hybrid``). With a reranker, words count only in the search's
     share of the relevance. Function words such as "how" and "the" never count."""
     name_weight: float = Field(default=0.2, ge=0)
-    """Preference for documents that the query names by their ``title`` or by the file name in
-    ``source``. The relevance of other documents is multiplied by ``exp(-name_weight * gap)``: the
-    fewer of these words their names contain, the greater the gap. A reranker gets the query without
-    these words. 0 ignores names."""
+    """Preference, at least 0, for documents that the query names by their ``title`` or by the file
+    name in ``source``. The relevance of other documents is multiplied by
+    ``exp(-name_weight * gap)``: the fewer of these words their names contain, the greater the gap.
+    A reranker gets the query without these words. 0 ignores names."""
     document_weight: float = Field(default=0.5, ge=0)
-    """Influence of the whole document on each of its chunks. Relevance is multiplied by
+    """Influence of the whole document on each of its chunks, at least 0. Relevance is multiplied by
     ``(mean / highest) ** document_weight``: ``mean`` is the mean relevance of the document's five
     best chunks, ``highest`` the highest mean of any document. 0 rates each chunk by itself."""
     rerank_weight: Share = 0.6
@@ -150,11 +151,11 @@ class RSEConfig(_Frozen):
     square of it to the chunks beyond, see `langchain_rse.engine.neighbor_credit`. A one-chunk
     document is scored as if it had equal neighbors, so that it can compete with long ones."""
     passage_cost: float = Field(default=0.15, ge=0)
-    """Fixed cost of a passage, in chunks of average length. Higher values return fewer, longer
-    passages. Only the exact solver uses it."""
+    """Fixed cost of a passage, at least 0, in chunks of average length. Higher values return fewer,
+    longer passages. Only the exact solver uses it."""
     top_k_for_document_selection: int | None = Field(default=20, ge=1)
-    """Number of best candidates that select the documents: only documents with one of them are
-    considered. None considers the documents of all candidates."""
+    """Number of best candidates, at least 1, that select the documents: only documents with one of
+    them are considered. None considers the documents of all candidates."""
 
     _advice: ClassVar[Mapping[str, str]] = {
         "()": "RSEConfig(decay_rate=...); for a preset: PRESETS['precision']"

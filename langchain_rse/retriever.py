@@ -61,8 +61,7 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
 
     It fetches candidate chunks, selects the passages of their documents with the highest total
     value (Relevant Segment Extraction), and returns them as exact slices of the source text.
-    ``invoke`` takes the fields of `QuerySettings` per call (``config`` is called ``rse_config``
-    there), and ``filter``.
+    Settings of a query can also be passed to `invoke`, where ``config`` is called ``rse_config``.
 
     Example:
         ```python
@@ -73,28 +72,42 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
 
         # With other stores:
         retriever = RSERetriever(
-            vectorstore=Chroma(collection_name="reports", embedding_function=embeddings),
+            vectorstore=Chroma("reports", embedding_function=OpenAIEmbeddings()),
             docstore=SQLDocStore("sqlite:///chunks.db"),
         )
         retriever.add_documents(loader.load())
         ```
 
-    Args:
+    Args: Stores
         vectorstore: Finds the candidates. Pass either this or ``base_retriever``.
         base_retriever: Finds the candidates: a retriever of chunks that `RSEIndexer` wrote.
         docstore: Stores the texts of the chunks, such as `SQLDocStore`. Required.
         text_splitter: Splits added documents. Default: into chunks of at most 800 characters.
         metadata_rules: Rules for metadata fields that change along a document. Default: none.
-        headers: Makes the header embedded in front of each chunk. Default: no headers.
+        headers: `DocumentHeaders` or `LMBasedHeaders` in front of each chunk. Default: none.
         namespace: Separates tenants in the same stores. Default: no namespace.
+
+    Args: Query
         k: Maximum number of passages. Default: no limit.
         max_context_length: Maximum length of all passages together. Default: 16,000 characters.
-        irrelevant_chunk_penalty: Minimum relevance of returned text, from 0 to 1; lower values
-            return more. Default: the preset's, 0.35 for ``balanced``.
-        score_floor: Score that the best candidate must reach. Default: ``"fitted"``, the floor that
-            `fit_score_floor` has stored, if any.
+        irrelevant_chunk_penalty: Minimum relevance, from 0 to 1. Default: the preset's, 0.35.
+        reranker: Scores the best candidates again. Default: none.
+        search_kwargs: Extra arguments of the vector store's search. Default: none.
 
-    For the other settings of a query, see ``help(langchain_rse.config.QuerySettings)``.
+    Args: Query, for experts
+        fetch_k: Number of candidate chunks to fetch. Default: 200.
+        length_function: Measures text for ``max_context_length``. Default: ``len``, characters.
+        include_header: True to put headers above passages. Default: False.
+        hybrid: Weight of full-text search, from 0 to 1. Default: ``"auto"``, 0.7 with an index.
+        score_floor: Score that the best candidate must reach. Default: the fitted one, if any.
+        queries: Queries to search for in place of the question. Default: the question.
+        query_generator: Generates ``queries`` from the question. Default: none.
+        order: ``"document"``, the default, for reading order; ``"relevance"`` for the best first.
+        duplicates: ``"drop"``, the default, returns text of several documents once; ``"keep"``.
+        candidates_only: True: return only chunks that the search found. Default: for some filters.
+        config: An `RSEConfig` or the name of a preset. Default: ``"balanced"``.
+
+    `QuerySettings` explains the settings of a query in full.
 
     Each returned Document has:
 
@@ -122,13 +135,14 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
         TypeError: In a call, if the query is not a string, or a retriever, reranker or
             ``query_generator`` returns a value of a wrong type.
         CandidateError: If the metadata of a candidate does not identify its chunk.
-        MissingRecordError: If the docstore has no documents.
+        MissingRecordError: If the docstore has no documents, but the vector store has chunks.
         StoreMismatchError: If the docstore belongs to another vector store or embedding model, or
-            the vector store is empty.
+            only the vector store is empty.
 
     Warns:
-        UserWarning: If documents are excluded because they are unknown, corrupt or incomplete, or
-            a query finds nothing because its filter names a field that no chunk has.
+        UserWarning: If documents are excluded because they are unknown, corrupt or incomplete; if
+            a query finds nothing because its filter names a field that no chunk has, or because
+            the retriever has no documents.
     """
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True)
@@ -149,8 +163,8 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
     """Rules for metadata fields that change along a document, such as ``{"slide": "range"}``; see
     `RSEIndexer`. Documents keep the rules that they were stored with."""
     headers: Annotated[HeaderMaker | None, BeforeValidator(check_headers)] = None
-    """Makes the header that `add_documents` embeds in front of each chunk; see
-    `langchain_rse.headers`. It is part of the returned text only with ``include_header``."""
+    """Makes the header that `add_documents` embeds in front of each chunk: `DocumentHeaders` or
+    `LMBasedHeaders`. It is part of the returned text only with ``include_header``."""
     namespace: str = Field(default="", frozen=True)
     """Namespace of the documents that this retriever reads and writes; see ``docs/tenants.md``.
     Empty for no namespace."""

@@ -91,6 +91,10 @@ def on_page_content(html: str, page: Page, files: Files, **_: object) -> str:
     """Let the pages that docstrings name be links."""
     if not page.file.src_uri.startswith("reference/"):
         return html
+    for heading in page.toc:
+        for part in heading.children:
+            part.title = part.title.removesuffix(":")
+    html = html.replace(">Methods:<", ">Methods<")
 
     def link(match: re.Match[str]) -> str:
         name, anchor = match.groups()

@@ -10,9 +10,20 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import re
+from pathlib import Path
 
 import griffe
 from pydantic import BaseModel
+
+PAGES = Path(__file__).parents[1] / "reference"
+# The paths of what the reference has, by name.
+REFERENCE = {}
+for page in sorted(PAGES.glob("*.md")):
+    for path in re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE):
+        REFERENCE[path.rpartition(".")[2]] = path
+# A name in a docstring, such as `RSEConfig.rerank_weight`.
+NAME = re.compile(r"(?<!`)`([A-Za-z_][\w.]*)`(?!`)")
 
 # Types whose definition is of LangChain, or says less than what a user can give.
 OTHER_TYPES = {
@@ -26,6 +37,7 @@ class Signatures(griffe.Extension):
 
     def on_package(self, *, pkg: griffe.Module, **_: object) -> None:
         """Change each model after the whole package has been read."""
+        link_names(pkg)
         models: list[tuple[griffe.Class, type[BaseModel]]] = []
         for module in modules_of(pkg):
             for member in [module, *module.classes.values()]:
@@ -42,6 +54,27 @@ class Signatures(griffe.Extension):
                 simplify(attribute, loaded)
         for shown, loaded in models:
             shown.set_member("__init__", constructor(shown, loaded))
+
+
+def link_names(owner: griffe.Object) -> None:
+    """Let the names in docstrings lead to their places in the reference."""
+
+    def link(match: re.Match[str]) -> str:
+        name, _, member = match[1].partition(".")
+        path = REFERENCE.get(name)
+        if path is None and name in members:
+            path = f"{owner.path}.{name}"
+        if path is None:
+            return match[0]
+        return f"[{match[0]}][{path}{member and '.'}{member}]"
+
+    is_shown = owner.path in REFERENCE.values()
+    members = [name for name in owner.members if is_shown and not name.startswith("_")]
+    if owner.docstring is not None:
+        owner.docstring.value = NAME.sub(link, owner.docstring.value)
+    for member in owner.members.values():
+        if not member.is_alias:
+            link_names(member)
 
 
 def modules_of(module: griffe.Module) -> list[griffe.Module]:

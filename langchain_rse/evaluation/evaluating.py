@@ -34,12 +34,18 @@ def evaluate(
 
     Example:
         ```python
-        questions = load_questions("questions.jsonl")
+        questions = [Question("Why is snow white?", [Evidence("snow.txt", text="scatters all")])]
         # A penalty of 0 fills the budget, as top-k chunks do.
         passages = evaluate(retriever, questions, name="passages", irrelevant_chunk_penalty=0)
-        chunks = evaluate(vectorstore.as_retriever(search_kwargs={"k": 50}), passages.questions)
-        print(passages.compare(chunks))
+        print(passages)
+
+        top_k = retriever.vectorstore.as_retriever(search_kwargs={"k": 50})
+        print(passages.compare(evaluate(top_k, passages.questions, name="top-k")))
         ```
+
+    Six metrics, see `Report`: ``recall`` and ``whole`` (the share of the evidence that is returned,
+    and of its parts that one passage contains), ``precision`` and ``iou`` (how much of the returned
+    text is evidence), ``passages`` and ``characters`` (how much is returned).
 
     An `RSERetriever` is invoked once per question and budget, with ``max_context_length`` set to
     the budget. Any other retriever, including a chain that contains one, is invoked once per
@@ -53,7 +59,8 @@ def evaluate(
 
     Args:
         retriever: Any retriever that returns Documents, best first.
-        questions: The questions with their evidence. At least one must have evidence.
+        questions: The questions, each with its `Evidence`, such as `load_questions` reads. At least
+            one must have evidence.
         budgets: The budgets in characters, each at least 1.
         sources: The texts of documents by id. They must contain all evidence and all quotations. By
             default, for an RSERetriever, its index.

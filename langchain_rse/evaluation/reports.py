@@ -41,7 +41,7 @@ def check_metric(metric: str, metrics: Iterable[str]) -> None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report(Printed):
-    """The metrics of a retriever for each question and budget. Prints as a table of means.
+    """The metrics of a retriever for each question and budget. `print` shows a table of means.
 
     The metrics of questions with evidence (all are 0 if nothing is returned):
 
@@ -139,7 +139,7 @@ class Report(Printed):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Printed):
-    """The difference between two retrievers on the same questions. Prints as a table.
+    """The difference between two retrievers on the same questions. `print` shows a table.
 
     Attributes:
         name: The name of the retriever.

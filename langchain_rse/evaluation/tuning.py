@@ -58,7 +58,7 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tuning(Printed):
-    """Result of `tune`. Prints as a table of the best trials.
+    """Result of `tune`. `print` shows a table of the best trials.
 
     Attributes:
         changes: The changed parameters of the best trial; empty if held-out questions show no gain.

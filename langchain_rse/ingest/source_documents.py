@@ -49,7 +49,7 @@ class SourceDocument:
 
 @runtime_checkable
 class HeaderMaker(Protocol):
-    """Makes headers; see `langchain_rse.headers`."""
+    """Makes headers, as `DocumentHeaders` and `LMBasedHeaders` do."""
 
     def make(
         self, documents: Sequence[DocumentVersion], docstore: DocStore, advance: Advance

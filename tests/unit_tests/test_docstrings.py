@@ -3,12 +3,13 @@
 import doctest
 import importlib
 import re
-from inspect import getdoc
+from inspect import getdoc, signature
 from pathlib import Path
 
 import pytest
 
 import langchain_rse
+from langchain_rse import RSERetriever
 from langchain_rse.config import QuerySettings
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
@@ -21,9 +22,11 @@ def test_examples_are_true(name: str) -> None:
     assert not found.failed
 
 
-def test_help_describes_all_settings_of_a_query() -> None:
-    described = re.findall("^    ([a-z_]+): ", getdoc(QuerySettings) or "", re.MULTILINE)
-    assert described == [*QuerySettings.model_fields]
+@pytest.mark.parametrize("model", [QuerySettings, RSERetriever])
+def test_help_describes_all_settings_in_their_order(model: type) -> None:
+    described = re.findall("^    ([a-z_]+): ", getdoc(model) or "", re.MULTILINE)
+    of_langchain = ["tags", "metadata", "name"] if model is RSERetriever else []
+    assert [*described, *of_langchain] == [*signature(model).parameters]
 
 
 def test_the_reference_has_what_exists() -> None:

@@ -68,7 +68,7 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "chunk must be one of trace.chunks; got 3": lambda it: it.explain("query 0").why(3),
     "(documents, embedding)); got None": lambda it: it.from_texts(["a"], embeddings=it),
     "; got a list of 9, with Document": lambda it: it.from_documents(it, [Document("a" * 99)] * 9),
-    "base_retriever must be a retriever, such as": lambda it: type(it)(base_retriever="bm25"),
+    "base_retriever must be a retriever,": lambda it: setattr(it, "base_retriever", it.vectorstore),
     "a reranker, such as CohereReranker(model=": lambda it: it.invoke("a", reranker="cohere"),
     "a function of a text, such as len; got 'a'": lambda it: it.invoke("a", length_function="a"),
     "hybrid must be from 0 to 1 or 'auto'; got 2": lambda it: it.invoke("a", hybrid=2),
