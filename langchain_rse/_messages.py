@@ -132,7 +132,8 @@ class Checked(BaseModel):
         if name not in cls.model_fields:
             return ValueError(explain_unknown(name, cls.model_fields, cls._advice))
         if problem["type"] == "missing":
-            return ValueError(f"{name} is missing. {cls._advice.get(name, '')}".rstrip())
+            advice = cls._advice.get(name, f"Pass {cls.__name__}({name}=...)")
+            return ValueError(f"{name} is missing. {advice}")
         allowed = []  # of a field with several types, each has a problem
         for each in problems:
             if each["loc"][0] == name:

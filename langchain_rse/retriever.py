@@ -305,7 +305,7 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
             ```
         """
         check_type("other", other, (Runnable, NoneType), "a retriever or another Runnable")
-        callbacks = (config or {}).get("callbacks")
+        callbacks = (_checked(config) or {}).get("callbacks")
         settings = settings_of_call(self, kwargs)
         return run(compare_answers(self._sources, query, settings, other, callbacks))
 

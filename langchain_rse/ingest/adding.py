@@ -314,8 +314,8 @@ class SyncResult(NamedTuple):
     """Ids of the documents that were deleted."""
 
     def __repr__(self) -> str:
-        given = counted(len(self.ids), "document")
-        return f"<SyncResult: {given} given, {len(self.deleted):,} deleted>"
+        given, deleted = map(len, self)
+        return f"<SyncResult: {counted(given, 'document')} given, {deleted:,} deleted>"
 
 
 def sync_documents(

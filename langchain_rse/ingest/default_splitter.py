@@ -16,7 +16,6 @@ from typing import NamedTuple
 from langchain_text_splitters import TextSplitter
 from typing_extensions import override
 
-from langchain_rse._messages import check_type
 from langchain_rse.ingest.splitting import Span
 from langchain_rse.ingest.tables import Table, find_tables
 from langchain_rse.stores.records import with_table_header
@@ -90,7 +89,6 @@ def default_text_splitter(chunk_size: int = _CHUNK_SIZE) -> DefaultTextSplitter:
         chunk_size: Maximum number of characters in a chunk; 800 by default. A table row may be
             longer: up to twice this size, it is not cut.
     """
-    check_type("chunk_size", chunk_size, int, "a whole number")
     return DefaultTextSplitter(chunk_size)
 
 

@@ -7,7 +7,7 @@ neighboring chunks without a gap, an overlap or a lost character.
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from langchain_core.documents import Document
 
@@ -55,11 +55,11 @@ class Span(NamedTuple):
     table_header: str = ""
 
 
-def check_splitter(splitter: Any) -> Splitter:  # noqa: ANN401 - checked here
+def check_splitter(splitter: Splitter) -> Splitter:
     """Return the splitter if it can be used; otherwise raise a TypeError."""
     allowed = "an object with a method split_text(text), such as RecursiveCharacterTextSplitter()"
     check_type("text_splitter", splitter, Splitter, allowed)
-    return cast("Splitter", splitter)
+    return splitter
 
 
 def find_spans(text: str, splitter: Splitter) -> list[Span]:

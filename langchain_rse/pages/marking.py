@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from langchain_core.documents import Document
 
 from langchain_rse._messages import check_type, load
-from langchain_rse._sync import during
 from langchain_rse.ingest.alignment import fold, folded_form
 from langchain_rse.stores.records import END_INDEX, START_INDEX
 
@@ -85,8 +84,7 @@ def render(passage: Document, path: str | Path) -> dict[int, Any]:
 
 
 def _open(path: str | Path) -> Any:  # noqa: ANN401 - a PdfDocument
-    with during(f"opening {path}"):
-        return load("pypdfium2", "pages", "langchain_rse.pages").PdfDocument(path)
+    return load("pypdfium2", "pages", "langchain_rse.pages").PdfDocument(path)
 
 
 def _boxes(passage: Document, pdf: Any) -> list[Box]:  # noqa: ANN401 - a PdfDocument

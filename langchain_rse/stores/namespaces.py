@@ -116,7 +116,7 @@ def in_namespace(
     if not isinstance(namespace, str) or _BAD_NAME.search(namespace):
         raise ValueError(
             "namespace must be a string of at most 200 characters, without NUL and lone "
-            f"surrogates; got {namespace!r:.250}"
+            f"surrogates; got {namespace!r:.100}"
         )
     can_filter = vectorstore is None or adapter_for(vectorstore).can_filter_namespaces
     if namespace and not can_filter:

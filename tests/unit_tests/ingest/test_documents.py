@@ -127,7 +127,7 @@ def test_what_must_be_the_same_and_is_not(stores: Stores) -> None:
 # Where a page begins
 
 
-@pytest.mark.filterwarnings("ignore:.*have no text")
+@pytest.mark.filterwarnings("ignore:.*(have no text|no documents with text)")
 @given(
     st.lists(st.sampled_from(["", " ", "a b\n", "ccc", "d\ne\n\nf"]), min_size=1, max_size=8),
     st.sampled_from(["", "\n", "\n\n"]),
