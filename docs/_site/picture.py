@@ -199,13 +199,17 @@ def wrap(text: str, letters: int, most: int) -> list[str]:
 def draw(comparison: SideBySide, layout: Layout, colors: Colors) -> str:
     """Chunks on the left, passages on the right, each with as many lines of a paragraph."""
     drawing = Drawing(layout, colors)
+    left, right = MARGIN, MARGIN + layout.column + GAP
     length = sum(len(piece.text) for piece in comparison.passages)
     drawing.text(MARGIN, 26, comparison.query, TITLE, bold=True)
     subtitle = f"{length:,} characters on each side. Highlighted: the answer."
-    drawing.text(MARGIN, 47, subtitle)
+    if layout is WIDE:
+        drawing.text(right, 26, subtitle)
+        top = 40
+    else:
+        drawing.text(MARGIN, 47, subtitle)
+        top = 64
     chunks, passages = outline_of(comparison.other), outline_of(comparison.passages)
-    left, right = MARGIN, MARGIN + layout.column + GAP
-    top = 64
     ends = []
     for x, name, kind, outline, pieces, color in (
         (left, "Top-k chunks", "rank", chunks, comparison.other, colors.chunk),
@@ -237,7 +241,7 @@ def heading(drawing: Drawing, x: float, y: float, name: str, outline: Outline) -
 def save_plot(trace: RSETrace, path: Path, *, dark: bool) -> None:
     """Write the plot of a trace; the same plot gives the same file."""
     with mpl.rc_context({"svg.hashsalt": "relevance"}):
-        trace.plot(dark=dark).savefig(path, metadata={"Date": None})
+        trace.plot(dark=dark).savefig(path, metadata={"Date": None}, transparent=True)
 
 
 def main(folder: Path) -> None:

@@ -152,6 +152,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A working directory with the files that examples name."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "10k.pdf").write_bytes(report())
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "steel.txt").write_text(REPORT[1], encoding="utf-8")
     evidence = {"doc_id": "10k.pdf", "start": 1000, "end": 1100}

@@ -39,12 +39,9 @@ def test_the_table_of_the_benchmarks_is_measured(figures: dict[str, Any]) -> Non
         assert re.search(row, page)
 
 
-@pytest.mark.parametrize("path", ["README.md", "benchmarks/README.md"])
-def test_quoted_shares_of_refused_questions_are_measured(
-    figures: dict[str, Any], path: str
-) -> None:
+def test_quoted_shares_of_refused_questions_are_measured(figures: dict[str, Any]) -> None:
     shares = figures["refused"]()
-    quoted = re.findall(r"\b(\d\d) to (\d\d) % of", read(path))
+    quoted = re.findall(r"\b(\d\d) to (\d\d) % of", read("benchmarks/README.md"))
     assert quoted
     for lowest, highest in quoted:
         assert int(lowest) == round(100 * min(shares))
