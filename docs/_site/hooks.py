@@ -126,8 +126,9 @@ def light_and_dark(picture: re.Match[str]) -> str:
 
 
 def pages_of_notebook(path: Path) -> Iterator[tuple[str, str | bytes]]:
-    """The page of a notebook, and its images."""
+    """The notebook, a page with a link to it, and the images of the page."""
     name = f"notebooks/{path.stem}"
+    yield f"{name}.ipynb", path.read_bytes()
     parts = []
     for number, cell in enumerate(json.loads(path.read_text(encoding="utf-8"))["cells"]):
         source = "".join(cell["source"])
@@ -144,4 +145,6 @@ def pages_of_notebook(path: Path) -> Iterator[tuple[str, str | bytes]]:
                 parts.append(f"<div>\n{shown}\n</div>")
             elif text := "".join(output.get("text", data.get("text/plain", ""))).rstrip():
                 parts.append(f"```text\n{text}\n```")
-    yield f"{name}.md", "\n\n".join(parts)
+    title, _, rest = "\n\n".join(parts).partition("\n")
+    link = f'<a href="{path.name}" download>Download this notebook</a>'
+    yield f"{name}.md", f"{title}\n\n{link}\n{rest}"
