@@ -36,6 +36,8 @@ PICTURE = re.compile(r'<picture>(.*?)<img src="([^"]+)"([^>]*)>\s*</picture>', r
 SOURCE = re.compile(r'<source media="([^"]+)" srcset="([^"]+)">')
 # A page that a docstring names.
 NAMED_PAGE = re.compile(r"(?:<code>)?docs/([\w-]+)\.md(#[\w-]+)?(?:</code>)?")
+# Browsers break --config behind its hyphens.
+SHORT_NAME = re.compile(r"<code>([^\s<]{1,24})</code>")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s]+)\)")
 
 
@@ -88,7 +90,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, files: Files, **_: object) -> str:
-    """Let the pages that docstrings name be links."""
+    """Keep short names in one line, and let the pages that docstrings name be links."""
+    html = SHORT_NAME.sub(r'<code class="name">\1</code>', html)
     if not page.file.src_uri.startswith("reference/"):
         return html
     for heading in page.toc:

@@ -67,7 +67,7 @@ class Shades(NamedTuple):
 
 SHADES = {
     LIGHT: Shades("#ffe89a", "#5f656c", "#f2f2f2", "#0072b2"),
-    DARK: Shades("#5e4c0c", "#9aa1a8", "#1e1e1e", "#56b4e9"),
+    DARK: Shades("#5e4c0c", "#9aa1a8", "#2a2e36", "#56b4e9"),
 }
 
 
