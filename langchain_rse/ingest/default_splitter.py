@@ -82,7 +82,7 @@ def default_text_splitter(chunk_size: int = _CHUNK_SIZE) -> DefaultTextSplitter:
     sentence ends (in most scripts) or white space. Where lines are broken at a width, sentence ends
     come before line ends. Short sections share a chunk. A heading stays with the text below it, as
     does the term of a definition or a line that introduces a list, code or a table. A fenced code
-    block that fits a chunk is not cut. A table longer than a chunk is cut between rows, and each of
+    block or a table that fits a chunk is not cut. A longer table is cut between rows, and each of
     its chunks is embedded with the table's header rows in front.
 
     Args:
@@ -116,9 +116,10 @@ class DefaultTextSplitter(TextSplitter):
         # The start of each chunk, with the header row that is embedded in front of it.
         starts: list[tuple[int, str]] = []
         end = 0
-        for table in find_tables(text, outline.fences):
+        for table in outline.tables:
             table_start, table_end = table.rows[0], table.rows[-1]
-            if table_end - table_start > self._size:
+            uncut = outline.uncut_from(table_start)
+            if not uncut.start <= table_start < table_end <= uncut.end:
                 first = start_of_lead(text, table_start)
                 first = min(first, outline.uncut_from(first).start)
                 if table.rows[1] - first > _LONGEST_ROW * self._size:
@@ -169,7 +170,7 @@ class DefaultTextSplitter(TextSplitter):
 class _Outline(NamedTuple):
     """The structure of a text that guides cuts, in addition to separators."""
 
-    fences: Sequence[Range]
+    tables: Sequence[Table]
     # The first of consecutive headings, with the highest of their levels.
     sections: Sequence[Heading]
     # Not to be cut inside, in text order, without overlap; then the end of the text.
@@ -202,8 +203,10 @@ def _outline_of(text: str, size: int) -> _Outline:
             sections.append(heading)
         if start >= earliest:
             uncut.append(Range(start, min(below + 1, len(text))))
+    tables = find_tables(text, fences)
+    uncut += [Range(table.rows[0], table.rows[-1]) for table in tables]
     uncut = _joined([*uncut, *fences], size)
-    return _Outline(fences, sections, [*uncut, Range(len(text), len(text))])
+    return _Outline(tables, sections, [*uncut, Range(len(text), len(text))])
 
 
 def _joined(ranges: Sequence[Range], size: int) -> list[Range]:

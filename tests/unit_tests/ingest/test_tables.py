@@ -157,6 +157,16 @@ def test_a_long_row_is_a_chunk_and_a_very_long_one_is_cut_as_text() -> None:
     assert {span.table_header for span in spans_of(text)[1:]} == {"plant,remarks"}
 
 
+@pytest.mark.parametrize("words", [*range(0, 60, 6)])
+def test_rows_of_a_table_that_fits_a_chunk_keep_the_header_row(words: int) -> None:
+    table = markdown(20)
+    text = f"{PROSE}\n\n{'Plants ' * words}are these:\n\n{table}\n{PROSE}"
+    first_row, last_row = text.index("| Delta-0 "), text.index("| Delta-19 ")
+    for span in spans_of(text):
+        if first_row <= span.start <= last_row:
+            assert span.table_header
+
+
 class Index:
     """A table in both stores."""
 
