@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
-from langchain_rse.cli.output import print_note, print_text, visible_lines
+from langchain_rse.cli.output import print_note, print_rule, print_text, visible_lines
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
@@ -214,8 +214,8 @@ def query(
     """Print the passages that answer a question, each with its place.
 
     QUESTION needs no quotation marks. A passage is a run of neighboring chunks, copied unchanged
-    from its document; within a table, the table's header row stands above it. The exit status is 1
-    if nothing is returned.
+    from its document. One that begins inside a table has the table's header row above it (not with
+    --set include_header=false). The exit status is 1 if nothing is returned.
 
     Example: langchain-rse query "What drove gross margin?" --kb library --k 3
     """
@@ -227,10 +227,8 @@ def query(
         irrelevant_chunk_penalty=irrelevant_chunk_penalty,
     )
     opened = KnowledgeBase.existing(kb, **fields)
-    arguments: dict[str, Any] = {"filter": filter_of(conditions or (), opened.find)}
-    if report and "include_header" not in fields:
-        arguments["include_header"] = False  # repeated header rows prevent sliders
-    trace = opened.retriever.explain(" ".join(question), **arguments)
+    chosen = filter_of(conditions or (), opened.find)
+    trace = opened.retriever.explain(" ".join(question), filter=chosen)
     passages = trace.documents_returned
     if as_json:
         printed = [passage.model_dump(include=_JSON_FIELDS) for passage in passages]
@@ -239,6 +237,7 @@ def query(
         print_passages(trace, opened.names)
     if verbose:
         print_note(str(trace))
+        print_note("All chunks considered: --report FILE")
     pictures = [*_draw_pages(passages, pages)] if pages else ()
     if report:
         trace.to_html(report, pictures)
@@ -264,7 +263,11 @@ def print_passages(trace: RSETrace, names: Mapping[str, str]) -> None:
                 text.stylize("bold cyan", start, end)
         name = names[passage.metadata["doc_id"]]
         place = f"[{number}] {name}, {place_of(passage.metadata)}".removesuffix(", ")
+        length = passage.metadata["end_index"] - passage.metadata["start_index"]
+        if len(passage.page_content) > length:
+            place += ", below its table's header row"
         print_text("")
+        print_rule()
         print_text(place, "bold")
         print_text(text)
 

@@ -2,7 +2,7 @@
 
 The sliders show answers for other penalties and budgets. The solver of the query gets the
 candidates and scores of the query, so each answer is what the retriever returns with these
-settings.
+settings and without headers.
 """
 
 import hashlib
@@ -12,11 +12,13 @@ import math
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from importlib.resources import files
 from operator import attrgetter
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
+from langchain_core.documents import Document
 from markupsafe import Markup
 
 from langchain_rse.config import QuerySettings
@@ -27,8 +29,14 @@ from langchain_rse.explaining.text import (
     settings_as_values,
     words_in,
 )
-from langchain_rse.query.candidates import Reason
-from langchain_rse.query.reading import CHARACTERS, Passage, choose, passage_of
+from langchain_rse.query.candidates import ChunkKey, Reason
+from langchain_rse.query.reading import (
+    CHARACTERS,
+    Passage,
+    beginning_within,
+    choose,
+    passage_of,
+)
 from langchain_rse.query.scoring import Chunk, ScoredChunks, select
 from langchain_rse.query.trace import with_exclusion
 from langchain_rse.text.quoting import encodable, format_range
@@ -48,7 +56,7 @@ _LEAST_BUDGET = 250  # characters
 Columns = Mapping[tuple[str, int], int]
 """The positions of chunks on the page, by document key and chunk number."""
 
-PassagesData = tuple[tuple[int, int, float], ...]
+PassagesData = tuple[tuple[int, int, float, int], ...]
 """The passages of an answer."""
 
 
@@ -100,6 +108,7 @@ def _page_data(trace: TraceByDocument, *, has_sliders: bool) -> dict[str, Any]:
     """The data that the scripts of the page read."""
     settings = trace.settings
     highlighted = query_words([trace.query, *trace.queries])
+    records = _records_in(trace)
     columns: dict[tuple[str, int], int] = {}
     documents = []
     for document in trace.documents:
@@ -107,7 +116,7 @@ def _page_data(trace: TraceByDocument, *, has_sliders: bool) -> dict[str, Any]:
         for chunk in document.chunks:
             if chunk.layout is not None and chunk.weight:
                 columns[chunk.layout.manifest.key, chunk.index] = len(columns)
-            chunks.append(_chunk_data(trace, chunk, highlighted))
+            chunks.append(_chunk_data(trace, chunk, records.get(chunk.key), highlighted))
         name = trace.short_names[document.name]
         fields = {
             "name": name,
@@ -120,6 +129,7 @@ def _page_data(trace: TraceByDocument, *, has_sliders: bool) -> dict[str, Any]:
     data: dict[str, Any] = {
         "penalty": settings.penalty,
         "budget": settings.max_context_length,
+        "has_headers": settings.include_header,
         "returned": _passages_data(trace.returned, columns),
         "documents": documents,
     }
@@ -129,12 +139,18 @@ def _page_data(trace: TraceByDocument, *, has_sliders: bool) -> dict[str, Any]:
 
 
 def _passages_data(passages: Iterable[Passage], columns: Columns) -> PassagesData:
-    """Three numbers for each passage: its first position, the one after its last, its value."""
+    """For each passage its first position, the one after its last, its value and its length."""
     numbers = []
     for passage in passages:
         start = columns[passage.layout.manifest.key, passage.start]
-        numbers.append((start, start + len(passage.chunks), float(f"{passage.value:.3g}")))
+        value = float(f"{passage.value:.3g}")
+        numbers.append((start, start + len(passage.chunks), value, _length_of(passage)))
     return tuple(numbers)
+
+
+def _length_of(passage: Passage) -> int:
+    start, end = passage.span
+    return end - start
 
 
 def _find_obstacle(trace: TraceByDocument) -> str:
@@ -146,9 +162,8 @@ def _find_obstacle(trace: TraceByDocument) -> str:
         return f"the solver is {settings.config.solver.name}, not the exact one"
     if settings.length_function is not CHARACTERS:
         return "the budget is not in characters"
-    if trace.spent > sum(len(passage.text) for passage in trace.returned):
-        return "passages have headers (include_header=True)"
-    answer, _ = _answer(trace.scored, settings, settings.max_context_length or math.inf)
+    chunks = [chunk for passage in trace.passages for chunk in passage.chunks]
+    answer, _ = _answer(trace, trace.scored, settings, sum(chunk.length for chunk in chunks))
     if [*map(_place_of, answer)] != [*map(_place_of, trace.returned)]:
         return "the text of some documents is missing or has changed"
     return ""
@@ -171,12 +186,13 @@ def _alternatives_data(trace: TraceByDocument, columns: Columns) -> dict[str, An
     places: dict[PassagesData, int] = {}
     rows = []
     for penalty in sorted(penalties):
-        changed = settings.model_copy(update={"irrelevant_chunk_penalty": penalty})
+        update = {"irrelevant_chunk_penalty": penalty, "include_header": False}
+        changed = settings.model_copy(update=update)
         row: list[int] = []
         taken = math.inf
         for budget in sorted(budgets, reverse=True):
             if taken >= budget:  # else the answer for the next larger budget fits
-                answer, taken = _answer(scored, changed, budget)
+                answer, taken = _answer(trace, scored, changed, budget)
                 numbers = _passages_data(answer, columns)
             row.insert(0, places.setdefault(numbers, len(places)))
         rows.append(row)
@@ -189,22 +205,38 @@ def _alternatives_data(trace: TraceByDocument, columns: Columns) -> dict[str, An
 
 
 def _answer(
-    scored: ScoredChunks, settings: QuerySettings, budget: float
-) -> tuple[list[Passage], float]:
+    trace: TraceByDocument, scored: ScoredChunks, settings: QuerySettings, budget: float
+) -> tuple[list[Passage], int]:
     """The answer, and how much of the budget all passages take, also those beyond ``k``."""
     selection = select(scored, settings, budget)
-    chosen = selection.passages_after(selection.steps_within(budget))
-    passages = [passage_of(segment, selection) for segment in chosen]
-    taken = sum(float(scored.lengths[start:end].sum()) for start, end, _ in chosen)
-    return choose(passages, settings), taken
+    count = selection.steps_within(budget)
+    passages = []
+    for segment in selection.passages_after(max(count, 1)):
+        passage = passage_of(segment, selection)
+        if count:
+            passages.append(passage)
+        elif len(passage.chunks) == 1:  # its beginning may fit
+            [chunk] = passage.chunks
+            read = replace(chunk, record=_records_in(trace).get(chunk.key))
+            passages += beginning_within(budget, passage._replace(chunks=[read]), settings)
+    return choose(passages, settings), sum(map(_length_of, passages))
+
+
+def _records_in(trace: TraceByDocument) -> dict[ChunkKey, Document | None]:
+    """The texts of the chunks that the query has read."""
+    chunks = [chunk for passage in trace.passages for chunk in passage.chunks]
+    return {chunk.key: chunk.record for chunk in chunks}
 
 
 def _chunk_data(
-    trace: TraceByDocument, chunk: Chunk, highlighted: SpelledExpression | None
+    trace: TraceByDocument,
+    chunk: Chunk,
+    record: Document | None,
+    highlighted: SpelledExpression | None,
 ) -> dict[str, Any]:
     """The data of a chunk, without empty fields."""
     start, end = chunk.span or (0, 0)
-    text = _text_in_passage(trace, chunk)
+    text = None if record is None else record.page_content
     data: dict[str, Any] = {
         "start_index": start,
         "length": end - start,
@@ -244,17 +276,3 @@ def _chunk_data(
 
 def _rounded(number: float | None) -> float | None:
     return None if number is None else float(f"{number:.4g}")
-
-
-def _text_in_passage(trace: TraceByDocument, chunk: Chunk) -> str | None:
-    """The text of a chunk in a passage, as in the source; None for other chunks."""
-    if chunk.layout is None or chunk.span is None:
-        return None
-    for passage in trace.passages:
-        is_same_document = passage.layout.manifest.key == chunk.layout.manifest.key
-        if is_same_document and passage.start <= chunk.index < passage.end:
-            # Passages can begin or end inside a chunk.
-            passage_start, _ = passage.span
-            start, end = chunk.span
-            return passage.text[max(start - passage_start, 0) : end - passage_start]
-    return None

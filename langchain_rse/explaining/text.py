@@ -9,7 +9,7 @@ from typing import Any
 from langchain_rse.config import QuerySettings
 from langchain_rse.explaining.by_document import TraceByDocument
 from langchain_rse.query.candidates import Reason
-from langchain_rse.query.reading import Passage
+from langchain_rse.query.reading import Passage, measure
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.text.names import name_of
 from langchain_rse.text.quoting import counted, format_range, one_line, visible
@@ -66,9 +66,12 @@ def summarize(trace: TraceByDocument) -> str:
     spent = f"{trace.spent:,.10g}"
     if limit is not None:
         spent += f" of {limit:,.10g}"
-    unit = name_of_function(trace.settings.length_function)
+    function = trace.settings.length_function
+    unit = name_of_function(function)
     unit = "characters" if unit == "len" else f"({unit})"
-    return f"{passages} from {counted(found, 'candidate')} in {documents}, {spent} {unit}"
+    text = f"{passages} from {counted(found, 'candidate')} in {documents}, {spent} {unit}"
+    in_headers = trace.spent - sum(measure(passage.text, function) for passage in trace.returned)
+    return f"{text}, {in_headers:,.10g} of them in headers" if in_headers >= 1 else text
 
 
 def headline(trace: TraceByDocument) -> str:
@@ -156,6 +159,8 @@ def _left_out_lines(trace: TraceByDocument) -> Iterator[str]:
             name = one_line(trace.short_names[document.name], _MOST_CHARACTERS)
             shown = ", ".join(filter(None, details))
             yield f"  {name}, chunk {chunk.index} ({shown}): {trace.why(chunk)}"
+        if len(pairs) > _MOST_LEFT_OUT:
+            yield f"  and {len(pairs) - _MOST_LEFT_OUT:,} more"
 
 
 def rank_of(trace: TraceByDocument, chunk: Chunk) -> str:

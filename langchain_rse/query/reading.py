@@ -181,7 +181,7 @@ def read(
         elif count or limit is None:
             passages.append(_without_last_headings(passage))
         elif len(passage.chunks) == 1:
-            passages += _beginning_within(limit, passage, settings)
+            passages += beginning_within(limit, passage, settings)
     return ReadPassages(passages, count, corrupt, replaced)
 
 
@@ -245,7 +245,7 @@ def _without_last_headings(passage: Passage) -> Passage:
     return passage._replace(dropped=after_end)
 
 
-def _beginning_within(limit: float, passage: Passage, settings: QuerySettings) -> list[Passage]:
+def beginning_within(limit: float, passage: Passage, settings: QuerySettings) -> list[Passage]:
     """Cut a passage of one chunk so that it fits the budget.
 
     It ends with a sentence, or with a word if sentences would fill less than half of the room.

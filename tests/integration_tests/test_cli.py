@@ -317,7 +317,9 @@ def test_a_query_prints_passages_and_where_they_stand(ask: Run) -> None:
     assert not UNPRINTABLE.search(shown.stdout)
     pages = ask("query", "birds of page 2", "--k", 1, "--penalty", 0).stdout
     assert re.search(r"\[1\] .+, pages 1.3, characters 0", pages)
-    assert "Best passage: cats.md" in ask("query", "do cats sleep", "--json", "-v").stderr
+    explained = ask("query", "do cats sleep", "--json", "-v").stderr
+    assert "Best passage: cats.md" in explained
+    assert explained.endswith("\nAll chunks considered: --report FILE\n")
 
 
 def test_rows_of_a_table_come_with_the_names_of_its_columns(empty: Run) -> None:
@@ -325,7 +327,7 @@ def test_rows_of_a_table_come_with_the_names_of_its_columns(empty: Run) -> None:
     Path("cats.csv").write_text(f"name,age,note\n{rows}", "utf-8")
     empty("index", "cats.csv", "--kb", "kb")
     shown = empty("query", "cat150", "--kb", "kb", "--max-context-length", 1_000).stdout
-    assert re.search(r"\n\n\[1\] .*\nname,age,note\ncat1", shown)
+    assert re.search(r"\n\n\[1\] .*, below its table's header row\nname,age,note\ncat1", shown)
     assert "\ncat150,6," in shown
     empty("query", "cat150", "--kb", "kb", "--max-context-length", 1_000, "--report", "a.html")
     assert "No sliders" not in Path("a.html").read_text("utf-8")

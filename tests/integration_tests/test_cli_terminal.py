@@ -58,7 +58,7 @@ def test_a_terminal_gets_colors_and_marked_words(folder: Path) -> None:
     shown = in_terminal(folder, "query", "do cats sleep", "--kb", "kb")
     plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
     lines = plain.replace("\r\n", "\n").split("\n")
-    assert lines[2].startswith("[1] cats.txt, characters 0")
+    assert lines[2:4] == [80 * "─", f"[1] cats.txt, characters 0–{len(LONG_LINE)}"]
     assert LONG_LINE in lines  # without line breaks, so that it can be copied
     marked = re.findall(r"\x1b\[1;36m(\w+)", shown)
     assert {"Cats", "sleep"} <= set(marked)

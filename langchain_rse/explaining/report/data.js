@@ -22,7 +22,6 @@ const marked = (parts) => parts.map((part, n) => (n % 2 ? element("mark", {}, pa
 const isFound = (chunk) => Boolean(chunk.found) && !chunk.excluded;
 const nameOf = (chunk) => data.documents[chunk.document].name;
 const pathOf = (chunk) => data.documents[chunk.document].path ?? "";
-const lengthOf = (some) => some.reduce((sum, chunk) => sum + chunk.length, 0);
 
 const chunks = []; // the chunks that the solver considered, by column
 data.documents.forEach((doc, place) => {

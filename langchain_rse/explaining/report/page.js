@@ -5,14 +5,14 @@ const budgetOf = (budget) => (budget === null ? "no limit" : `${grouped(budget)}
 let numbers = new Map(); // the passage of each column in the answer
 const refreshers = []; // each shows a setting on its slider
 
-/** The passages for the positions of the sliders: each has three numbers. */
+/** The passages for the positions of the sliders: each has four numbers. */
 function answerNow() {
   let list = data.returned;
   if (!isInitial()) {
     const { penalties, budgets, rows, answers } = data.alternatives;
     list = answers[rows[penalties.indexOf(state.penalty)][budgets.indexOf(state.budget)]];
   }
-  return list.map(([start, end, value]) => ({ start, end, value }));
+  return list.map(([start, end, value, length]) => ({ start, end, value, length }));
 }
 
 /** The outcome of a chunk; for the original settings, the outcome in the trace. */
@@ -39,8 +39,8 @@ function update() {
   byId("filled-key").hidden = !chunks.some((chunk) => chunk.now === "filled");
   showPassages(passages);
   foldDocuments(passages);
-  const some = passages.flatMap(({ start, end }) => chunks.slice(start, end));
-  byId("result").textContent = `${counted(passages.length, "passage")}, ${counted(lengthOf(some), "character")}`;
+  const length = passages.reduce((sum, passage) => sum + passage.length, 0);
+  byId("result").textContent = `${counted(passages.length, "passage")}, ${counted(length, "character")}`;
   showSettings();
   if (selected) showChunk(selected);
 }
@@ -48,7 +48,8 @@ function update() {
 /** The settings of the sliders as arguments of a retriever or a call. */
 function showSettings() {
   const budget = state.budget === null ? "None" : grouped(state.budget).replaceAll(",", "_");
-  byId("settings").textContent = `irrelevant_chunk_penalty=${state.penalty},\nmax_context_length=${budget},`;
+  const header = data.has_headers && !isInitial() ? "\ninclude_header=False," : "";
+  byId("settings").textContent = `irrelevant_chunk_penalty=${state.penalty},\nmax_context_length=${budget},${header}`;
 }
 
 function addSlider(name, label, hint, values, shown) {

@@ -1,21 +1,29 @@
 // The text of the passages, below the strip of their document.
 const OPEN = 3; // strongest passages that begin unfolded
 
-// Made once for each chunk.
-function partOf(chunk) {
-  if (chunk.part) return chunk.part;
+// Made once for each chunk that is whole.
+function partOf(chunk, length) {
+  const isCut = length < chunk.length;
+  if (chunk.part && !isCut) return chunk.part;
   const found = isFound(chunk);
   const how = found ? `overall ${chunk.rank} · relevance ${number(chunk.relevance)}` : "filled in";
-  const label = `chunk ${chunk.index} · ${how}${chunk.embedded && found ? " · embedded text" : ""}`;
-  chunk.part = element(
+  let note = chunk.embedded && found ? " · embedded text" : "";
+  if (isCut) note = ` · ${grouped(length)} of ${counted(chunk.length, "character")}`;
+  const part = element(
     "div", { className: found ? "part" : "part fill" },
-    element("small", {}, label), textOf(chunk),
+    element("small", {}, `chunk ${chunk.index} · ${how}${note}`), textOf(chunk, isCut ? length : Infinity),
   );
-  return chunk.part;
+  if (!isCut) chunk.part = part;
+  return part;
 }
 
-function textOf(chunk) {
-  const parts = chunk.text ?? [`(text not read: ${counted(chunk.length ?? 0, "character")})`];
+function textOf(chunk, length = Infinity) {
+  const whole = chunk.text ?? [`(text not read: ${counted(chunk.length ?? 0, "character")})`];
+  const parts = whole.map((part) => {
+    const shown = part.slice(0, length);
+    length -= shown.length;
+    return shown;
+  });
   const className = isAligned(parts.join("")) ? "text aligned" : "text";
   return element("div", { className, dir: "auto" }, ...marked(parts));
 }
@@ -45,14 +53,20 @@ function showPassages(passages) {
     links.push(element("li", {}, element("a", { href: `#${id}` }, name, `, ${whichOf(some)}`), ` · ${value}`));
     const summary = element(
       "summary", {}, element("strong", {}, `Passage ${n + 1}`),
-      ` · ${whichOf(some)} · ${counted(lengthOf(some), "character")} · ${value}`,
+      ` · ${whichOf(some)} · ${counted(passage.length, "character")} · ${value}`,
     );
     // Pictures are of the passages that were returned.
     const pages = Object.entries((isInitial() && data.pictures[n]) || {});
     const pictures = pages.map(([page, src]) => element("img", { src, alt: `Page ${page}, the passage is marked` }));
     const open = strongest.includes(passage);
+    let rest = passage.length;
+    const parts = some.map((chunk) => {
+      const part = partOf(chunk, rest);
+      rest -= chunk.length;
+      return part;
+    });
     data.documents[some[0].document].texts.append(
-      element("details", { className: "passage", id, open }, summary, ...some.map(partOf), ...pictures),
+      element("details", { className: "passage", id, open }, summary, ...parts, ...pictures),
     );
   });
   byId("chosen").replaceChildren(...links);
