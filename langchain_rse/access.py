@@ -73,6 +73,7 @@ class DocumentAccess:
     docstore: DocStore
     filters: Sequence[Mapping[str, Any]] = ()
     adapter: VectorStoreAdapter | None = None  # of the vector store; None if unknown
+    include_header: bool = False
 
     def manifests(self) -> list[Manifest]:
         """Return the manifests of the documents that may be read, ordered by id."""
@@ -225,7 +226,8 @@ class DocumentAccess:
         dropped = max(end - characters.stop, 0)
         passage = whole._replace(skipped=skipped, dropped=dropped)
         [checked] = run(without_changed(self.adapter, [passage]))
-        return None if checked.outcome is Reason.CHANGED else render(passage, QuerySettings())
+        settings = QuerySettings(include_header=self.include_header)
+        return None if checked.outcome is Reason.CHANGED else render(passage, settings)
 
     def may_read(self, manifest: Manifest) -> bool:
         """True if a document passes all filters."""

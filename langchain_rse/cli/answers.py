@@ -313,9 +313,9 @@ def compare(
 ) -> None:
     """Compare passages with the top-k chunks.
 
-    Both answers have the same length. The passages come first, then the chunks, both in full: +
-    marks lines with text that only the passages have, and - those with text that only the chunks
-    have.
+    Both answers have the same length. The passages come first, then the chunks, both in full. Lines
+    with text that only the passages have begin with "+ |", those with text that only the chunks
+    have with "- |".
 
     Example: langchain-rse compare "What drove gross margin?" --kb library --html both.html
     """

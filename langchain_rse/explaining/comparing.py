@@ -55,7 +55,7 @@ def _best_chunks(sources: Sources, trace: Trace, length: int) -> list[Piece]:
     """Read the best chunks of the search, before any reranker, from their documents."""
     found = [each for each in best_of_queries(trace.searched) if VECTORS in each.hits]
     found.sort(key=lambda candidate: candidate.hits[VECTORS].rank)
-    access = DocumentAccess(sources.docstore)
+    access = DocumentAccess(sources.docstore, include_header=trace.settings.include_header)
     pieces: list[Piece] = []
     for candidate in found:
         if length <= 0:
@@ -64,7 +64,7 @@ def _best_chunks(sources: Sources, trace: Trace, length: int) -> list[Piece]:
         passage = access.chunks(candidate.doc_id, candidate.version, chunk)
         if passage is not None:
             pieces.append(_piece_of(passage))
-            length -= len(passage.page_content)
+            length -= len(pieces[-1].text)
     return pieces
 
 
@@ -75,13 +75,15 @@ def _piece_of(document: Document) -> Piece:
     start = metadata.get(START_INDEX)
     end = metadata.get(END_INDEX)
     text = document.page_content
+    header = ""
     if type(start) is int and type(end) is int and 0 <= start < end:
-        text = text[-(end - start) :]  # without a header
+        header, text = text[: start - end], text[start - end :]
     return Piece(
         name=name_of(str(doc_id), metadata) if doc_id is not None else "a text without a source",
         doc_id=None if doc_id is None else str(doc_id),
         start=start if type(start) is int and start >= 0 else None,
         text=text,
+        header=header,
     )
 
 

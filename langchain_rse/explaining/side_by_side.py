@@ -45,6 +45,7 @@ _STYLE = """
 .rse-compare mark { background: light-dark(#cfe8f7, #124a6b); color: inherit;
   print-color-adjust: exact; }
 .rse-compare .other mark { background: light-dark(#fbdcc8, #6b3312); }
+.rse-compare.in-both mark { background: light-dark(#ffe58a, #5e4d0b) !important; }
 @media print {
   .rse-compare .place { break-after: avoid; }
 }
@@ -59,6 +60,7 @@ class Piece(NamedTuple):
     start: int | None  # the first character in the document; None if unknown
     text: str
     is_cut: bool = False  # True for the last piece of the other side if it is not whole
+    header: str = ""  # above the text, with its line end; not counted and not compared
 
     def place_in(self, name: str) -> str:
         """The characters of a document with this name, and whether they are cut."""
@@ -91,9 +93,9 @@ class Side(NamedTuple):
 class SideBySide:
     """Passages next to the result of another retriever, in the same amount of text.
 
-    `RSERetriever.compare` makes it. Printed, it shows the passages, with ``+`` before each line
-    that has text only they have, and the other texts, with ``-`` likewise. In a notebook, the two
-    sides are columns, and text that only one side has is highlighted.
+    `RSERetriever.compare` makes it. Printed, it shows the passages, with ``+ |`` before each line
+    that has text only they have, and the other texts, with ``- |`` likewise. In a notebook, the two
+    sides are columns; text that only one side has is highlighted, or text in both if that is less.
 
     Attributes:
         query: The question.
@@ -126,34 +128,46 @@ class SideBySide:
             return f"No passages: {self.reason}; {other.summary}"
         return f"{passages.summary}; {other.summary}; {self._shared}"
 
-    @property
-    def _shared(self) -> str:
+    @cached_property
+    def _in_both(self) -> int:
         """The length of the text that both sides have."""
         passages, _ = self.sides
-        in_both = sum(marks.count(False) for marks in passages.only_here)
-        return f"{in_both:,} characters are in both"
+        return sum(marks.count(False) for marks in passages.only_here)
+
+    @property
+    def _shared(self) -> str:
+        return f"{self._in_both:,} characters are in both"
+
+    @property
+    def _marks_shared(self) -> bool:
+        """True if the page marks text in both, because most text is in one."""
+        return 2 * self._in_both <= sum(len(piece.text) for piece in self.passages)
 
     def _lines(self) -> Iterator[str]:
         """Yield the comparison as lines for a terminal."""
-        yield self.query
-        yield f"{self.summary}."
-        passages, other = self.sides
-        yield f"+ marks text only in the {passages.name}, - text only in {other.name}."
+        yield f"Query: {self.query}"
+        yield f"{self.summary[:1].upper()}{self.summary[1:]}."
+        yield f"+ | marks text only in the passages, - | text only in {self.other_name}."
         for side, mark in zip(self.sides, "+-", strict=True):
             yield ""
             yield f"== {side.name} =="
             for piece, marks, place in self._places(side):
+                yield ""
                 yield place
-                for line, has_only in _lines_of(piece, marks):
-                    yield f"{mark if has_only else ' '} {line}"
+                for line in piece.header.splitlines():
+                    yield f"    {line}"
+                for line, has_only in _lines_of(piece.text, marks):
+                    yield f"{mark} | {line}" if has_only else f"    {line}"
 
     def _places(self, side: Side) -> Iterator[tuple[Piece, Sequence[bool], str]]:
-        """Yield the pieces of a side, with their marks and places; paths are shortened in these."""
+        """Yield the pieces of a side without empty outer lines, with their marks and places."""
         names = short_names(piece.name for piece in [*self.passages, *self.other])
         marked = zip(side.pieces, side.only_here, strict=True)
         for number, (piece, marks) in enumerate(marked, start=1):
             place = f"{side.noun} {number}: {piece.place_in(names[piece.name])}"
-            yield piece, marks, place
+            text = piece.text.rstrip()
+            start = text.rfind("\n", 0, len(text) - len(text.lstrip())) + 1
+            yield piece._replace(text=text[start:]), marks[start:], place
 
     def __repr__(self) -> str:
         return f"<SideBySide of {visible(self.query)[:_EXCERPT]!r}: {visible(self.summary)}>"
@@ -165,11 +179,20 @@ class SideBySide:
         """Both sides as columns, one below the other where there is no room."""
         passages, other = self.sides
         note = self._shared if self.passages else self.summary  # the headings have the lengths
+        legend = (
+            f"{text_as_html(note)}. <mark>Text only in the passages</mark>, "
+            f'<span class="other"><mark>only in {text_as_html(other.name)}</mark></span>'
+        )
+        css_class = "rse-compare"
+        if self._marks_shared:
+            legend = f"{text_as_html(note)}."
+            css_class += " in-both"
+            if self._in_both:
+                legend = f"<mark>{legend}</mark>"
         return (
-            f'<style>{_STYLE}</style><div class="rse-compare">'
+            f'<style>{_STYLE}</style><div class="{css_class}">'
             f'<h2 dir="auto">{text_as_html(self.query)}</h2>'
-            f"<p>{text_as_html(note)}. <mark>Text only in the passages</mark>, "
-            f'<span class="other"><mark>only in {text_as_html(other.name)}</mark></span></p>'
+            f"<p>{legend}</p>"
             f'<div class="sides">{self._section("passages", passages)}'
             f"{self._section('other', other)}</div></div>"
         )
@@ -182,8 +205,9 @@ class SideBySide:
             # Pointing at the place shows the whole name of the document.
             title = "" if piece.name in place else f' title="{text_as_html(piece.name)}"'
             rows.append(f'<div class="place"{title}>{text_as_html(place)}</div>')
-            text = _marked(piece.text.rstrip(), marks)
-            rows.append(f'<div class="text" dir="auto">{text}</div>')
+            header = text_as_html(piece.header, "\t\n")
+            text = _marked(piece.text, marks, marks_shared=self._marks_shared)
+            rows.append(f'<div class="text" dir="auto">{header}{text}</div>')
         return "".join([*rows, "</section>"])
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
@@ -236,21 +260,23 @@ def only_in(pieces: Sequence[Piece], others: Sequence[Piece]) -> list[list[bool]
     return marks
 
 
-def _lines_of(piece: Piece, is_only_here: Sequence[bool]) -> Iterator[tuple[str, bool]]:
-    """The lines of a piece, each with True if the other pieces do not have some of its words."""
+def _lines_of(text: str, is_only_here: Sequence[bool]) -> Iterator[tuple[str, bool]]:
+    """The lines of a text, each with True if the other pieces do not have some of its words."""
     start = 0
-    for line in piece.text.removesuffix("\n").split("\n"):
+    for line in text.split("\n"):
         end = start + len(line)
         only_here = itertools.compress(line, is_only_here[start:end])
         yield line.expandtabs(), bool("".join(only_here).strip())
         start = end + 1
 
 
-def _marked(text: str, marks: Sequence[bool]) -> str:
-    """A text as HTML; what the other pieces do not have is marked."""
+def _marked(text: str, marks: Sequence[bool], *, marks_shared: bool) -> str:
+    """A text as HTML; what the other pieces do not have is marked, or what they have."""
     marked = ""
     for is_only_here, group in itertools.groupby(zip(text, marks, strict=False), itemgetter(1)):
         part = "".join(character for character, _ in group)
         shown = text_as_html(part, "\t\n")
-        marked += f"<mark>{shown}</mark>" if is_only_here and part.strip() else shown
+        marked += (
+            f"<mark>{shown}</mark>" if is_only_here != marks_shared and part.strip() else shown
+        )
     return marked

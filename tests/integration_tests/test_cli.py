@@ -329,6 +329,8 @@ def test_rows_of_a_table_come_with_the_names_of_its_columns(empty: Run) -> None:
     shown = empty("query", "cat150", "--kb", "kb", "--max-context-length", 1_000).stdout
     assert re.search(r"\n\n\[1\] .*, below its table's header row\nname,age,note\ncat1", shown)
     assert "\ncat150,6," in shown
+    compared = empty("compare", "cat150", "--kb", "kb", "--max-context-length", 1_000).stdout
+    assert compared.count("\n    name,age,note\n") == 2
     empty("query", "cat150", "--kb", "kb", "--max-context-length", 1_000, "--report", "a.html")
     assert "No sliders" not in Path("a.html").read_text("utf-8")
 
@@ -410,8 +412,8 @@ def test_pages_of_answers(ask: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "do cats sleep</h1>" in report
     assert "No sliders" not in report
     result = ask("compare", "do", "cats", "sleep", "--k", 1, "--html", "both.html")
-    assert "passages: 1 text, " in result.stdout
-    assert "\n\n== passages ==\nPassage 1: cats.md, characters " in result.stdout
+    assert "Passages: 1 text, " in result.stdout
+    assert "\n\n== passages ==\n\nPassage 1: cats.md, characters " in result.stdout
     assert "\nRank 1: cats.md, characters " in result.stdout
     page = Path("both.html").read_text("utf-8")
     assert "do cats sleep" in page

@@ -40,25 +40,25 @@ def test_the_best_chunks_have_the_same_length(way: Way, retriever: RSERetriever)
 
 
 def test_tabs_are_shown_as_space() -> None:
-    assert "\n+ a       b" in str(SideBySide("q", [Piece("a", "a", 0, "a\tb")], [], "chunks"))
+    assert "\n+ | a       b" in str(SideBySide("q", [Piece("a", "a", 0, "a\tb")], [], "chunks"))
 
 
 def test_printed(retriever: RSERetriever) -> None:
     assert str(retriever.compare(QUERY)) == (
-        "query 0\n"
-        "passages: 1 text, 18 characters; top-k chunks: 3 texts, 18 characters; "
+        "Query: query 0\n"
+        "Passages: 1 text, 18 characters; top-k chunks: 3 texts, 18 characters; "
         "12 characters are in both.\n"
-        "+ marks text only in the passages, - text only in top-k chunks.\n"
-        "\n== passages ==\nPassage 1: a, characters 6–24\n"
-        "  a1 10\n"
-        "+ a2 50\n"
-        "  a3 12\n"
-        "\n== top-k chunks ==\nRank 1: a, characters 6–12\n"
-        "  a1 10\n"
-        "Rank 2: a, characters 18–24\n"
-        "  a3 12\n"
-        "Rank 3: b, characters 6–12\n"
-        "- b1 15"
+        "+ | marks text only in the passages, - | text only in top-k chunks.\n"
+        "\n== passages ==\n\nPassage 1: a, characters 6–24\n"
+        "    a1 10\n"
+        "+ | a2 50\n"
+        "    a3 12\n"
+        "\n== top-k chunks ==\n\nRank 1: a, characters 6–12\n"
+        "    a1 10\n"
+        "\nRank 2: a, characters 18–24\n"
+        "    a3 12\n"
+        "\nRank 3: b, characters 6–12\n"
+        "- | b1 15"
     )
 
 
@@ -71,7 +71,7 @@ def test_another_retriever(retriever: RSERetriever) -> None:
     found = retriever.compare(QUERY, FixedRetriever(documents=documents, name="mine"))
     assert found.other_name == "mine"
     assert [piece.text for piece in found.other] == ["b1 15\nb2 85\n", "a2 50"]
-    assert "+ a1 10\n+ a2 50\n+ a3 12\n" in str(found)
+    assert "+ | a1 10\n+ | a2 50\n+ | a3 12\n" in str(found)
     assert found.summary == (
         "passages: 1 text, 18 characters; mine: 2 texts, 17 characters; 0 characters are in both"
     )
@@ -115,5 +115,8 @@ def test_text_of_another_document_that_is_the_same_is_no_difference() -> None:
     found = SideBySide("q", [passage], chunks, "chunks")
     assert [*map(sum, only_in([passage], chunks))] == [len("First!\n")]
     assert [*map(sum, only_in(chunks, [passage]))] == [len("Second? "), len("and\non")]
-    assert "+ First!\n  word0 word1" in str(found)
+    assert "+ | First!\n    word0 word1" in str(found)
     assert "<mark>First!\n</mark>word0" in found.to_html()
+    longer = SideBySide("q", [passage._replace(text=f"\n{'a ' * 500}{shared}")], chunks, "chunks")
+    assert "a <mark>word0" in longer.to_html()  # text in both is less
+    assert f"\n+ | {'a ' * 500}word0" in str(longer)
