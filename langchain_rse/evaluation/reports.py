@@ -165,6 +165,18 @@ class Comparison(Printed):
     worse: NDArray[np.int64]
     same: NDArray[np.int64]
 
+    @property
+    def conclusion(self) -> str:
+        """What the intervals say, in a sentence without a full stop."""
+        if self.questions < FEWEST_QUESTIONS:
+            return f"{counted(self.questions, 'question')} are too few to compare"
+        low, high = self.interval.T
+        return (
+            f"{self.name} have a higher {self.metric} than {self.other} at {(low > 0).sum()} of "
+            f"{len(low)} budgets, and a lower one at {(high < 0).sum()}; other differences may be "
+            "chance"
+        )
+
     def __str__(self) -> str:
         intervals = self.interval if self.questions >= FEWEST_QUESTIONS else ()
         form = f"+z{_FORMATS.get(self.metric, '.3f')}"

@@ -496,7 +496,10 @@ def test_evaluate_measures_passages_and_chunks(ask: Run) -> None:
     result = ask(*arguments, "--budget", 1000, "--budget", 9)
     assert result.exit_code == 0, result.stderr
     for name in ("passages: ", "passages (filling the budget): ", "chunks: "):
-        assert f"\n{name}" in result.stdout
+        assert f"\n\n{name}" in f"\n\n{result.stdout}"
+    assert result.stdout.endswith("\nConclusion: 3 questions are too few to compare\n")
+    many = ask("evaluate", "--questions", json_lines([unanswerable, *QUESTIONS, *QUESTIONS]))
+    assert "have a higher recall than chunks at 0 of 3 budgets, and a lower one at 0" in many.stdout
     printed = ask(*arguments, "--penalty", 1).stdout
     assert printed.count("; 1 unanswerable question\n") == 3
     # Nothing is as relevant as the penalty, and all documents fit the others' budget.
