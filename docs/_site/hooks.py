@@ -28,7 +28,13 @@ OUTSIDE = (
 )
 
 # Searches lead to guides and answers first.
-BOOSTS = {"faq.md": 3, "reference/": 0.5, "benchmarks/": 0.3, "notebooks/": 0.7, "CONTRIBUTING.md": 0.3}
+BOOSTS = {
+    "faq.md": 3,
+    "reference/": 0.5,
+    "benchmarks/": 0.3,
+    "notebooks/": 0.7,
+    "CONTRIBUTING.md": 0.3,
+}
 NOT_SEARCHED = ("benchmarks/results/", "CHANGELOG.md", "DESIGN.md")
 
 CODE = re.compile(r"(?ms)(^[ ]*```.*?^[ ]*```$)")
