@@ -277,11 +277,13 @@ class TextWords:
 
     def _count(self, word: str) -> NDArray[np.intp]:
         codes = np.frombuffer(word.encode(), np.uint8)
-        key = len(codes) * 256 + int(codes[0])
+        length = len(codes)
+        key = length * 256 + int(codes[0])
         starts = self._starts[self._keys == key]
-        places = starts[:, None] + np.arange(len(codes))
+        places = starts[:, None] + np.arange(length)
         is_word = (self._codes[places] == codes).all(axis=1)
-        numbers = np.searchsorted(self._text_ends, starts[is_word])
+        found = starts[is_word]
+        numbers = np.searchsorted(self._text_ends, found)
         return np.bincount(numbers, minlength=len(self.numbers))
 
 
