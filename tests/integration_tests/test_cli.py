@@ -382,7 +382,7 @@ def test_an_empty_answer_says_why(ask: Run, options: list[object], reason: str) 
             "'--k' / '-k': expected a whole number, at least 1; got 'three'",
         ),
         (["query", "cats", "--penalty", 2], "expected a number from 0 to 1; got '2'"),
-        (["query", "cats", "--set", "hybrid=2"], "hybrid must be at most 1 or 'auto'; got 2"),
+        (["query", "cats", "--set", "hybrid=2"], "hybrid must be from 0 to 1 or 'auto'; got 2"),
         (["query", "cats", "--k", 0], "at least 1; got '0'"),
         (
             ["query", "cats", "--config", "no.json"],

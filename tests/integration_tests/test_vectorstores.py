@@ -384,6 +384,7 @@ def test_replace(index: Index) -> None:
 
 
 @fakes.both_ways
+@pytest.mark.filterwarnings("ignore:the retriever has no documents")
 def test_delete(index: Index) -> None:
     assert index.delete("garden", "unknown") == ["garden"]
     others = [name for name in SUBJECTS if name != "garden"]

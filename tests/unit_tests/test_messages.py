@@ -53,7 +53,6 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "passages must be a list of Documents; got 3": lambda _: verify_quotes("a", 3),  # type: ignore[arg-type]
     "texts must be a list of Documents, a dict by id, a": lambda _: ExistingIndex(texts="a"),
     "the nearest is heron.txt": lambda it: it.text("heron"),
-    "documents() lists heron.txt, owls.txt": lambda it: it.text("zebra"),
     "the id of a document must be a string; got None": lambda it: it.text(None),
     "must be a string; got 3": lambda it: it.delete([3]),
     "a Document returned by this retriever; got 'heron'": lambda it: it.around("heron", 9),
