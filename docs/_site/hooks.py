@@ -96,14 +96,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, files: Files, **_: object) -> str:
-    """Keep short names in one line, and let the pages that docstrings name be links."""
-    html = SHORT_NAME.sub(r'<code class="name">\1</code>', html)
-    if not page.file.src_uri.startswith("reference/"):
-        return html
-    for heading in page.toc:
-        for part in heading.children:
-            part.title = part.title.removesuffix(":")
-    html = html.replace(">Methods:<", ">Methods<")
+    """Let the pages that docstrings name be links, and keep short names in one line."""
 
     def link(match: re.Match[str]) -> str:
         name, anchor = match.groups()
@@ -112,7 +105,9 @@ def on_page_content(html: str, page: Page, files: Files, **_: object) -> str:
             raise PluginError(f"{page.file.src_uri}: there is no page {match[0]}")
         return f'<a href="{named.url_relative_to(page.file)}{anchor or ""}">{named.page.title}</a>'
 
-    return NAMED_PAGE.sub(link, html)
+    if page.file.src_uri.startswith("reference/"):
+        html = NAMED_PAGE.sub(link, html)
+    return SHORT_NAME.sub(r'<code class="name">\1</code>', html)
 
 
 def light_and_dark(picture: re.Match[str]) -> str:
