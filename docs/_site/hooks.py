@@ -106,6 +106,10 @@ def on_page_content(html: str, page: Page, files: Files, **_: object) -> str:
         return f'<a href="{named.url_relative_to(page.file)}{anchor or ""}">{named.page.title}</a>'
 
     if page.file.src_uri.startswith("reference/"):
+        for heading in page.toc:
+            for part in heading.children:
+                part.title = part.title.removesuffix(":")
+        html = html.replace(">Methods:<", ">Methods<")
         html = NAMED_PAGE.sub(link, html)
     return SHORT_NAME.sub(r'<code class="name">\1</code>', html)
 

@@ -6,11 +6,11 @@ Importing `langchain_rse.config` takes a second, so help names no values from it
 from __future__ import annotations
 
 import contextlib
+import difflib
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -112,13 +112,6 @@ Settings = Annotated[
 ]
 
 
-class Tools(StrEnum):
-    """The sets of tools of an MCP server."""
-
-    PASSAGES = "passages"
-    CONNECTOR = "connector"
-
-
 def check_folder(path: Path | None) -> Path | None:
     """Refuse a file in a folder that does not exist, before the work for it begins."""
     if path is not None and not path.parent.is_dir():
@@ -133,20 +126,25 @@ def settings(
 
     Options that are None are not given.
     """
-    from langchain_rse.config import PRESETS, read_settings
+    from langchain_rse._messages import explain_unknown
+    from langchain_rse.config import ADVICE, PRESETS, QuerySettings, read_settings
 
     fields: dict[str, Any] = {}
     if config in PRESETS:
         fields["config"] = config
     elif config:
         if not Path(config).is_file():
-            presets = ", ".join(PRESETS)
-            raise ValueError(f"--config {config}: no such file; presets are {presets}")
+            near = difflib.get_close_matches(config, PRESETS, n=1)
+            advice = f"did you mean {near[0]}?" if near else f"presets are {', '.join(PRESETS)}"
+            raise ValueError(f"--config {config}: no such file; {advice}")
         fields = read_settings(Path(config))
     for name, option in options.items():
         if option is not None:
             fields[name] = option
     for name, text in assignments or ():
+        if name not in QuerySettings.model_fields:
+            problem = explain_unknown(name, QuerySettings.model_fields, ADVICE)
+            raise ValueError(f"--set {name}={text}: {problem}")
         fields[name] = None if text.lower() == "none" else parse(text)
     return fields
 
@@ -313,11 +311,11 @@ def compare(
 ) -> None:
     """Compare passages with the top-k chunks.
 
-    Both answers have the same length. The passages come first, then the chunks, both in full. Lines
-    with text that only the passages have begin with "+ |", those with text that only the chunks
-    have with "- |".
+    Both sides have the same length; without --k, there is no limit to the number of passages. The
+    passages come first, then the chunks, both in full. Lines with text that only the passages have
+    begin with "+ |", those with text that only the chunks have with "- |".
 
-    Example: langchain-rse compare "What drove gross margin?" --kb library --html both.html
+    Example: langchain-rse compare "What drove gross margin?" --kb library
     """
     fields = settings(config, assignments, k=k, irrelevant_chunk_penalty=irrelevant_chunk_penalty)
     opened = KnowledgeBase.existing(kb, **fields)
@@ -353,14 +351,14 @@ def evaluate(
         ),
     ] = [4_000, 8_000, 16_000],  # noqa: B006 - typer reads it only
     trials: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--tune",
-            min=0,
+            parser=whole_number,
             metavar="NUMBER",
-            help="Also try this many parameter sets; 0 for none.",
+            help="Also try this many parameter sets.",
         ),
-    ] = 0,
+    ] = None,
     save_config: Annotated[
         Path | None,
         typer.Option(
@@ -379,8 +377,9 @@ def evaluate(
     Prints how much of the evidence the passages return, and how much the top-k chunks return within
     the same budget.
 
-    Example: langchain-rse evaluate --questions questions.jsonl --kb library --tune 100
+    Example: langchain-rse evaluate --questions questions.jsonl --kb library
     """
+    from langchain_rse._sync import during
     from langchain_rse.evaluation import evaluate as measure
     from langchain_rse.evaluation import load_questions, tune
 
@@ -390,7 +389,10 @@ def evaluate(
     opened = KnowledgeBase.existing(kb, **fields)
     loaded = []
     for question in load_questions(questions):  # with names of documents in place of ids
-        evidence = [replace(each, doc_id=opened.find(each.doc_id)) for each in question.evidence]
+        evidence = []
+        with during(f"finding the evidence of {question.question!r}"):
+            for each in question.evidence:
+                evidence.append(replace(each, doc_id=opened.find(each.doc_id)))
         loaded.append(replace(question, evidence=evidence))
     retriever = opened.retriever
     options: dict[str, Any] = {"budgets": budgets, "show_progress": sys.stderr.isatty()}
@@ -426,20 +428,20 @@ def serve_mcp(
     port: Annotated[
         int | None,
         typer.Option(
-            min=1,
-            max=65535,
+            parser=whole_number,
             metavar="NUMBER",
             help="Serve HTTP on this port of 127.0.0.1. Default: serve the client that starts this "
             "command, on stdin and stdout.",
         ),
     ] = None,
     tools: Annotated[
-        Tools,
+        str,
         typer.Option(
+            metavar="NAME",
             help="passages: search, find, outline and read. connector: search and fetch, as "
-            "ChatGPT and deep research require."
+            "ChatGPT and deep research require.",
         ),
-    ] = Tools.PASSAGES,
+    ] = "passages",
     k: K = 5,
     max_context_length: Budget = 8_000,
     irrelevant_chunk_penalty: Penalty = None,
@@ -450,6 +452,8 @@ def serve_mcp(
 
     Example: langchain-rse serve-mcp --kb library
     """
+    if port is not None and port > 65_535:  # noqa: PLR2004
+        raise ValueError(f"--port must be from 1 to 65535; got {port}")
     # stdout is reserved for the protocol; a model may print while it loads.
     with contextlib.redirect_stdout(sys.stderr):
         from langchain_rse.tools import create_mcp_server
@@ -462,7 +466,8 @@ def serve_mcp(
             irrelevant_chunk_penalty=irrelevant_chunk_penalty,
         )
         retriever = KnowledgeBase.existing(kb, **fields).retriever
-    server = create_mcp_server(retriever, tools=tools.value, log_level="WARNING")
+    checked: Any = tools  # by this function
+    server = create_mcp_server(retriever, tools=checked, log_level="WARNING")
     if port is None:
         server.run("stdio")
         return

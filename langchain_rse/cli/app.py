@@ -5,14 +5,24 @@ completion fast.
 """
 
 from importlib import metadata
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from langchain_rse.cli.answers import compare, evaluate, query, serve_mcp
 from langchain_rse.cli.demo import demo
 from langchain_rse.cli.documents import check, index, list_, remove
 from langchain_rse.cli.output import exit_on_error, print_text
+
+
+class _Command(TyperCommand):
+    """A command whose usage has arguments as in the docs: PATH..., not {PATH}...."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401 - of click or typer
+        pieces = super().collect_usage_pieces(ctx)
+        return [piece.replace("{", "").replace("}", "") for piece in pieces]
+
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -20,8 +30,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # no frames, so that other programs can read the output
     help="Search your own documents and get whole passages instead of isolated chunks.",
-    epilog="Example: langchain-rse index notes --kb kb, then langchain-rse query "
-    '"What is new?" --kb kb',
+    epilog="\b\nExample:\n  langchain-rse index notes --kb kb\n"
+    '  langchain-rse query "What is new?" --kb kb',
 )
 """The typer app."""
 
@@ -39,4 +49,4 @@ def options(
 
 for command in (demo, index, query, compare, list_, remove, check, evaluate, serve_mcp):
     name = command.__name__.strip("_").replace("_", "-")
-    app.command(name)(exit_on_error()(command))
+    app.command(name, cls=_Command)(exit_on_error()(command))

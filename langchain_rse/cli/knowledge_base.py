@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from langchain_rse.cli.output import command_line, print_text
-from langchain_rse.text.quoting import first_few
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from langchain_rse.stores.records import Manifest
 
 _SETTINGS = "settings.json"
-_LOCK = "lock"
+_LOCK = ".lock"
 _DEFAULT_MODEL = "langchain_rse.embeddings:WordLlamaEmbeddings"
 
 Folder = Annotated[
@@ -33,7 +32,7 @@ Folder = Annotated[
     typer.Option(
         "--kb",
         metavar="FOLDER",
-        help="Folder of the knowledge base: the index, not your files, such as --kb kb.",
+        help="Folder of the knowledge base: the index, not your files.",
         file_okay=False,
         envvar="LANGCHAIN_RSE_KB",
     ),
@@ -56,7 +55,7 @@ class KnowledgeBase:
             ValueError: If the folder is not a knowledge base.
         """
         quoted = shlex.quote(str(folder))
-        if _names_in(folder) in ([], [_LOCK]):
+        if not any(folder.glob("[!.]*")):
             problem = "is empty" if folder.exists() else "does not exist"
             command = f"{command_line()} index PATH... --kb {quoted}"
             raise ValueError(f"--kb {folder} {problem}. To fill it: {command}")
@@ -92,7 +91,8 @@ class KnowledgeBase:
         from langchain_rse.retriever import RSERetriever
         from langchain_rse.stores.embedded import open_stores
 
-        vectorstore, docstore, _ = open_stores(load_embeddings(self.model_name), self.folder)
+        model = load_embeddings(self.model_name)
+        vectorstore, docstore, _ = open_stores(model, self.folder, marks=[_SETTINGS])
         fields = {"include_header": True, **self.fields}
         return RSERetriever(vectorstore=vectorstore, docstore=docstore, **fields)
 
@@ -159,11 +159,6 @@ class KnowledgeBase:
             )
 
 
-def _names_in(folder: Path) -> list[str]:
-    """Return the names of visible files; none if there is no such folder."""
-    return sorted(path.name for path in folder.glob("[!.]*"))
-
-
 @contextlib.contextmanager
 def only_writer(folder: Path, embeddings: str | None = None) -> Iterator[None]:
     """Lock the folder, because Chroma supports one writer at a time; other commands wait.
@@ -176,13 +171,10 @@ def only_writer(folder: Path, embeddings: str | None = None) -> Iterator[None]:
     """
     if embeddings is not None:  # given by the user, so it may be a module of the user's
         sys.path.append("")  # the working directory
-    names = _names_in(folder)
-    if _SETTINGS not in names:
-        if names not in ([], [_LOCK]):
-            raise ValueError(
-                f"--kb {folder} has other files ({first_few(names)}). Choose an empty or a new "
-                f"folder for the knowledge base, such as --kb {folder.resolve().name}-kb"
-            )
+    if not (folder / _SETTINGS).exists():
+        from langchain_rse.stores.embedded import refuse_other_files
+
+        refuse_other_files(folder, f"--kb {folder}", [_SETTINGS])
         load_embeddings(embeddings or _DEFAULT_MODEL)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / _LOCK).open("ab") as file:
@@ -210,6 +202,11 @@ def load_embeddings(name: str) -> Embeddings:
         raise ValueError(
             f"--embeddings {name}: {reason}.\nIf it is a module:Class of yours: run this in the "
             "module's folder; for an existing knowledge base, also set PYTHONPATH=."
+        )
+    if ":" not in name:
+        raise ValueError(
+            f"--embeddings {name}: expected module:Class, or provider:model such as "
+            "openai:text-embedding-3-small"
         )
     try:
         from langchain.embeddings import init_embeddings

@@ -12,11 +12,12 @@ from pydantic import (
     NonNegativeInt,
     StringConstraints,
     TypeAdapter,
+    ValidationError,
     model_validator,
 )
 from pydantic.dataclasses import dataclass
 
-from langchain_rse._messages import in_a_sentence
+from langchain_rse._messages import in_a_sentence, problems_of
 from langchain_rse._sync import during
 
 _EVIDENCE_COLUMNS = ("doc_id", "text", "start", "end")
@@ -103,6 +104,7 @@ class Question:
 
 
 _QUESTION = TypeAdapter(Question)
+_EXAMPLE = '{"question": "Why?", "evidence": [{"doc_id": "a.txt", "text": "Rain fell"}]}'
 
 
 def load_questions(source: str | os.PathLike[str]) -> list[Question]:
@@ -136,12 +138,16 @@ def load_questions(source: str | os.PathLike[str]) -> list[Question]:
                 fields = {"question": text, "evidence": evidence}
                 questions.append(_QUESTION.validate_python(fields))
         return questions
-    content = path.read_text(encoding="utf-8-sig")
+    with during(f"reading {path}"):
+        content = path.read_text(encoding="utf-8-sig")
     for number, line in enumerate(content.split("\n"), 1):
         if line.strip():
-            form = '{"question": "Why?", "evidence": [{"doc_id": "a.txt", "text": "Rain fell"}]}'
-            with in_a_sentence(f"{path}, line {number} must be like {form}"):
+            try:
                 questions.append(_QUESTION.validate_json(line))
+            except ValidationError as error:
+                raise ValueError(
+                    f"{path}, line {number}: {problems_of(error)}. Each line must be {_EXAMPLE}"
+                ) from None
     return questions
 
 

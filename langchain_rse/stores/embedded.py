@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,14 +14,13 @@ from sqlalchemy.engine import URL
 
 from langchain_rse._messages import load
 from langchain_rse.stores.sql import SQLDocStore
+from langchain_rse.text.quoting import first_few
 
 if TYPE_CHECKING:
     from chromadb.api.collection_configuration import CreateCollectionConfiguration
 
 DOCSTORE_FILE = "chunks.db"
 CHROMA_FOLDER = "chroma"
-# One of them is in each folder of stores; the command line writes the last one first.
-_FILES = {CHROMA_FOLDER, DOCSTORE_FILE, "settings.json"}
 _COLLECTION = "chunks"
 _CHROMA_FILE = "chroma.sqlite3"
 
@@ -35,8 +34,21 @@ _INDEX: CreateCollectionConfiguration = {
 _clients: dict[Path, list[Any]] = {}
 
 
+def refuse_other_files(folder: Path, name: str, marks: Iterable[str]) -> None:
+    """Raise a ValueError if a folder has files, but none of the marks of a folder of stores."""
+    names = sorted(path.name for path in folder.glob("[!.]*"))
+    if names and set(names).isdisjoint(marks):
+        raise ValueError(
+            f"{name} has other files ({first_few(names)}). Choose an empty or a new folder, such "
+            f"as {folder.resolve().name}-kb"
+        )
+
+
 def open_stores(
-    embedding: Embeddings, folder: str | os.PathLike[str] | None
+    embedding: Embeddings,
+    folder: str | os.PathLike[str] | None,
+    *,
+    marks: Iterable[str] = (CHROMA_FOLDER, DOCSTORE_FILE),
 ) -> tuple[VectorStore, SQLDocStore, Callable[[], None]]:
     """Open the vector store and the docstore in a folder, or make both in memory for None.
 
@@ -52,14 +64,9 @@ def open_stores(
     is_path = isinstance(folder, (str, os.PathLike))
     if not is_path or Path(folder).is_file():
         raise ValueError(f"persist_directory must be a folder; {folder!r} is none")
-    names = {path.name for path in Path(folder).glob("[!.]*")}
-    if names and names.isdisjoint(_FILES):
-        raise ValueError(
-            f"persist_directory={os.fspath(folder)!r} has other files, such as {min(names)}. "
-            "Choose a new or an empty folder"
-        )
-    # Chroma first: if it is not installed, no file is made.
     user = f"persist_directory={os.fspath(folder)!r}"
+    refuse_other_files(Path(folder), user, marks)
+    # Chroma first: if it is not installed, no file is made.
     chromadb = load("chromadb", "chroma", user)
     langchain_chroma = load("langchain_chroma", "chroma", user)
     path = Path(folder).resolve() / CHROMA_FOLDER

@@ -276,7 +276,7 @@ def test_a_knowledge_base_and_documents_are_not_mixed(run: Run) -> None:
     mixed = run("index", "docs/cats.md", "--kb", "docs")
     assert (mixed.exit_code, mixed.stdout) == (2, "")
     assert "--kb docs has other files (cats.md, dogs.txt, new, old)" in mixed.stderr
-    assert not Path("docs/lock").exists()
+    assert not Path("docs/.lock").exists()
     assert "index docs --kb docs-kb" in run("query", "cats", "--kb", "docs").stderr
     assert f"--kb {Path.cwd().name}-kb" in run("query", "cats", "--kb", "").stderr
     report = run("query", "cats", "--kb", "kb", "--report", "nowhere/report.html")
@@ -395,7 +395,11 @@ def test_an_empty_answer_says_why(ask: Run, options: list[object], reason: str) 
         (["query", "cats", "--filter", "source"], "expected NAME=VALUE, got 'source'"),
         (["query", "cats", "--filter", "source=fish.txt"], "choose one of new/fish.txt"),
         (["query", "cats", "--config", "saved.json"], "saved.json is not a JSON object"),
-        (["query", "cats", "--set", "hybird=1"], "hybird': did you mean hybrid?"),
+        (["query", "cats", "--set", "hybird=1"], "--set hybird=1: unknown argument 'hybird': did"),
+        (["query", "cats", "--set", "vectorstore=x"], "unknown argument 'vectorstore': allowed: "),
+        (["query", "cats", "--config", "precison"], "no such file; did you mean precision?"),
+        (["evaluate", "--questions", "saved.json"], 'an object. Each line must be {"question": '),
+        (["serve-mcp", "--port", "70000"], "--port must be from 1 to 65535; got 70000"),
     ],
 )
 def test_options_that_cannot_be_used(ask: Run, arguments: list[object], message: str) -> None:

@@ -88,9 +88,7 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "persist_directory must be a folder; ": (
         lambda it: it.from_texts([], fakes.Angles(), persist_directory=__file__)
     ),
-    "has other files, such as ": lambda it: it.from_texts(
-        [], fakes.Angles(), persist_directory=HERE
-    ),
+    "has other files (": lambda it: it.from_texts([], fakes.Angles(), persist_directory=HERE),
     "'on_error': pass it in ExistingIndex": lambda it: type(it)(on_error="skip"),
     "index must be an ExistingIndex(...); got {}": lambda it: it.indexer.adopt({}),
     "unknown argument 'kk': did you mean k?": lambda it: setattr(it, "kk", 3),

@@ -27,7 +27,7 @@ def test_a_command_that_writes_waits_for_another_one(tmp_path: Path) -> None:
             entered.set()
 
     writer = threading.Thread(target=write)
-    with (tmp_path / "lock").open("ab") as other:
+    with (tmp_path / ".lock").open("ab") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         writer.start()
         assert not entered.wait(0.3)
