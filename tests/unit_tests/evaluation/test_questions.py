@@ -70,7 +70,7 @@ def test_questions_are_read_from_json_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"{", "Invalid JSON: EOF while parsing an object at column 1; got '{'$"),
+        (b"{", "Invalid JSON: EOF while parsing an object at column 1; got '{'"),
         (b'{"question": "Why?", "evidence": null}', "evidence"),
         (b'{"question": "Why?", "evidence": [{"doc_id": "a"}]}', r"evidence\.0: .* quotation"),
     ],
@@ -81,7 +81,7 @@ def test_a_bad_line_is_named(tmp_path: Path, line: bytes, message: str) -> None:
         b'{"question": "Why?", "evidence": [{"doc_id": "a", "start": 0, "end": 9}]}\n\n' + line
     )
     with pytest.raises(
-        ValueError, match=rf"{re.escape(str(path))}, line 3 must be like .*: .*{message}"
+        ValueError, match=rf"{re.escape(str(path))}, line 3: .*{message}.* Each line must be {{"
     ):
         load_questions(path)
 
