@@ -107,7 +107,7 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
         candidates_only: True: return only chunks that the search found. Default: for some filters.
         config: An `RSEConfig` or the name of a preset. Default: ``"balanced"``.
 
-    `QuerySettings` explains the settings of a query in full.
+    `langchain_rse.config.QuerySettings` explains the settings of a query in full.
 
     Each returned Document has:
 

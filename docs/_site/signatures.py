@@ -60,6 +60,8 @@ def link_names(owner: griffe.Object) -> None:
     """Let the names in docstrings lead to their places in the reference."""
 
     def link(match: re.Match[str]) -> str:
+        if match[1] in REFERENCE.values():
+            return f"[{match[0]}][{match[1]}]"
         name, _, member = match[1].partition(".")
         path = REFERENCE.get(name)
         if path is None and name in members:

@@ -202,7 +202,7 @@ def _find(
                 break
             if not (yield from _has_text(sources)):
                 if not sources.namespace:
-                    warn("the retriever has no documents with text: add some with add_documents")
+                    warn("the retriever has no documents with text: add some first")
                 break
         # All documents may have been added since the search: search again.
     else:
