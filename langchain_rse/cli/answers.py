@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
-from langchain_rse.cli.output import print_note, print_rule, print_text, visible_lines
+from langchain_rse.cli.output import console, print_note, print_text, visible_lines
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
@@ -48,10 +48,9 @@ def split(text: str) -> Assignment:
 
 def whole_number(text: Any) -> Any:  # noqa: ANN401 - typer also passes the default
     """Read a whole number of at least 1."""
-    number = parse(text)
-    if type(number) is not int or number < 1:
+    if not str(text).isdecimal() or int(text) < 1:
         raise typer.BadParameter(f"expected a whole number, at least 1; got {text!r}")
-    return number
+    return int(text)
 
 
 def share(text: Any) -> Any:  # noqa: ANN401 - as above
@@ -265,7 +264,8 @@ def print_passages(trace: RSETrace, names: Mapping[str, str]) -> None:
         if len(passage.page_content) > length:
             place += ", below its table's header row"
         print_text("")
-        print_rule()
+        if console.is_terminal:
+            console.rule(style="dim")
         print_text(place, "bold")
         print_text(text)
 

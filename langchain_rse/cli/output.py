@@ -70,12 +70,6 @@ def print_text(text: str | Text, style: str = "") -> None:
     console.print(Text(visible(text), style) if isinstance(text, str) else text)
 
 
-def print_rule() -> None:
-    """Print a line across a terminal; nothing in a pipe."""
-    if console.is_terminal:
-        console.rule(style="dim")
-
-
 def visible_lines(text: str) -> Text:
     """Escape a text's terminal control characters, keep its lines, and strip empty outer lines."""
     lines = text.strip("\r\n").splitlines()

@@ -126,17 +126,13 @@ class SideBySide:
         passages, other = self.sides
         if not self.passages:
             return f"No passages: {self.reason}; {other.summary}"
-        return f"{passages.summary}; {other.summary}; {self._shared}"
+        return f"{passages.summary}; {other.summary}; {self._in_both:,} characters are in both"
 
     @cached_property
     def _in_both(self) -> int:
-        """The length of the text that both sides have."""
+        """The number of characters that both sides have."""
         passages, _ = self.sides
         return sum(marks.count(False) for marks in passages.only_here)
-
-    @property
-    def _shared(self) -> str:
-        return f"{self._in_both:,} characters are in both"
 
     @property
     def _marks_shared(self) -> bool:
@@ -178,21 +174,20 @@ class SideBySide:
     def _repr_html_(self) -> str:
         """Both sides as columns, one below the other where there is no room."""
         passages, other = self.sides
-        note = self._shared if self.passages else self.summary  # the headings have the lengths
-        legend = (
-            f"{text_as_html(note)}. <mark>Text only in the passages</mark>, "
-            f'<span class="other"><mark>only in {text_as_html(other.name)}</mark></span>'
-        )
-        css_class = "rse-compare"
-        if self._marks_shared:
-            legend = f"{text_as_html(note)}."
-            css_class += " in-both"
-            if self._in_both:
-                legend = f"<mark>{legend}</mark>"
+        # The headings have the lengths.
+        note = f"{self._in_both:,} characters are in both" if self.passages else self.summary
+        note = text_as_html(note)
+        legend = f"<mark>{note}.</mark>"
+        css_class = "rse-compare in-both"
+        if not self._marks_shared:
+            css_class = "rse-compare"
+            legend = (
+                f"{note}. <mark>Text only in the passages</mark>, "
+                f'<span class="other"><mark>only in {text_as_html(other.name)}</mark></span>'
+            )
         return (
             f'<style>{_STYLE}</style><div class="{css_class}">'
-            f'<h2 dir="auto">{text_as_html(self.query)}</h2>'
-            f"<p>{legend}</p>"
+            f'<h2 dir="auto">{text_as_html(self.query)}</h2><p>{legend}</p>'
             f'<div class="sides">{self._section("passages", passages)}'
             f"{self._section('other', other)}</div></div>"
         )
