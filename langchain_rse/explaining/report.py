@@ -71,6 +71,10 @@ def render_report(trace: TraceByDocument, pictures: Iterable[Mapping[int, Any]])
         "start": _START,
         "script": "".join(map(_read, _SCRIPTS)),
     }
+    # For the content security policy of the page.
+    digests = {}
+    for name, code in inline.items():
+        digests[name] = b64encode(hashlib.sha256(code.encode()).digest()).decode()
     environment = Environment(autoescape=True, undefined=StrictUndefined)
     text = environment.from_string(_read("report.html.jinja")).render(
         trace=trace,
@@ -80,18 +84,13 @@ def render_report(trace: TraceByDocument, pictures: Iterable[Mapping[int, Any]])
         data=Markup(data.translate(_ESCAPES)),  # noqa: S704 - escaped for a script
         # Files of this package.
         inline={name: Markup(code) for name, code in inline.items()},  # noqa: S704
-        digests={name: _digest(code) for name, code in inline.items()},
+        digests=digests,
     )
     return encodable(text)  # a file cannot contain lone surrogates
 
 
 def _read(name: str) -> str:
     return (files(__package__) / "report" / name).read_text(encoding="utf-8")
-
-
-def _digest(code: str) -> str:
-    """The digest of inline code, for the content security policy of the page."""
-    return b64encode(hashlib.sha256(code.encode()).digest()).decode()
 
 
 def _as_addresses(pictures: Mapping[int, Any]) -> dict[int, str]:
