@@ -177,7 +177,7 @@ class SideBySide:
         # The headings have the lengths.
         note = f"{self._in_both:,} characters are in both" if self.passages else self.summary
         note = text_as_html(note)
-        legend = f"<mark>{note}.</mark>"
+        legend = f"<mark>{note}.</mark>" if self._in_both else f"{note}."
         css_class = "rse-compare in-both"
         if not self._marks_shared:
             css_class = "rse-compare"
