@@ -398,7 +398,10 @@ def test_an_empty_answer_says_why(ask: Run, options: list[object], reason: str) 
         (["query", "cats", "--set", "hybird=1"], "--set hybird=1: unknown argument 'hybird': did"),
         (["query", "cats", "--set", "vectorstore=x"], "unknown argument 'vectorstore': allowed: "),
         (["query", "cats", "--config", "precison"], "no such file; did you mean precision?"),
-        (["evaluate", "--questions", "saved.json"], 'object; got [1]. Each line must be {"question": '),
+        (
+            ["evaluate", "--questions", "saved.json"],
+            'object; got [1]. Each line must be {"question": ',
+        ),
         (["serve-mcp", "--port", "70000"], "--port must be from 1 to 65535; got 70000"),
     ],
 )
