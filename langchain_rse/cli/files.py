@@ -267,8 +267,10 @@ def _guess_encoding(content: bytes) -> str:
     """Guess an encoding; among equally likely ones cp1252, the most frequent."""
     from charset_normalizer import from_bytes
 
+    # Much ASCII around a few other bytes would make every encoding likely.
+    lines = [line for line in content.splitlines() if not line.isascii()]
     best = min(
-        from_bytes(content, cp_isolation=_ENCODINGS.split()),
+        from_bytes(b"\n".join(lines), cp_isolation=_ENCODINGS.split()),
         key=lambda each: (each.chaos, -each.coherence, "cp1252" not in each.could_be_from_charset),
         default=None,
     )

@@ -71,6 +71,7 @@ def test_unicode_is_read_as_it_is(tmp_path: Path, encoding: str) -> None:
     [
         (GERMAN, "latin-1", "cp1252"),
         ("The “café” costs 3 €.", "cp1252", "cp1252"),
+        ("All is written in plain English here.\n" * 99 + "It costs 50 £.", "latin-1", "cp1252"),
         (RUSSIAN, "cp1251", "cp1251"),
         ("これは日本語の文章です。猫は一日中寝ています。", "shift_jis", "shift_jis"),
     ],
