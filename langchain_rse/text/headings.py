@@ -21,20 +21,23 @@ _LONGEST_OF_CHAPTER = 60  # after one number, as in "4. Title"
 _FEWEST_COUNTED = 3
 _NEXT = (1, 2)  # one heading may be missed
 
-# "# Title" to "###### Title".
+# "# Title" to "###### Title", or with equals signs, as in AsciiDoc.
 _ATX = re.compile(
-    rf"^\ufeff?[ ]{{0,3}}(?P<marks>\#{{1,6}})[ \t](?P<title>[^\n]{{1,{_LONGEST_TITLE}}})$",
+    rf"^\ufeff?[ ]{{0,3}}(?P<marks>\#{{1,6}}|={{1,6}})[ \t](?P<title>[^\n]{{1,{_LONGEST_TITLE}}})$",
     re.MULTILINE,
 )
 # The line under a title, in reStructuredText also above it.
 _UNDERLINE = re.compile(
     r"""(?<=\n)(?P<mark>[-=~^"*+\#'`:])(?P=mark){2,300}[ \t]{0,9}\r?$""", re.MULTILINE
 )
-# Lines that are not titles, even above an underline: items, quotations, rows of tables.
-_NO_TITLE = re.compile(r"[-*+>|] |\||.*\|[ \t]*\Z")
+# Lines that are not titles, even above an underline: items, quotations, rows of tables, and what
+# AsciiDoc writes above code.
+_NO_TITLE = re.compile(r"[-*+>|] |\||.*\|[ \t]*\Z|\[.*\]\Z")
 _NUMBERED = re.compile(
     rf"^\ufeff?[ ]{{0,3}}(?P<number>\d{{1,3}}(?:\.\d{{1,3}}){{0,5}})(?P<stop>[.)]?)[ \t\xa0]{{1,9}}"
-    rf"(?P<title>[^\W\d_][^\n]{{1,{_LONGEST_NUMBERED}}})$",
+    rf"(?P<title>[^\W\d_][^\n]{{1,{_LONGEST_NUMBERED}}})$"
+    # The rest of a title that is broken in a narrow column.
+    r"(?:\n[^\W\d_A-Z][^\n.,;:]{0,50}(?=\n\s{0,9}[A-ZÀ-ÞА-Я]))?",
     re.MULTILINE,
 )
 _NAMED = re.compile(
@@ -425,7 +428,7 @@ def title_of_heading(heading: str) -> str:
     title = heading.strip("\ufeff \t\r\n")
     if "\n" in title:  # the lines under and above a title have marks only
         title = " ".join(filter(_WORD.search, title.splitlines()))
-    elif title.startswith("#"):
-        title = _CLOSING_MARKS.sub("", title.lstrip("#"))
+    elif title.startswith(("#", "=")):
+        title = _CLOSING_MARKS.sub("", title.lstrip("#="))
     title = _INLINE_TAG.sub("", _LINE_BREAK.sub(" ", title))
     return one_line(html.unescape(title))

@@ -36,6 +36,7 @@ HEADINGS = {
     "Markdown": "## The heron",
     "Markdown, indented": "   # The heron",
     "Markdown, with code": "### `heron.wait(time)`",
+    "AsciiDoc": "== The heron",
     "underlined by =": "The heron\n=========",
     "underlined by *": 'The "heron"\n***********',
     "overlined": "===========\n The heron\n===========",
@@ -65,6 +66,7 @@ PROSE = {
     "a comment in code": "```sh\n# count the herons\ncount herons\n```",
     "a comment in a list's fence": "- ```\n  # count the herons\n  ```",
     "an indented comment": "def count():\n    # count the herons\n    return 3",
+    "code of AsciiDoc": "[source,bash]\n----\ncd lake\ncount herons\n----",
     "a tag": "#herons",
     "a very long line": "# " + "heron " * 20_000,
 }
@@ -119,6 +121,7 @@ def test_comments_of_programs_are_no_headings(kind: str, line_end: str) -> None:
         ["1 Herons", "1.1 Food", "1.2 Nests", "2 Carps", "2.1 Food", "4 Pikes of the North"],
         ["1. HERONS", "2. CARPS", "3. PIKES"],
         ["1. Herons", "1.1. wait(time)", "1.1.1. Carps as Food", "1.2. Nests"],
+        ["1 Herons", "2 Where the heron\nwaits", "3 Carps"],
     ],
 )
 def test_numbered_headings_that_follow_one_another_need_no_empty_lines(titles: list[str]) -> None:
