@@ -57,6 +57,7 @@ _NOT_OUTLYING = 0.9
 _LEAST_WIDTH = 30  # lines of lists may be shorter
 _SENTENCE_ENDS = tuple(SPACED_ENDS + UNSPACED_ENDS)
 _ENDS_OF_BROKEN = (",", "-", "\u2010", "\u00ad")
+_ENDS_OF_INTRODUCTION = (":", ",", "?", "\uff1f", "**")
 _LINE_END = re.compile(r"\n(?:[ \t\r\f]*+\n)*+")
 
 # Leads, in characters and columns.
@@ -65,6 +66,13 @@ _LONGEST_LEAD = 400
 _LEAST_INDENT = 2  # text from PDF files has stray single spaces at the start of lines
 _ENDS_OF_NO_TERM = (".", ":", ",")
 
+# The lines above a mail in a file of several.
+_MAIL_HEAD = re.compile(
+    r"^(?:[-_]{5}[^\n]{0,99}\n)?(?:From|Von|De|Da|Van|\u5dee\u51fa\u4eba):[^\n]{1,200}"
+    r"(?:\n[\w-]{1,30}:[^\n]{0,200}){2,20}+",
+    re.MULTILINE,
+)
+
 _BELOW = re.compile(
     r"(?:[ \t\r\xa0]{0,99}\n){0,9}(?P<indent>[ \t\xa0]{0,99})(?P<content>\S[^\n]{0,99})"
 )
@@ -72,6 +80,11 @@ _BELOW = re.compile(
 _LISTED = re.compile(
     r"(?:[-*+\u2022]|(?:\d{1,3}|[A-Za-z]|[ivxIVX]{2,5})[.)]|\([\dA-Za-z]{1,4}\))[ \t]"
     r"|```|~~~|\||\+[-=]"
+)
+# The end of the line above a record with indented lines, as in JSON, XML and YAML.
+_ABOVE_RECORD = re.compile(
+    r"\n(?=(?P<indent>[ \t]*+)(?:(?:\"[^\"\n]{1,99}\":[ ])?[\[{]\r?|[-<][^\n]*)\n"
+    r"(?P=indent)[ \t]{2})"
 )
 
 
@@ -184,7 +197,8 @@ class _Outline(NamedTuple):
 def _outline_of(text: str, size: int) -> _Outline:
     """Find the structure of a text that guides cuts into chunks of a given size."""
     fences = find_fences(text)
-    headings = find_headings(text, fences)
+    mails = [Heading(*head.span(), 1) for head in _MAIL_HEAD.finditer(text)]
+    headings = sorted([*find_headings(text, fences), *mails])
     uncut: list[Range] = []
     sections: list[Heading] = []
     for heading in headings:
@@ -329,14 +343,19 @@ def _ends_of(separator: re.Pattern[str], text: str, start: int, end: int) -> lis
 def _ends_at_empty_lines(
     empty_lines: re.Pattern[str], text: str, start: int, end: int
 ) -> list[int]:
-    """Return the end of each run of empty lines; not in mid-sentence, as where a page ends."""
+    """Return the ends of runs of empty lines; not in mid-sentence, as where a page ends.
+
+    Nor below what introduces the next paragraph: a question, a greeting, a title in bold type, or
+    what ends with a colon.
+    """
     ends: list[int] = []
     for match in empty_lines.finditer(text, start, end):
         above = text[max(match.start() - _LONGEST_LEAD, start) : match.start()]
         line = above.rpartition("\n")[2].strip()
         below = text[match.end() : match.end() + _LEAST_WIDTH].lstrip()
         continues = below[:1].islower() and CODE_LINE.match(below) is None
-        if not (continues and len(line) >= _LEAST_WIDTH and _may_be_broken(line)):
+        is_broken = continues and len(line) >= _LEAST_WIDTH and _may_be_broken(line)
+        if not (is_broken or line.endswith(_ENDS_OF_INTRODUCTION)):
             ends.append(match.end())
     return ends
 
@@ -344,8 +363,8 @@ def _ends_at_empty_lines(
 def _line_ends(text: str, start: int, end: int) -> list[int]:
     """Return the ends of lines; not of lines that were broken because of their length.
 
-    Nor of short lines that introduce the next one: a question, or the first line of a paragraph,
-    such as the date above its entries.
+    Nor of short lines that introduce the next one: a question, the names of columns, or the first
+    line of a paragraph, such as the date above its entries.
     """
     ends = _ends_of(_LINE_END, text, start, end)
     texts = [text[first:last] for first, last in pairwise([start, *ends, end])]
@@ -364,7 +383,9 @@ def _line_ends(text: str, start: int, end: int) -> list[int]:
         open_lines += not line.endswith(_SENTENCE_ENDS)
         broken_lines += is_broken
         is_alone = with_end.count("\n") > 1
-        may_introduce = (is_first or line.endswith("?")) and not is_alone
+        is_header = line[-1:].isalpha() and following[-1:].isdigit()
+        is_asked = line.endswith("?") and not following.endswith("?")
+        may_introduce = (is_first or is_header or is_asked) and not is_alone
         is_first = is_alone
         if is_broken or (may_introduce and len(line) < _LONGEST_TERM):
             continue
@@ -376,15 +397,16 @@ def _line_ends(text: str, start: int, end: int) -> list[int]:
 
 
 def _may_be_broken(line: str) -> bool:
-    """False for lines of code, and for lines that end like sentences."""
+    """False for lines of code, rows of columns, and lines that end like sentences."""
     ends_openly = line[-1:].isalnum() or line.endswith(_ENDS_OF_BROKEN)
-    return ends_openly and CODE_LINE.match(line) is None
+    return ends_openly and "   " not in line and CODE_LINE.match(line) is None
 
 
-# Finders of part, paragraph, line, sentence, word, phrase and character ends, best first.
+# Finders of part, paragraph, record, line, sentence, word, phrase and character ends, best first.
 _END_FINDERS: Sequence[Callable[[str, int, int], Sequence[int]]] = (
     partial(_ends_at_empty_lines, re.compile(r"\n(?:[ \t\r\f]*+\n){2,}+")),
     partial(_ends_at_empty_lines, re.compile(r"\n(?:[ \t\r\f]*+\n)++")),
+    partial(_ends_of, _ABOVE_RECORD),
     _line_ends,
     sentence_ends,
     partial(_ends_of, re.compile(r"\s+|\u200b")),

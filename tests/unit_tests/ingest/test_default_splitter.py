@@ -126,6 +126,7 @@ def test_a_paragraph_ends_with_a_short_line() -> None:
         ("<piet> where does it wait?", "<oona> in the reeds, until a fish comes"),
         ("Q: Which bird is it?", "A: It is a heron, which waits in the reeds."),
         ("Do herons eat carps?", "Yes. They eat eels and frogs, too"),
+        ("Lake Herons Eggs", "Saaler Bodden in the north 412 31"),
     ],
 )
 def test_no_chunk_ends_with_a_line_that_introduces_the_next(introduction: str, line: str) -> None:
@@ -135,12 +136,21 @@ def test_no_chunk_ends_with_a_line_that_introduces_the_next(introduction: str, l
         assert introduction.strip() not in endings
 
 
+@pytest.mark.parametrize("title", ["Where is it?", "**Hours**", "Guten Tag,", "As Oona said:"])
+def test_no_chunk_ends_with_what_introduces_a_paragraph(title: str) -> None:
+    for size in range(240, 400, 4):
+        chunks = chunks_of(f"{title}\n\n{PROSE['English']}\n\n" * 9, size)
+        assert not any(chunk.endswith(title) for chunk in chunks)
+
+
 LINES = {
     "a log": "2024-03-01 12:00:00 INFO the server has started on port 8080 and waits",
     "code": "    total = sum(weight * value for weight, value in pairs(weights))",
     "imports": "from herons.signals import request_finished as request_finished",
     "settings": "herons.waiting_time_in_minutes = the_default_of_all_the_herons",
     "a list": "- the heron waits in the reeds until a fish comes near the bank",
+    "columns": "  lake_of_herons      Integer    number of herons that wait at the lake",
+    "questions": "3.1 Why does the gray heron wait so long in the reeds of that lake?",
     "names": "Ardea cinerea, the gray heron, lives at lakes and rivers of Europe",
     "addresses": "https://example.org/herons/of/the/lakes/and/rivers/in/the/north.html",
 }
@@ -151,6 +161,19 @@ def test_lines_that_nobody_broke_are_not_cut(kind: str) -> None:
     line = LINES[kind]
     for chunk in chunks_of("\n".join([line] * 60), 500):
         assert {each.strip() for each in chunk.splitlines()} == {line.strip()}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        '  {\n    "bird": "heron",\n    "lake": "Saaler Bodden"\n  },\n',
+        f"From: Oona\nTo: Piet\nDate: 3 May 2024\n\nDear Piet,\n\n{PROSE['English']}\n\nOona\n\n",
+        f"-----Original Message-----\nVon: Oona\nAn: Piet\nBetreff: Reiher\n\n{PROSE['German']}\n",
+    ],
+)
+def test_records_and_mails_are_whole(record: str) -> None:
+    for chunk in chunks_of(record * 40, 2 * len(record) - 9):
+        assert chunk == record.strip()
 
 
 @given(TEXTS, st.integers(1, 60))
