@@ -271,12 +271,20 @@ def write_floor(docstore: DocStore, name: str, floor: FittedFloor | None) -> Non
 
 # Fitting
 
-# Where the floor lies; chosen on eight datasets, see benchmarks/README.md: a position between the
-# median score of off-topic questions (0) and a low quantile of the scores of sentences from the
-# documents (1), this quantile, and the bonus of words in standard deviations of the former.
-_RULE = (0.5, 0.02, 6.0)
+
+class _Rule(NamedTuple):
+    """Where the floor lies; the numbers were chosen on eight datasets, see benchmarks/README.md."""
+
+    # Between the median score of off-topic questions (0) and a low quantile of the scores of
+    # sentences from the documents (1).
+    position: float
+    low_quantile: float
+    word_bonus: float  # in standard deviations of the scores of off-topic questions
+
+
+_RULE = _Rule(position=0.5, low_quantile=0.02, word_bonus=6.0)
 # A reranker reads the words itself; a similarity filter does not.
-_RERANKER_RULE = (0.3, 0.3, 0.0)
+_RERANKER_RULE = _Rule(position=0.3, low_quantile=0.3, word_bonus=0.0)
 # The share of words at which the bonus has no effect: without and with the full-text index, which
 # finds more words of any question.
 _USUAL_WORD_SHARE = 0.17
@@ -373,12 +381,12 @@ def _fit(
             "not show whether the documents have an answer. Check that the embedding model "
             "supports the language of the documents"
         )
-    position, quantile, bonus = _RERANKER_RULE if is_reranker(settings.reranker) else _RULE
-    low = np.quantile(sentence_scores, quantile)
-    word_bonus = float(bonus * (upper_sixth - median))
+    rule = _RERANKER_RULE if is_reranker(settings.reranker) else _RULE
+    low = np.quantile(sentence_scores, rule.low_quantile)
+    word_bonus = float(rule.word_bonus * (upper_sixth - median))
     is_index_searched = check_search(sources, settings) is None
     usual_share = _USUAL_WORD_SHARE_IN_INDEX if is_index_searched else _USUAL_WORD_SHARE
-    threshold = median + position * (low - median) + usual_share * word_bonus
+    threshold = median + rule.position * (low - median) + usual_share * word_bonus
     are_rejected = general_scores + word_bonus * general_shares < threshold
     are_lost = sentence_scores + word_bonus * sentence_shares < threshold
     return FittedFloor(
