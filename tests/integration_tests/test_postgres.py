@@ -66,7 +66,7 @@ class Cut:
             self.is_made = True
 
 
-@pytest.mark.filterwarnings("ignore:some documents are excluded")
+@pytest.mark.filterwarnings("ignore:(some documents are excluded|the retriever has no documents)")
 def test_connections_that_are_cut_off(pair: Pair, postgres_url: str) -> None:
     """The call fails; its document stays whole, and the same call again works."""
     chance = random.Random(SEED)  # noqa: S311 - reproducible
