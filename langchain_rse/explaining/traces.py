@@ -16,7 +16,7 @@ from langchain_rse.explaining.by_document import DocumentTrace, TraceByDocument
 from langchain_rse.query.candidates import Candidate
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.query.trace import Trace
-from langchain_rse.text.quoting import visible
+from langchain_rse.text.quoting import counted, visible
 
 _QUERY = 80  # the most characters of the query in the repr
 
@@ -185,3 +185,6 @@ class TraceCollector(BaseCallbackHandler):
 
     def __init__(self) -> None:
         self.traces: list[RSETrace] = []
+
+    def __repr__(self) -> str:
+        return f"<TraceCollector: {counted(len(self.traces), 'trace')}>"

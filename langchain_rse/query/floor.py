@@ -17,7 +17,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from langchain_rse._messages import Advance, Printed, model_name, progress_bar, warn
+from langchain_rse._messages import Advance, model_name, progress_bar, warn
 from langchain_rse._sync import Steps, concurrently, run
 from langchain_rse.config import QuerySettings
 from langchain_rse.engine import word_shares
@@ -49,7 +49,7 @@ _BEST_WITH_WORDS = 20
 
 
 @dataclass(frozen=True, repr=False)
-class FittedFloor(Printed):
+class FittedFloor:
     """A fitted threshold: a query whose best candidate scores below it returns nothing.
 
     `RSERetriever.fit_score_floor` fits it and stores it in the docstore. The *reach* of a query is
@@ -88,12 +88,19 @@ class FittedFloor(Printed):
         bonus = self.word_bonus * word_share
         return score + bonus if self.higher_is_better else score - bonus
 
+    def __repr__(self) -> str:
+        return (
+            f"<FittedFloor {self.floor:.3g}: rejects {self.rejected_questions:.0%} of "
+            f"{self.questions} off-topic questions, {self.rejected_sentences:.0%} of "
+            f"{self.sentences} sentences>"
+        )
+
     def __str__(self) -> str:
         bound, sign = ("scores below", "+") if self.higher_is_better else ("is farther than", "-")
+        rejected = repr(self).partition(": ")[2].rstrip(">")
         return (
-            f"Questions whose best match {bound} {self.floor:.3g} return nothing. That rejects "
-            f"{self.rejected_questions:.0%} of {self.questions} off-topic questions, "
-            f"{self.rejected_sentences:.0%} of {self.sentences} sentences from the documents. "
+            f"Questions whose best match {bound} {self.floor:.3g} return nothing. That {rejected} "
+            "from the documents. "
             f"(Score = best {self.scorer} score {sign} {self.word_bonus:.3g} x share of the "
             "question's words found in one chunk.)"
         )

@@ -143,6 +143,7 @@ def test_a_collector_in_a_chain(way: Way) -> None:
         )
     chain.invoke(QUERY)
     assert [trace.query for trace in collector.traces] == [QUERY] * 2
+    assert repr(collector) == "<TraceCollector: 2 traces>"
 
 
 @fakes.both_ways
