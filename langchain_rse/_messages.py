@@ -6,7 +6,7 @@ import inspect
 import itertools
 import sys
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from inspect import Parameter, Signature
 from types import NoneType, SimpleNamespace
@@ -14,7 +14,7 @@ from typing import Any, ClassVar, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from langchain_rse.text.quoting import first_few, one_line, shortened, visible
+from langchain_rse.text.quoting import first_few, shortened, visible
 
 # Modules to skip on the way from the line that warns to the user's line.
 _LIBRARIES = ("langchain_rse.", "langchain_core.", "pydantic.", "asyncio.", "concurrent.")
@@ -24,10 +24,11 @@ def problems_of(error: ValidationError) -> str:
     """List the problems that pydantic found, each with the path of its field and the value."""
     problems = []
     for problem in error.errors():
-        message = _plain(problem["msg"].removeprefix("Value error, "))
+        message = problem["msg"].removeprefix("Value error, ")
         if problem["loc"]:
             path = visible(".".join(map(str, problem["loc"])))
             message = f"{path}: {message}"
+        message = _plain(message)
         if problem["type"] not in {"missing", "value_error"}:
             message += f"; got {shown(problem['input'])}"
         problems.append(message)
@@ -53,10 +54,10 @@ class _Bare(str):
 
 
 class Printed:
-    """An object that prints as several lines; its ``repr`` is the beginning, on one line."""
+    """An object that prints as several lines; its ``repr`` is the first."""
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {one_line(self, 200)}>"
+        return f"<{type(self).__name__}: {str(self).splitlines()[0]}>"
 
 
 class Checked(BaseModel):
@@ -168,6 +169,8 @@ _PLAIN_WORDS = {
     "a valid array": "a list",
     "a valid ": "a ",
     "an instance of BaseStore or a dictionary": "a list of Documents, a dict by id, a docstore",
+    "a docstore or an instance of Sequence or None": "a docstore or None; for one document, "
+    "[document]",
     "an instance of Sequence": "a list",
     "a tuple": "a list",
     "metadata must be": "metadata (for texts: metadatas) must be",
@@ -175,11 +178,15 @@ _PLAIN_WORDS = {
     "String should match pattern '\\S'": "must not be blank",
     "Input should": "must",
     "Field required": "is missing",
+    "evidence: is missing": "evidence: is missing; [] if the documents do not answer the question",
+    "evidence: must be a list": 'evidence: must be a list, such as [Evidence("a.txt", text="a '
+    'quotation")]',
     "Field is frozen": "cannot be changed: make a new object",
     "Instance is frozen": "cannot be changed: make a new object",
     " at line 1 column": " at column",
     "a dictionary or an instance of Evidence": 'like {"doc_id": "a.txt", "text": "a quotation"}',
-    "an instance of VectorStore or None": "a VectorStore (pass a retriever as base_retriever)",
+    "an instance of VectorStore or None": "a VectorStore, such as "
+    "retriever.vectorstore (or pass a retriever as base_retriever)",
     "an instance of BaseDocumentCompressor": "a reranker, such as CohereReranker(model=...) of "
     "langchain_rse.rerankers,",
     "base_retriever must be an instance of Runnable": "base_retriever must be a retriever, such as "
@@ -209,6 +216,12 @@ def explain_unknown(name: str, allowed: Collection[str], instead: Mapping[str, s
     else:
         advice = f"allowed: {', '.join(sorted(allowed))}"
     return f"unknown argument {name!r}: {advice}"
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Suggest the most similar name, after a semicolon; "" if none is."""
+    near = difflib.get_close_matches(name, list(names), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def shown(value: object) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -13,7 +12,7 @@ from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.runnables import Runnable
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
-from langchain_rse._messages import Checked, explain_unknown, shown
+from langchain_rse._messages import Checked, did_you_mean, explain_unknown, shown
 from langchain_rse.engine import Calibration
 
 LengthFunction = Callable[[str], float]
@@ -102,6 +101,26 @@ _Published = Annotated[Greedy | BestSegment, Field(discriminator="name")]
 class RSEConfig(_Frozen):
     """Expert settings of scoring and selection. The defaults are the preset ``balanced``.
 
+    Args:
+        solver: Chooses the passages: ``"exact"``, or `Greedy` or `BestSegment` for comparison.
+        irrelevant_chunk_penalty: Minimum relevance of returned text, from 0 to 1; lower values
+            return more.
+        calibration: Maps scores to relevances: ``"auto"``, or a function of
+            `langchain_rse.engine.calibrate`.
+        rank_fusion: Combines relevance with rank: ``"decay"``, exponentially, or ``"mean"``.
+        decay_rate: Rank at which relevance has fallen to 1/e; higher values return text of lower
+            ranks.
+        vector_weight: Relevance of the best vector match, from 0 to 1, before words count.
+        lexical_weight: Weight of the best word match among the candidates, from 0 to 1.
+        name_weight: Preference for documents that the query names; 0 ignores names.
+        document_weight: Influence of the whole document on its chunks; 0 rates each by itself.
+        rerank_weight: The reranker's share of the relevance, from 0 to 1.
+        neighbor_weight: Share of a chunk's relevance, from 0 to 1, credited to its neighbors.
+        passage_cost: Fixed cost of a passage, in average chunks; higher values return fewer, longer
+            passages.
+        top_k_for_document_selection: Number of best candidates that select the documents. None:
+            all.
+
     Raises:
         ValueError: If a field is out of range. The message names the field, the value and the
             allowed values.
@@ -172,11 +191,10 @@ class RSEConfig(_Frozen):
             return config
         if isinstance(config, str) and config in PRESETS:
             return PRESETS[config]
-        near = difflib.get_close_matches(str(config), PRESETS, n=1)
-        advice = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(
             "config (in a call: rse_config) must be an RSEConfig, such as "
-            f"RSEConfig(decay_rate=20), or one of {', '.join(PRESETS)}; got {shown(config)}{advice}"
+            f"RSEConfig(decay_rate=20), or one of {', '.join(PRESETS)}; got {shown(config)}"
+            f"{did_you_mean(str(config), PRESETS)}"
         )
 
     def to_file(self, path: str | os.PathLike[str], *, hybrid: Hybrid = "auto") -> None:
@@ -378,16 +396,19 @@ class QuerySettings(Checked):
         return self.irrelevant_chunk_penalty
 
 
-def settings_of_call(settings: QuerySettings, arguments: Mapping[str, Any]) -> QuerySettings:
+def settings_of_call(
+    settings: QuerySettings, arguments: Mapping[str, Any], others: Iterable[str] = ()
+) -> QuerySettings:
     """Return a retriever's settings with the arguments of a call applied.
 
-    ``rse_config`` replaces the retriever's whole config, and its penalty.
+    ``rse_config`` replaces the retriever's whole config, and its penalty. An error names ``others``
+    too, which the caller reads itself.
 
     Raises:
         ValueError: If an argument is unknown or out of range.
     """
     values = {name: getattr(settings, name) for name in QuerySettings.model_fields}
-    allowed = [*(name for name in values if name != "config"), "rse_config", "filter"]
+    allowed = [*(name for name in values if name != "config"), "rse_config", "filter", *others]
     for name in arguments:
         if name not in allowed and name != "config":
             fixed = dict.fromkeys(type(settings).model_fields, "a call cannot change it")

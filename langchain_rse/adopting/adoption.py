@@ -24,6 +24,7 @@ from langchain_rse.adopting.chunks import (
     merge_copies,
     merge_equal,
     read_chunks,
+    sure_overlaps,
     whole_number,
 )
 from langchain_rse.adopting.existing_index import Adoption, ExistingIndex, Gap
@@ -97,7 +98,8 @@ def adopt(
     show_progress: bool,
 ) -> Adoption:
     """Write the documents of an existing index to the docstore; see `RSEIndexer.adopt`."""
-    check_type("index", index, (ExistingIndex, NoneType), "an ExistingIndex(...)")
+    allowed = "an ExistingIndex(...), such as ExistingIndex(texts=documents)"
+    check_type("index", index, (ExistingIndex, NoneType), allowed)
     adapter = writer.vectors.adapter
     run(check_pair(writer.docstore, writer.vectors.adapter.store))
     are_in_order = documents is None and adapter.lists_in_insertion_order
@@ -134,10 +136,20 @@ def adopt(
 
 
 def _texts_by_document(pages: Iterable[Document], index: ExistingIndex) -> dict[str, str]:
-    """Join the pages of each document."""
+    """Join the pages of each document; refuse chunks of documents."""
     texts: dict[str, list[str]] = {}
+    seen: set[tuple[str, str]] = set()
     for page in pages:
-        texts.setdefault(doc_id_of(page, index), []).append(page.page_content)
+        doc_id = doc_id_of(page, index, "Document of texts")
+        content = doc_id, repr(without({START_INDEX}, page.metadata))
+        if content in seen:
+            raise AdoptionError(
+                f"texts has several Documents of {doc_id!r} with the same metadata, which may be "
+                "chunks. Pass the documents before they were split, such as loader.load(). Pages "
+                "of a document need different metadata, such as their page"
+            )
+        seen.add(content)
+        texts.setdefault(doc_id, []).append(page.page_content)
     return {doc_id: "\n\n".join(pages) for doc_id, pages in texts.items()}
 
 
@@ -227,14 +239,7 @@ class _Adopter:
             chunks = documents[doc_id]
             try:
                 _check_document(doc_id, manifest, [recorded.get(vector) for vector in chunks])
-                version, gaps, is_copied = _make_version(
-                    doc_id,
-                    chunks,
-                    text,
-                    index=self.index,
-                    rules=self.rules,
-                    namespace=namespace_of(self.writer.docstore),
-                )
+                version, gaps = self._make_version(doc_id, chunks, text)
             except UnstatedOverlapError as error:  # concerns the whole index
                 raise AdoptionError(str(error)) from None
             except (AdoptionError, TypeError, ValueError) as error:
@@ -243,13 +248,57 @@ class _Adopter:
                 self._exclude(name + str(error).removeprefix(name), chunks)
                 continue
             versions.append(version)
+            if self.index.chunk_overlap == 0:
+                self.report.overlaps += sure_overlaps(chunk.text for chunk in version.chunks)
             self.report.documents += 1
             self.report.chunks += len(version.chunks) - len(gaps)
             self.report.vectors += len(chunks)
             self.report.gaps += gaps
-            if is_copied:
-                self.report.copied.append(doc_id)
         self.writer.write(versions)
+
+    def _make_version(
+        self, doc_id: str, documents: Mapping[str, Document], whole: object
+    ) -> tuple[DocumentVersion, list[Gap]]:
+        """Make a document from its chunks, given by vector id; return it with its gaps.
+
+        ``whole`` is the document's text, if the index has ``texts``.
+
+        Raises:
+            AdoptionError: If the chunks cannot be joined.
+        """
+        index = self.index
+        gaps: list[Gap] = []
+        is_copied = False
+        chunks = read_chunks(documents, index)
+        if index.texts is not None:
+            if whole is None:
+                problem = f"texts has no key {doc_id!r}"
+                if isinstance(index.texts, Mapping):
+                    problem += f"; its first keys are {list(itertools.islice(index.texts, 3))}"
+                raise AdoptionError(problem)
+            whole = _checked_text(whole)
+            chunks = merge_equal(find_in_text(whole, chunks))
+            joined = cut_text(whole.page_content, chunks)
+        else:
+            if index.start_index_key is not None or index.chunk_index_key is not None:
+                chunks = merge_equal(chunks)
+            else:
+                chunks = merge_copies(chunks)
+                is_copied = len(chunks) < len(documents)
+            chunks.sort(key=lambda chunk: (chunk.page, chunk.start))
+            joined, gaps = join_chunks(doc_id, chunks, index)
+        version = _version(doc_id, chunks, joined, self.rules)
+        # Without start positions, the white space between chunks is a guess.
+        counts_in_source = index.start_index_key is not None
+        if index.texts is not None:
+            source = version.manifest.metadata.get("source")
+            counts_in_source = source is None or str(source) == doc_id
+        manifest = replace(version.manifest, counts_in_source=counts_in_source)
+        version = replace(version, manifest=manifest)
+        version = with_name(version, namespace_of(self.writer.docstore))
+        if is_copied:
+            self.report.copied.append(doc_id)
+        return version, gaps
 
     def record_excluded(self) -> None:
         """Record the excluded vectors so that queries ignore them.
@@ -309,56 +358,6 @@ def _check_document(doc_id: str, manifest: Manifest | None, recorded: Iterable[o
 # Documents from chunks
 
 
-def _make_version(
-    doc_id: str,
-    documents: Mapping[str, Document],
-    whole: object,
-    *,
-    index: ExistingIndex,
-    rules: Mapping[str, Rule],
-    namespace: str,
-) -> tuple[DocumentVersion, list[Gap], bool]:
-    """Make a document from its chunks, given by vector id.
-
-    ``whole`` is the document's text, if the index has ``texts``.
-
-    Returns:
-        The document, its gaps, and True if it was in the index several times, without positions.
-
-    Raises:
-        AdoptionError: If the chunks cannot be joined.
-    """
-    gaps: list[Gap] = []
-    is_copied = False
-    chunks = read_chunks(documents, index)
-    if index.texts is not None:
-        if whole is None:
-            problem = f"texts has no key {doc_id!r}"
-            if isinstance(index.texts, Mapping):
-                problem += f"; its first keys are {list(itertools.islice(index.texts, 3))}"
-            raise AdoptionError(problem)
-        whole = _checked_text(whole)
-        chunks = merge_equal(find_in_text(whole, chunks))
-        joined = cut_text(whole.page_content, chunks)
-    else:
-        if index.start_index_key is not None or index.chunk_index_key is not None:
-            chunks = merge_equal(chunks)
-        else:
-            chunks = merge_copies(chunks)
-            is_copied = len(chunks) < len(documents)
-        chunks.sort(key=lambda chunk: (chunk.page, chunk.start))
-        joined, gaps = join_chunks(doc_id, chunks, index)
-    version = _version(doc_id, chunks, joined, rules)
-    # Without start positions, the white space between chunks is a guess.
-    counts_in_source = index.start_index_key is not None
-    if index.texts is not None:
-        source = version.manifest.metadata.get("source")
-        counts_in_source = source is None or str(source) == doc_id
-    manifest = replace(version.manifest, counts_in_source=counts_in_source)
-    version = with_name(replace(version, manifest=manifest), namespace)
-    return version, gaps, is_copied
-
-
 def _checked_text(whole: object) -> Document:
     """Return the document's text; raise an AdoptionError if it is not a Document."""
     if isinstance(whole, str):
@@ -381,18 +380,23 @@ def _version(
     excluded = _PASSAGE_FIELDS | dropped(rules)
     metadata = [without(excluded, joined_chunk.metadata) for joined_chunk in joined]
     shared, changing, stored_rules = sort_metadata(metadata, rules, doc_id)
-    adopted = _number_vectors(stored, joined)
-
     chunks: list[Chunk] = []
+    numbers: dict[str, int] = {}  # by vector
     for number, chunk in enumerate(joined):
+        numbers |= dict.fromkeys(chunk.vectors, number)
         changes_of_chunk = [(0, changing[number])] if changing else []
         chunks.append(Chunk(chunk.start, chunk.end, chunk.text, chunk.text, changes_of_chunk))
-    length = chunks[-1].end if chunks else 0
+    adopted: list[AdoptedVector] = []
+    for chunk in stored:
+        text_digest = digest(chunk.text)
+        for vector in chunk.vectors:
+            # None if its text is part of another chunk.
+            adopted.append(AdoptedVector(vector, text_digest, numbers.get(vector)))
 
     manifest = Manifest(
         doc_id,
         Version("", len(chunks), len(adopted)),
-        length=length,
+        length=chunks[-1].end if chunks else 0,
         starts=[chunk.start for chunk in chunks],
         gaps=tuple(number for number, chunk in enumerate(chunks) if not chunk.text),
         text_digest=digest("".join(chunk.text for chunk in chunks)) if chunks else "",
@@ -400,20 +404,6 @@ def _version(
         rules=stored_rules,
     )
     return DocumentVersion(manifest=manifest, chunks=chunks, adopted=adopted)
-
-
-def _number_vectors(
-    stored: Sequence[AdoptedChunk], joined: Sequence[AdoptedChunk]
-) -> list[AdoptedVector]:
-    """Assign each vector the number of its chunk; None if its text is part of another chunk."""
-    numbers: dict[str, int] = {}  # by vector
-    for number, joined_chunk in enumerate(joined):
-        numbers |= dict.fromkeys(joined_chunk.vectors, number)
-    adopted: list[AdoptedVector] = []
-    for chunk in stored:
-        for vector in chunk.vectors:
-            adopted.append(AdoptedVector(vector, digest(chunk.text), numbers.get(vector)))
-    return adopted
 
 
 # Usual metadata fields

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from langchain_core.documents import Document
 from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
+from langchain_rse._messages import did_you_mean
 from langchain_rse.adopting.existing_index import ExistingIndex, Gap
 from langchain_rse.errors import AdoptionError
 from langchain_rse.stores.vectorstores import IN_ORDER
@@ -43,10 +44,9 @@ class AdoptedChunk(NamedTuple):
     @property
     def description(self) -> str:
         """The chunk's name in messages."""
-        return (
-            f"{self.vectors[0]!r} (page {self.page}, position {self.start}, begins "
-            f"{self.text[:EXCERPT]!r})"
-        )
+        page = f"page {self.page}, " if self.page else ""
+        place = f"{page}position {self.start}"
+        return f"{self.vectors[0]!r} ({place}, begins {self.text[:EXCERPT]!r})"
 
 
 # Positions from metadata
@@ -57,18 +57,20 @@ def document_name(value: object) -> str | None:
     return str(value) if isinstance(value, (str, int)) and value != "" else None
 
 
-def doc_id_of(document: Document, index: ExistingIndex) -> str:
+def doc_id_of(document: Document, index: ExistingIndex, kind: str = "chunk") -> str:
     """Return the id of a chunk's document; raise an AdoptionError if it has none."""
     if index.doc_id_key is None:
         return str(index.doc_id)
-    value = document.metadata.get(index.doc_id_key)
+    fields = document.metadata
+    value = fields.get(index.doc_id_key)
     name = document_name(value)
     if name is None:
         raise AdoptionError(
-            f"chunk {document.id!r} has {index.doc_id_key}={value!r} in its metadata; doc_id_key "
-            "must name a field with the document's name, a string or an integer. Its metadata: "
-            f"{document.metadata!r:.500}. If all chunks belong to one document, name it instead: "
-            "doc_id='handbook'"
+            f"the {kind} that begins {document.page_content[:EXCERPT]!r} has "
+            f"{index.doc_id_key}={value!r} in its metadata; doc_id_key must name a field with the "
+            f"document's name, a string or an integer{did_you_mean(index.doc_id_key, fields)}. "
+            f"Its metadata: {fields!r:.500}. If all chunks belong to one document, name it "
+            "instead: doc_id='handbook'"
         )
     return name
 
@@ -288,7 +290,12 @@ def join_chunks(
         if last is None:
             page_start = 0
         elif gap is not None or chunk.page != last.page:
-            _end_run(joined, gap)
+            if gap is None:
+                _extend(joined, _PAGE_BREAK)
+            else:
+                before = joined[-1]
+                end = before.end + (gap.length or _UNKNOWN_LENGTH)
+                joined.append(AdoptedChunk("", before.metadata, [], before.end, end))
             page_start = joined[-1].end - start
         elif index.start_index_key is None:
             page_start = _start_with_overlap(joined, last, chunk, index)
@@ -297,16 +304,6 @@ def join_chunks(
             last = chunk
     _check_no_repetition(chunks, [length for length in shared_lengths if length])
     return joined, gaps
-
-
-def _end_run(joined: list[AdoptedChunk], gap: Gap | None) -> None:
-    """End a page, or add a chunk without text for a gap."""
-    if gap is None:
-        _extend(joined, _PAGE_BREAK)
-        return
-    last = joined[-1]
-    end = last.end + (gap.length or _UNKNOWN_LENGTH)
-    joined.append(AdoptedChunk("", last.metadata, [], last.end, end))
 
 
 def _extend(joined: list[AdoptedChunk], text: str) -> None:
@@ -385,7 +382,8 @@ def _start_with_overlap(
     if shared is None:
         raise AdoptionError(
             f"with chunk_overlap={index.chunk_overlap}, the number of characters that two chunks "
-            f"share is ambiguous: {last.description} and {chunk.description}. {_TEXTS}"
+            f"share is too high, or is ambiguous: {last.description} and {chunk.description}. "
+            f"{_TEXTS}"
         )
     has_white_space = last.text[-1].isspace() or chunk.text[0].isspace()
     if shared == 0 and not has_white_space:
@@ -400,12 +398,23 @@ def _equal_lengths(before: str, after: str) -> list[int]:
     """Return all lengths at which the end of one text begins the next, ascending."""
     lengths: list[int] = []
     longest = min(len(before), len(after), _LONGEST_OVERLAP)
-    start = before.find(after[0], len(before) - longest)
+    first = after[:1]
+    start = before.find(first, len(before) - longest)
     while start >= 0:
         if after.startswith(before[start:]):
             lengths.append(len(before) - start)
-        start = before.find(after[0], start + 1)
+        start = before.find(first, start + 1)
     return lengths[::-1]
+
+
+def sure_overlaps(texts: Iterable[str]) -> list[int]:
+    """Return the lengths of text that neighbors share and that are too long for chance."""
+    found: list[int] = []
+    for before, after in pairwise(texts):
+        longest = max(_equal_lengths(before.rstrip(), after), default=0)
+        if longest >= _SURE_OVERLAP:
+            found.append(longest)
+    return found
 
 
 def _shared_length(before: str, after: str, max_overlap: int) -> int | None:

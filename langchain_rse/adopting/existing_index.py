@@ -13,6 +13,9 @@ from langchain_rse.text.quoting import counted, first_few, shortened
 
 _Key = Annotated[str, Field(min_length=1)]
 
+# One pair in this many that shares text makes a stated overlap of 0 doubtful.
+_OVERLAPPING = 10
+
 
 class ExistingIndex(Checked):
     """Describes an index that was built without this package.
@@ -117,33 +120,42 @@ class Adoption:
         gaps: Places where text is missing. No passage crosses them.
         problems: Excluded documents and chunks, with reasons; only with ``on_error="skip"``.
         copied: Ids of documents that were in the index several times, without positions.
+        overlaps: Numbers of characters that neighboring chunks share, with ``chunk_overlap=0``.
     """
 
-    index: ExistingIndex | None = None
+    index: ExistingIndex
     documents: int = 0
     chunks: int = 0
     vectors: int = 0
     gaps: list[Gap] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)
+    overlaps: list[int] = field(default_factory=list)
 
     def __repr__(self) -> str:
         """Return a summary: the index, and "1,204 chunks of 31 documents"."""
         counts = f"{counted(self.chunks, 'chunk')} of {counted(self.documents, 'document')}"
-        return f"{self.index!r}: {counts}" if self.index is not None else counts
+        return f"{self.index!r}: {counts}"
 
     def warning(self) -> str | None:
         """Return a message with the first gaps and problems; None without any."""
-        if not (self.gaps or self.problems):
-            return None
         sentences: list[str] = []
         if self.problems:
             left_out = [shortened(problem, 100) for problem in self.problems]
             sentences.append(
-                f"{len(left_out)} documents or chunks were left out and will not be found, "
-                f"{counted(self.documents, 'document')} adopted: {first_few(left_out, limit=3)}"
+                f"{counted(len(left_out), 'problem')}, whose documents or chunks will not be "
+                f"found ({counted(self.documents, 'document')} adopted): "
+                f"{first_few(left_out)}"
             )
         if self.gaps:
-            gaps = first_few(map(str, self.gaps), limit=3)
+            gaps = first_few(map(str, self.gaps))
             sentences.append(f"{counted(len(self.gaps), 'gap')}, which no passage crosses: {gaps}")
+        # Fewer may be repetitions in the text.
+        if len(self.overlaps) * _OVERLAPPING > self.chunks:
+            sentences.append(
+                f"neighboring chunks share up to {max(self.overlaps)} characters, which passages "
+                "repeat: set chunk_overlap to what the splitter was given, instead of 0"
+            )
+        if not sentences:
+            return None
         return ". ".join([*sentences, "RSEIndexer.adopt returns the full list"])

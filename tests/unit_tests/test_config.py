@@ -157,7 +157,7 @@ class Encoder(BaseCrossEncoder):
 BAD: list[tuple[str, Any]] = [
     *(("fetch_k", value) for value in (0, True, None)),
     ("k", "3"),
-    *(("max_context_length", value) for value in (-1, math.nan, 10**400)),
+    *(("max_context_length", value) for value in (-1, 0, math.nan, 10**400)),
     ("irrelevant_chunk_penalty", 7),
     *(("hybrid", value) for value in (1.1, math.nan)),
     ("score_floor", "high"),
@@ -167,10 +167,7 @@ BAD: list[tuple[str, Any]] = [
     ("order", "best"),
     ("duplicates", "drop_near"),
     ("candidates_only", "yes please"),
-    ("max_context_length", 0),
-    ("search_kwargs", {"k": 5}),
-    ("search_kwargs", {"search_type": "mmr"}),
-    ("search_kwargs", "k"),
+    *(("search_kwargs", value) for value in ({"k": 5}, {"search_type": "mmr"}, "k")),
     ("reranker", Encoder()),
 ]
 
@@ -192,11 +189,12 @@ def test_a_bad_value_is_refused_wherever_it_is_given(name: str, value: Any) -> N
         assert "\n" not in str(caught.value)
 
 
+def make_stores() -> dict[str, Any]:
+    return {"vectorstore": InMemoryVectorStore(fakes.Angles()), "docstore": InMemoryStore()}
+
+
 def test_bad_stores_and_splitters() -> None:
-    good: dict[str, Any] = {
-        "vectorstore": InMemoryVectorStore(fakes.Angles()),
-        "docstore": InMemoryStore(),
-    }
+    good = make_stores()
     wrong: dict[str, Any] = {
         "vectorstore": InMemoryVectorStore,
         "base_retriever": "a retriever",
@@ -207,11 +205,10 @@ def test_bad_stores_and_splitters() -> None:
     for name, value in wrong.items():
         with pytest.raises((ValueError, TypeError), match=f"^{name}.* must be .*; got"):
             RSERetriever(**{**good, name: value})
-    base = fakes.FixedRetriever(documents=[])
     with pytest.raises(ValueError, match="neither"):
         RSERetriever(docstore=InMemoryStore())
     with pytest.raises(ValueError, match="both"):
-        RSERetriever(**good, base_retriever=base)
+        RSERetriever(**good, base_retriever=fakes.FixedRetriever(documents=[]))
 
 
 def test_a_field_can_be_set() -> None:
@@ -253,10 +250,7 @@ def test_a_call_changes_what_it_gives() -> None:
 
 def test_one_call_has_one_config() -> None:
     both: dict[str, Any] = {"config": "precision", "rse_config": "find_all"}
-    stores: dict[str, Any] = {
-        "vectorstore": InMemoryVectorStore(fakes.Angles()),
-        "docstore": InMemoryStore(),
-    }
+    stores = make_stores()
     for make in (partial(RSERetriever, **stores), QuerySettings):
         with pytest.raises(ValueError, match="pass only one of config and rse_config"):
             make(**both)

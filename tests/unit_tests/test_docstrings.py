@@ -10,7 +10,7 @@ import pytest
 
 import langchain_rse
 from langchain_rse import RSERetriever
-from langchain_rse.config import QuerySettings
+from langchain_rse.config import QuerySettings, RSEConfig
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -22,7 +22,7 @@ def test_examples_are_true(name: str) -> None:
     assert not found.failed
 
 
-@pytest.mark.parametrize("model", [QuerySettings, RSERetriever])
+@pytest.mark.parametrize("model", [QuerySettings, RSEConfig, RSERetriever])
 def test_help_describes_all_settings_in_their_order(model: type) -> None:
     described = re.findall("^    ([a-z_]+): ", getdoc(model) or "", re.MULTILINE)
     of_langchain = ["tags", "metadata", "name"] if model is RSERetriever else []

@@ -248,6 +248,9 @@ def test_more_than_the_stated_overlap_is_refused(way: Way) -> None:
         index.adopt(way, BY_INDEX.model_copy(update={"chunk_overlap": 30}))
     index.adopt(way, BY_INDEX.model_copy(update={"chunk_overlap": 80}))
     assert index.texts(way) == [f"One. {shared} Two."]
+    warning = index.adopt(way, BY_INDEX).warning()
+    assert "neighboring chunks share up to 60 characters" in str(warning)
+    assert Index(split(chunk_overlap=0)).adopt(way, IN_ORDER).warning() is None
 
 
 def test_without_a_stated_overlap_the_error_says_how_to_find_out(way: Way) -> None:
@@ -327,6 +330,12 @@ def test_texts_may_be_the_pages_that_the_index_was_made_from(way: Way) -> None:
     long, short = index.passages(way)
     assert (long.page_content, short.page_content) == ("one, two\n\nthree", "B")
     assert (long.metadata["page_start"], long.metadata["page_end"]) == (0, 1)
+    chunks = [*pages, chunk("two", page=0, start_index=5)]
+    with pytest.raises(AdoptionError, match="several Documents of 'a' with the same metadata"):
+        index.adopt(way, ExistingIndex(texts=chunks))
+    message = "the Document of texts that begins 'one, two' has sorce=None.*; did you mean 'source'"
+    with pytest.raises(AdoptionError, match=message):
+        index.adopt(way, ExistingIndex(texts=pages, doc_id_key="sorce"))
 
 
 def test_texts_may_be_a_dict(way: Way) -> None:
@@ -390,16 +399,10 @@ def test_a_number_that_is_left_out_is_a_gap(way: Way) -> None:
     assert index.texts(way) == ["one\ntwo", "four"]
 
 
-def test_from_existing_warns_of_gaps(way: Way) -> None:
+def test_from_existing_warns_of_gaps() -> None:
     index = Index([at(0, "one"), at(100, "two")])
     with pytest.warns(UserWarning, match=r"1 gap, .*'a': 97 characters missing before chunk"):
-        way.call(
-            RSERetriever.from_existing_index,
-            RSERetriever.afrom_existing_index,
-            index.vectorstore,
-            index.docstore,
-            BY_START,
-        )
+        RSERetriever.from_existing_index(index.vectorstore, index.docstore, BY_START)
 
 
 # Other code changes the index
