@@ -107,7 +107,7 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
         candidates_only: True: return only chunks that the search found. Default: for some filters.
         config: An `RSEConfig` or the name of a preset. Default: ``"balanced"``.
 
-    `langchain_rse.config.QuerySettings` explains the settings of a query in full.
+    ``docs/settings.md`` explains the settings of a query in full.
 
     Each returned Document has:
 
@@ -564,7 +564,8 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
         """
         if not isinstance(embedding, Embeddings):
             raise TypeError(
-                "embedding must be a LangChain Embeddings object, passed second or by this name "
+                "embedding must be a LangChain Embeddings object, such as "
+                "init_embeddings('openai:text-embedding-3-small'), passed second or by this name "
                 f"(from_documents(documents, embedding)); got {shown(embedding)}"
             )
         if settings.keys() & {"vectorstore", "docstore", "base_retriever"}:

@@ -5,16 +5,9 @@ import os
 from collections.abc import Sequence
 from inspect import signature
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    NonNegativeInt,
-    StringConstraints,
-    TypeAdapter,
-    ValidationError,
-    model_validator,
-)
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
 
 from langchain_rse._messages import in_a_sentence, problems_of
@@ -23,7 +16,6 @@ from langchain_rse._sync import during
 _EVIDENCE_COLUMNS = ("doc_id", "text", "start", "end")
 
 Kind = TypeVar("Kind")
-NotBlank = Annotated[str, StringConstraints(pattern=r"\S")]
 
 
 def _explained(kind: type[Kind]) -> type[Kind]:
@@ -54,18 +46,18 @@ class Evidence:
         ValueError: If a value is out of range, or neither a range nor a quotation is given.
     """
 
-    doc_id: NotBlank
-    start: NonNegativeInt = 0
-    end: NonNegativeInt = 0
+    doc_id: str = Field(pattern=r"\S")
+    start: int = Field(default=0, ge=0)
+    end: int = Field(default=0, ge=0)
     text: str = ""
 
     @model_validator(mode="after")
     def _check_position(self) -> Self:
         if self.end <= self.start and (self.start or not self.is_quoted):
-            raise ValueError(
-                f"end must be above start={self.start}; got end={self.end}. Pass start and end, or "
-                "a quotation as text"
-            )
+            problem = f"end must be above start={self.start}; got end={self.end}"
+            if not self.start and not self.end:
+                problem = "neither a text nor a range is given"
+            raise ValueError(f"{problem}. Pass start and end, or a quotation as text")
         return self
 
     def __repr__(self) -> str:
@@ -94,8 +86,11 @@ class Question:
         ValueError: If a value is missing or out of range.
     """
 
-    question: NotBlank
-    evidence: Annotated[Sequence[Evidence], AfterValidator(tuple)]
+    question: str = Field(pattern=r"\S")
+    evidence: Sequence[Evidence] = Field()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "evidence", tuple(self.evidence))
 
     @property
     def is_unanswerable(self) -> bool:

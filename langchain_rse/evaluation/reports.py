@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from langchain_rse._messages import Printed, check_type
+from langchain_rse._messages import check_type
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.questions import Question
-from langchain_rse.text.quoting import counted
+from langchain_rse.text.quoting import counted, first_few
 
 _FORMATS = {"passages": ".1f", "characters": ",.0f"}  # by metric; .3f for all others
 _WITHOUT_INTERVAL = ("precision", "passages", "characters")
@@ -40,7 +40,7 @@ def check_metric(metric: str, metrics: Iterable[str]) -> None:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Report(Printed):
+class Report:
     """The metrics of a retriever for each question and budget. `print` shows a table of means.
 
     The metrics of questions with evidence (all are 0 if nothing is returned):
@@ -71,15 +71,9 @@ class Report(Printed):
     figures: Mapping[str, Floats]
     refusals: NDArray[np.bool_]
 
-    @property
-    def refused(self) -> Floats:
-        """The share of unanswerable questions that returned nothing; shape ``(budgets,)``.
-
-        NaN without such questions.
-        """
-        if not len(self.refusals):
-            return np.full(len(self.budgets), np.nan)
-        return np.asarray(self.refusals.mean(axis=0))
+    def __repr__(self) -> str:
+        figures = _by_budget("recall", "", self.mean("recall"), self.budgets)
+        return f"<Report of {self.name!r}: {counted(len(self.questions), 'question')}, {figures}>"
 
     def mean(self, metric: str) -> Floats:
         """Return the mean over the questions; shape ``(budgets,)``."""
@@ -138,7 +132,7 @@ class Report(Printed):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison(Printed):
+class Comparison:
     """The difference between two retrievers on the same questions. `print` shows a table.
 
     Attributes:
@@ -164,6 +158,11 @@ class Comparison(Printed):
     better: NDArray[np.int64]
     worse: NDArray[np.int64]
     same: NDArray[np.int64]
+
+    def __repr__(self) -> str:
+        figures = _by_budget(self.metric, "+z", self.difference, self.budgets)
+        names = f"{self.name!r} minus {self.other!r}"
+        return f"<Comparison of {names}: {counted(self.questions, 'question')}, {figures}>"
 
     @property
     def conclusion(self) -> str:
@@ -211,6 +210,13 @@ def _counted(questions: int) -> str:
     """Return the number of questions, and a note if intervals are printed."""
     note = " [95% interval]" if questions >= FEWEST_QUESTIONS else ""
     return counted(questions, "question") + note
+
+
+def _by_budget(metric: str, sign: str, values: Floats, budgets: Iterable[int]) -> str:
+    """List the values of a metric: "recall 0.500 at 1,000, 1.000 at 2,000"."""
+    form = sign + _FORMATS.get(metric, ".3f")
+    pairs = zip(values, budgets, strict=True)
+    return f"{metric} {first_few(f'{value:{form}} at {budget:,}' for value, budget in pairs)}"
 
 
 def _format(form: str, values: Iterable[float], intervals: Iterable[Floats] = ()) -> list[str]:

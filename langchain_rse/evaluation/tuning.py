@@ -11,8 +11,8 @@ from langchain_rse._messages import Printed, check_type, progress_bar
 from langchain_rse._sync import as_async, during, run
 from langchain_rse.config import Hybrid, QuerySettings, RSEConfig, settings_of_call
 from langchain_rse.engine import Floats
+from langchain_rse.evaluation.evaluating import Meter, check_budgets
 from langchain_rse.evaluation.evidence import access_of, find_evidence
-from langchain_rse.evaluation.measuring import Meter, check_budgets
 from langchain_rse.evaluation.questions import Question
 from langchain_rse.evaluation.reports import FEWEST_QUESTIONS, bootstrap, check_metric
 from langchain_rse.query.pipeline import try_settings
@@ -163,6 +163,8 @@ def tune(
     """
     check_type("retriever", retriever, RSERetriever, "an RSERetriever")
     check_type("trials", trials, int, "a whole number")
+    if trials < 1:
+        raise ValueError(f"trials must be at least 1; got {trials}")
     check_metric(metric, METRICS)
     if "max_context_length" in arguments:
         raise ValueError("tune takes budgets=[...] instead of max_context_length")
@@ -174,7 +176,8 @@ def tune(
     current_settings = []
     for budget in ascending:
         limits = {**arguments, "max_context_length": budget, "length_function": len}
-        current_settings.append(settings_of_call(retriever, limits))
+        named = settings_of_call(retriever, limits, ("budgets", "metric", "space", "trials"))
+        current_settings.append(named)
     current = current_settings[0]
     config = current.config.replace(irrelevant_chunk_penalty=current.penalty)
     changes_of_trials = _draw_trials(space, config, trials)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from langchain_core.documents import Document
 
-from langchain_rse import DocumentHeaders, RSEConfig, RSEIndexer, verify_quotes
+from langchain_rse import DocumentHeaders, RSEConfig, RSEIndexer, pages, verify_quotes
 from langchain_rse._messages import warn
 from langchain_rse.adopting import ExistingIndex
 from langchain_rse.evaluation import Evidence, Question, evaluate, tune
@@ -51,7 +51,6 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "for one text, give [text]": lambda it: it.from_texts(3, fakes.Angles()),
     "answer must be a text; got 3": lambda _: verify_quotes(3, []),  # type: ignore[arg-type]
     "passages must be a list of Documents; got 3": lambda _: verify_quotes("a", 3),  # type: ignore[arg-type]
-    "texts must be a list of Documents, a dict by id, a": lambda _: ExistingIndex(texts="a"),
     "the nearest is heron.txt": lambda it: it.text("heron"),
     "the id of a document must be a string; got None": lambda it: it.text(None),
     "must be a string; got 3": lambda it: it.delete([3]),
@@ -84,27 +83,30 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "other must be a Report of evaluate; got 'a'": lambda it: evaluate(it, [ASKED]).compare("a"),
     "trials must be a whole number; got 'a'": lambda it: tune(it, [ASKED], trials="a"),
     "unknown argument 'penalty': allowed": lambda it: tune(it, [ASKED] * 2, space={"penalty": [1]}),
-    "retriever as base_retriever)": lambda it: type(it)(vectorstore=it, docstore=it.docstore),
     "persist_directory must be a folder; ": (
         lambda it: it.from_texts([], fakes.Angles(), persist_directory=__file__)
     ),
     "has other files (": lambda it: it.from_texts([], fakes.Angles(), persist_directory=HERE),
     "'on_error': pass it in ExistingIndex": lambda it: type(it)(on_error="skip"),
-    "index must be an ExistingIndex(...); got {}": lambda it: it.indexer.adopt({}),
+    "such as ExistingIndex(texts=documents); got {}": lambda it: it.indexer.adopt({}),
+    "'n_trials': did you mean trials?": lambda it: tune(it, [ASKED] * 2, n_trials=3),
+    "trials must be at least 1; got 0": lambda it: tune(it, [ASKED] * 2, trials=0),
+    "as retriever.vectorstore (or pass a": lambda it: it.from_existing_index(it, it.docstore),
+    "a dict by id, a docstore or None; for one": lambda _: ExistingIndex(texts=Document("a")),
+    f"{__file__} is no PDF": lambda _: pages.boxes(Document("a"), __file__),
+    "a Document of the retriever; got []": lambda _: pages.boxes([], "nowhere.pdf"),
     "unknown argument 'kk': did you mean k?": lambda it: setattr(it, "kk", 3),
     "for Documents, use from_documents": lambda it: it.from_texts([Document("a")], fakes.Angles()),
     "a dict of fields and rules; got ['page']": lambda _: check_rules(["page"]),
-    "a list of Documents; got 'a'": lambda _: verify_quotes("a", "a"),
     "a list of Question, such as load_questions(path): 0: ": lambda it: evaluate(it, ["a"]),
     "load_questions(path): must be a list; got 'a'": lambda it: evaluate(it, "a"),
     "a filled vector store: RSERetriever.from_": lambda it: create_rse_tool(it.vectorstore),
     "each at least 1, for example [1000]; got 1000": lambda it: evaluate(it, [], 1000),
     "budgets=[...] instead of max": lambda it: evaluate(it, [ASKED], max_context_length=9),
-    "Evidence: end must be above start=5; got end=3": lambda _: Evidence("a", 5, 3),
     'evidence.0: must be like {"doc_id": "a.txt", ': lambda _: Question("a", ["b"]),
     "number (pass a quotation as text=); got 'b'": lambda _: Evidence("a", "b"),
-    "Question: evidence: is missing": lambda _: Question("a"),  # type: ignore[call-arg]
-    "Question: evidence: must be a list; got 'b'": lambda _: Question("a", "b"),  # type: ignore[arg-type]
+    "evidence: is missing; [] if the documents do": lambda _: Question("a"),  # type: ignore[call-arg]
+    'such as [Evidence("a.txt", text="a quotation")]; got \'b\'': lambda _: Question("a", "b"),  # type: ignore[arg-type]
     "unexpected keyword argument 'quote'": lambda _: Evidence("a", 0, 4, quote="b"),  # type: ignore[call-arg]
     "metadata (for texts: metadatas) must be": lambda it: setattr(it, "metadata", [{}]),
 }

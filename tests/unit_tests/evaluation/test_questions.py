@@ -22,7 +22,7 @@ from tests.unit_tests.evaluation.helpers import canned
         ({"doc_id": " "}, "doc_id"),
         ({"start": -1}, "start"),
         ({"start": 9}, "end must be above start=9; got end=9"),
-        ({"end": 0}, "end must be above start=0; got end=0"),
+        ({"end": 0}, "neither a text nor a range is given"),
         ({"end": 0, "text": " "}, "a quotation as text"),
         ({"start": 3, "end": 0, "text": "x"}, "end must be above start=3"),
     ],

@@ -1,4 +1,4 @@
-"""Finds a passage on the pages of its PDF, and draws it there.
+"""Passages on the pages of their PDF: where their lines are, and pictures with them marked.
 
 A passage and its pages are compared by their letters and digits: readers join words that line ends
 divide, and leave out lines that most pages have.
@@ -48,9 +48,9 @@ def boxes(passage: Document, path: str | Path) -> list[Box]:
         A box for each line.
 
     Raises:
-        ValueError: If the text is not in the file.
+        ValueError: If the text is not in the file, or the file is no PDF.
     """
-    with _open(path) as pdf:
+    with _open(passage, path) as pdf:
         return _boxes(passage, pdf)
 
 
@@ -69,7 +69,7 @@ def render(passage: Document, path: str | Path) -> dict[int, Any]:
     """
     drawing = load("PIL.ImageDraw", "pages", "langchain_rse.pages")
     pictures = {}
-    with _open(path) as pdf:
+    with _open(passage, path) as pdf:
         for number, (left, bottom, right, top) in _boxes(passage, pdf):  # page by page
             if number not in pictures:
                 page = pdf[number]
@@ -83,12 +83,16 @@ def render(passage: Document, path: str | Path) -> dict[int, Any]:
     return pictures
 
 
-def _open(path: str | Path) -> Any:  # noqa: ANN401 - a PdfDocument
-    return load("pypdfium2", "pages", "langchain_rse.pages").PdfDocument(path)
+def _open(passage: Document, path: str | Path) -> Any:  # noqa: ANN401 - a PdfDocument
+    check_type("passage", passage, Document, "a Document of the retriever")
+    pdfium = load("pypdfium2", "pages", "langchain_rse.pages")
+    try:
+        return pdfium.PdfDocument(path)
+    except pdfium.PdfiumError as error:
+        raise ValueError(f"{path} is no PDF, or needs a password: {error}") from error
 
 
 def _boxes(passage: Document, pdf: Any) -> list[Box]:  # noqa: ANN401 - a PdfDocument
-    check_type("passage", passage, Document, "a Document of the retriever")
     metadata = passage.metadata
     text = passage.page_content
     if END_INDEX in metadata:
