@@ -17,7 +17,7 @@ IMAGES = ROOT / "docs" / "images"
 # What result pages call the best simple alternative, and what readers do.
 ALTERNATIVE_NAMES = {"ensemble ±1": "ensemble + neighbors", "words ±1": "BM25 + neighbors"}
 
-WIDTH, NAME_WIDTH, FIGURE_WIDTH = 440, 160, 44  # in pixels
+WIDTH, NAME_WIDTH, FIGURE_WIDTH = 440, 160, 60  # in pixels
 BAR, ROW, MARGIN = 16, 22, 8
 
 
@@ -120,14 +120,14 @@ def draw(recalls: dict[str, Recall], colors: Colors) -> str:
             elements.append(
                 f'<rect x="{x}" y="{y}" width="{width:.1f}" height="{BAR}" fill="{color}"/>'
             )
-            gain = "" if is_ours else f" (+{each.ours / share - 1:.0%})".replace("%", " %")
-            text(x + width + 6, f"{share:.2f}{gain}", bold=is_ours)
+            gain = "" if is_ours else f" (+{each.ours / share - 1:.0%})"
+            text(x + width + 6, f"{share:.3f}{gain}", bold=is_ours)
             y += ROW
         y += 6
     height = y + MARGIN - 6
     title = "Evidence recall: " + "; ".join(
-        f"{model} {each.ours:.2f}, {each.alternative_name} {each.alternative:.2f}, "
-        f"top-k chunks {each.top_k:.2f}"
+        f"{model} {each.ours:.3f}, {each.alternative_name} {each.alternative:.3f}, "
+        f"top-k chunks {each.top_k:.3f}"
         for model, each in recalls.items()
     )
     return (

@@ -173,12 +173,15 @@ def lines_of(paragraphs: Sequence[Paragraph], layout: Layout) -> list[Line]:
 
 
 def missing_lines(paragraphs: Iterable[Paragraph], layout: Layout) -> list[str]:
-    """What no chunk has, in lines of a column; the numbered step has more than one."""
+    """What no chunk has: the numbered steps, and how many other paragraphs."""
     lines = []
+    others = 0
     for text, _ in paragraphs:
-        most = layout.lines_of_answer if text[0].isdigit() else 1
-        lines += wrap(text, layout.letters, most)
-    return lines
+        if text[0].isdigit():
+            lines += wrap(text, layout.letters, layout.lines_of_answer - 1)
+        else:
+            others += 1
+    return [*lines, f"and {others} more paragraphs"]
 
 
 def in_short(paragraphs: Sequence[Paragraph], length: int) -> list[Paragraph]:
@@ -200,9 +203,10 @@ def draw(comparison: SideBySide, layout: Layout, colors: Colors) -> str:
     """Chunks on the left, passages on the right, each with as many lines of a paragraph."""
     drawing = Drawing(layout, colors)
     left, right = MARGIN, MARGIN + layout.column + GAP
+    chunk_length = sum(len(piece.text) for piece in comparison.other)
     length = sum(len(piece.text) for piece in comparison.passages)
     drawing.text(MARGIN, 26, comparison.query, TITLE, bold=True)
-    subtitle = f"{length:,} characters on each side. Highlighted: the answer."
+    subtitle = f"{chunk_length:,} and {length:,} characters. Highlighted: the answer."
     if layout is WIDE:
         drawing.text(right, 26, subtitle)
         top = 40

@@ -41,7 +41,7 @@ def test_the_table_of_the_benchmarks_is_measured(figures: dict[str, Any]) -> Non
 
 def test_quoted_shares_of_refused_questions_are_measured(figures: dict[str, Any]) -> None:
     shares = figures["refused"]()
-    quoted = re.findall(r"\b(\d\d) to (\d\d) % of", read("benchmarks/README.md"))
+    quoted = re.findall(r"\b(\d\d) to (\d\d)% of", read("benchmarks/README.md"))
     assert quoted
     for lowest, highest in quoted:
         assert int(lowest) == round(100 * min(shares))
@@ -51,4 +51,4 @@ def test_quoted_shares_of_refused_questions_are_measured(figures: dict[str, Any]
 def test_the_table_of_refused_questions_is_measured(figures: dict[str, Any]) -> None:
     page = read("docs/nothing.md")
     for share in figures["refused"]():
-        assert f"{round(100 * share)} %" in page
+        assert f"{round(100 * share)}%" in page
