@@ -1,17 +1,18 @@
 """Draws two pictures in docs/images, each light and dark.
 
 ``passages.svg`` has what top-k chunks return next to our passage, and ``passages-narrow.svg`` the
-same for phones; ``relevance.svg`` shows how a passage is found. Question and text are those of
-``langchain-rse demo``. `python docs/_site/picture.py` draws all.
+same for phones, both of ``langchain-rse demo``; ``relevance.svg`` shows how a passage is found, in
+the index that the home page makes. `python docs/_site/picture.py` draws all.
 """
 
 from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
+from pydoc_data.topics import topics
 from typing import NamedTuple
 
 import matplotlib as mpl
@@ -71,12 +72,10 @@ SHADES = {
 }
 
 
-def make_retriever() -> RSERetriever:
-    """Index Python's language reference, in memory."""
-    reference = language_reference()
-    return RSERetriever.from_texts(
-        reference.values(), WordLlamaEmbeddings(), [{"source": title} for title in reference]
-    )
+def make_retriever(texts: Mapping[str, str]) -> RSERetriever:
+    """Index texts with their names, in memory."""
+    sources = [{"source": name} for name in texts]
+    return RSERetriever.from_texts(texts.values(), WordLlamaEmbeddings(), sources)
 
 
 class Drawing:
@@ -244,15 +243,15 @@ def heading(drawing: Drawing, x: float, y: float, name: str, outline: Outline) -
 
 def save_plot(trace: RSETrace, path: Path, *, dark: bool) -> None:
     """Write the plot of a trace; the same plot gives the same file."""
-    with mpl.rc_context({"svg.hashsalt": "relevance"}):
+    with mpl.rc_context({"svg.hashsalt": "relevance", "svg.fonttype": "none"}):
         trace.plot(dark=dark).savefig(path, metadata={"Date": None}, transparent=True)
 
 
 def main(folder: Path) -> None:
     """Write all pictures."""
-    retriever = make_retriever()
+    retriever = make_retriever(language_reference())
     comparison = retriever.compare(QUESTION, max_context_length=MAX_CONTEXT_LENGTH)
-    trace = retriever.explain(QUESTION)
+    trace = make_retriever(topics).explain(QUESTION)
     for suffix, colors in (("", LIGHT), ("-dark", DARK)):
         for layout in (WIDE, NARROW):
             picture = draw(comparison, layout, colors)

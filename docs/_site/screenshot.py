@@ -1,6 +1,6 @@
 """Draws docs/images/report.png: the report of a query, in a Chromium that is installed.
 
-Question and text are those of ``langchain-rse demo``. `python docs/_site/screenshot.py` draws it.
+Index and question are those of docs/explaining.md. `python docs/_site/screenshot.py` draws it.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from pydoc_data.topics import topics
 
 from playwright.sync_api import sync_playwright
 
 from langchain_rse import RSERetriever
-from langchain_rse.cli.demo import QUESTION, language_reference
 from langchain_rse.embeddings import WordLlamaEmbeddings
 
 PICTURE = Path(__file__).parents[1] / "images" / "report.png"
@@ -20,11 +20,10 @@ PICTURE = Path(__file__).parents[1] / "images" / "report.png"
 
 def report() -> str:
     """The report, as HTML."""
-    reference = language_reference()
-    retriever = RSERetriever.from_texts(
-        reference.values(), WordLlamaEmbeddings(), [{"source": title} for title in reference]
-    )
-    return retriever.explain(QUESTION).to_html()
+    sources = [{"source": name} for name in topics]
+    retriever = RSERetriever.from_texts(topics.values(), WordLlamaEmbeddings(), sources)
+    question = "How does a match statement choose a case?"
+    return retriever.explain(question, max_context_length=3_500).to_html()
 
 
 if __name__ == "__main__":
