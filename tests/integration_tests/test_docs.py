@@ -162,11 +162,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     ]
     lines = "".join(f"{json.dumps(question)}\n" for question in asked)
     (tmp_path / "questions.jsonl").write_text(lines, encoding="utf-8")
-    cues = [
-        {"start": 4.0 * number, "end": 4.0 * number + 3.5, "text": f" The harbor, part {number}."}
-        for number in range(20)
-    ]
-    (tmp_path / "talk.json").write_text(json.dumps({"passages": cues}), encoding="utf-8")
     gc.freeze()  # so that only what the example has made is looked through
     yield tmp_path
     # Chroma keeps what was opened, by relative paths.
