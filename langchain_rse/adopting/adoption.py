@@ -333,7 +333,7 @@ class _Adopter:
         """Exclude chunks that cannot be adopted, or raise an error, depending on ``on_error``."""
         if self.index.on_error == "raise":
             raise AdoptionError(
-                f"{problem}. The index was read as {self.index!r}. To leave such documents out: "
+                f"{problem} (the index was read as {self.index!r}). To leave such documents out: "
                 "ExistingIndex(..., on_error='skip')"
             )
         self.report.problems.append(problem)

@@ -68,9 +68,9 @@ def doc_id_of(document: Document, index: ExistingIndex, kind: str = "chunk") -> 
         raise AdoptionError(
             f"the {kind} that begins {document.page_content[:EXCERPT]!r} has "
             f"{index.doc_id_key}={value!r} in its metadata; doc_id_key must name a field with the "
-            f"document's name, a string or an integer{did_you_mean(index.doc_id_key, fields)}. "
-            f"Its metadata: {fields!r:.500}. If all chunks belong to one document, name it "
-            "instead: doc_id='handbook'"
+            f"document's name, a string or an integer. Its metadata: {fields!r:.500}. If all "
+            "chunks belong to one document, name it instead: doc_id='handbook'"
+            f"{did_you_mean(index.doc_id_key, fields)}"
         )
     return name
 
