@@ -220,7 +220,7 @@ def explain_unknown(name: str, allowed: Collection[str], instead: Mapping[str, s
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """Suggest the most similar name, after a semicolon; "" if none is."""
-    near = difflib.get_close_matches(name, list(names), n=1)
+    near = difflib.get_close_matches(name, names, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

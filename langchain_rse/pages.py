@@ -89,7 +89,7 @@ def _open(passage: Document, path: str | Path) -> Any:  # noqa: ANN401 - a PdfDo
     try:
         return pdfium.PdfDocument(path)
     except pdfium.PdfiumError as error:
-        raise ValueError(f"{path} is no PDF, or needs a password: {error}") from error
+        raise ValueError(f"{path} is no PDF, or needs a password") from error
 
 
 def _boxes(passage: Document, pdf: Any) -> list[Box]:  # noqa: ANN401 - a PdfDocument

@@ -31,7 +31,7 @@ from langchain_rse.adopting.existing_index import Adoption, ExistingIndex, Gap
 from langchain_rse.errors import AdoptionError
 from langchain_rse.ingest.source_documents import dropped, sort_metadata, with_name, without
 from langchain_rse.ingest.writing import WAS_ADDED, Writer
-from langchain_rse.stores.compare_and_set import namespace_of, readable
+from langchain_rse.stores.compare_and_set import DocStore, namespace_of, readable
 from langchain_rse.stores.pairing import PROBE, check_pair
 from langchain_rse.stores.records import (
     CHUNK_INDEX,
@@ -113,10 +113,11 @@ def adopt(
         index = _recognize(chunks, are_in_order=are_in_order)
     elif index.doc_id_key is None and index.doc_id is None:
         index = index.model_copy(update={"doc_id_key": _recognize_documents(chunks)})
-    if isinstance(index.texts, Sequence):
-        index = index.model_copy(update={"texts": _texts_by_document(index.texts, index)})
+    texts = index.texts
+    if isinstance(texts, Sequence):
+        texts = _texts_by_document(texts, index)
     _check_search(writer.vectors.adapter.store)
-    adopter = _Adopter(writer, index, rules, Adoption(index))
+    adopter = _Adopter(writer, index, texts, rules, Adoption(index))
     by_document = adopter.group(chunks)
     total = len(by_document)
     with progress_bar(total, unit="documents", title="Adopting", show=show_progress) as advance:
@@ -207,6 +208,7 @@ class _Adopter:
 
     writer: Writer
     index: ExistingIndex
+    texts: DocStore | Mapping[str, Document | str] | None  # of the index, by document id
     rules: Mapping[str, Rule]
     report: Adoption
     excluded: list[str] = field(default_factory=list)
@@ -273,8 +275,8 @@ class _Adopter:
         if index.texts is not None:
             if whole is None:
                 problem = f"texts has no key {doc_id!r}"
-                if isinstance(index.texts, Mapping):
-                    problem += f"; its first keys are {list(itertools.islice(index.texts, 3))}"
+                if isinstance(self.texts, Mapping):
+                    problem += f"; its first keys are {list(itertools.islice(self.texts, 3))}"
                 raise AdoptionError(problem)
             whole = _checked_text(whole)
             chunks = merge_equal(find_in_text(whole, chunks))
@@ -311,7 +313,7 @@ class _Adopter:
 
     def _read_texts(self, doc_ids: list[str]) -> list[Document | str | None]:
         """Read the whole texts of documents; None for each without ``texts``."""
-        store = self.index.texts
+        store = self.texts
         if isinstance(store, Mapping):
             return [store.get(doc_id) for doc_id in doc_ids]
         if isinstance(store, BaseStore):

@@ -45,8 +45,7 @@ class AdoptedChunk(NamedTuple):
     def description(self) -> str:
         """The chunk's name in messages."""
         page = f"page {self.page}, " if self.page else ""
-        place = f"{page}position {self.start}"
-        return f"{self.vectors[0]!r} ({place}, begins {self.text[:EXCERPT]!r})"
+        return f"{self.vectors[0]!r} ({page}position {self.start}, begins {self.text[:EXCERPT]!r})"
 
 
 # Positions from metadata
