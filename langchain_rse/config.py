@@ -105,8 +105,8 @@ class RSEConfig(_Frozen):
         solver: Chooses the passages: ``"exact"``, or `Greedy` or `BestSegment` for comparison.
         irrelevant_chunk_penalty: Minimum relevance of returned text, from 0 to 1; lower values
             return more.
-        calibration: Maps scores to relevances: ``"auto"``, or a function of
-            `langchain_rse.engine.calibrate`.
+        calibration: Maps scores to relevances: ``"auto"``, or one of those that
+            `langchain_rse.engine.calibrate` explains.
         rank_fusion: Combines relevance with rank: ``"decay"``, exponentially, or ``"mean"``.
         decay_rate: Rank at which relevance has fallen to 1/e; higher values return text of lower
             ranks.
