@@ -27,7 +27,8 @@ def problems_of(error: ValidationError) -> str:
         message = problem["msg"].removeprefix("Value error, ")
         if problem["loc"]:
             path = visible(".".join(map(str, problem["loc"])))
-            message = f"{path}: {message}"
+            is_unknown = problem["type"] == "extra_forbidden"
+            message = f"unknown argument {path}" if is_unknown else f"{path}: {message}"
         message = _plain(message)
         if problem["type"] not in {"missing", "value_error"}:
             message += f"; got {shown(problem['input'])}"

@@ -17,7 +17,6 @@ from langchain_rse._sync import batches, pause, run
 from langchain_rse.access import READ_ATTEMPTS, DocumentAccess
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.stores.compare_and_set import Record, read_records
-from langchain_rse.stores.document_names import find_document, names_of
 from langchain_rse.stores.layouts import chunk_keys
 from langchain_rse.stores.records import START_INDEX, Manifest
 from langchain_rse.text.headings import Section, outline
@@ -192,15 +191,6 @@ def find(
     return MatchPage(total, documents, matches)
 
 
-def document_named(access: DocumentAccess, name: str) -> Manifest:
-    """Return the manifest of a document by its id; else by its source or the name of its file."""
-    manifest = access.manifests_of([name]).get(name)
-    if manifest is not None:
-        return manifest
-    names = names_of(access.manifests())
-    return access.manifest(find_document(name, names))
-
-
 def read_section(access: DocumentAccess, manifest: Manifest, title: str) -> Section:
     """Find the section of a document by its title, or by a part that no other title has.
 
@@ -218,7 +208,7 @@ def read_section(access: DocumentAccess, manifest: Manifest, title: str) -> Sect
         found = [each for each in sections if wanted in _comparable(each.title)]
     if len(found) == 1:
         return found[0]
-    shown = f"{manifest.doc_id!r:.200} has"
+    shown = f"{manifest.doc_id!r} has"
     if found:
         raise ValueError(f"{shown} several sections {title!r:.200}: {_listed(found)}")
     hint = f"; it has {_listed(sections)}" if sections else ", and no headings"

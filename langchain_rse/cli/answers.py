@@ -232,6 +232,8 @@ def query(
         typer.echo(json.dumps(printed, indent=2, default=str))
     elif passages:
         print_passages(trace, opened.names)
+    if verbose or report:
+        trace.short_names.update(opened.names)
     if verbose:
         print_note(str(trace))
         print_note("All chunks considered: --report FILE")
@@ -278,7 +280,7 @@ def _draw_pages(passages: Sequence[Document], folder: Path) -> Iterator[Mapping[
     for number, passage in enumerate(passages, 1):
         path = Path(passage.metadata["source"])
         pictures: Mapping[int, Any] = {}
-        reason: object = f"{path.name} is not a PDF"
+        reason: object = "its document is not a PDF"
         try:
             pictures = render(passage, path) if path.suffix.lower() == ".pdf" else {}
         except (OSError, RuntimeError, ValueError) as error:
@@ -321,6 +323,7 @@ def compare(
     opened = KnowledgeBase.existing(kb, **fields)
     asked = " ".join(question)
     comparison = opened.retriever.compare(asked, max_context_length=max_context_length)
+    comparison.short_names.update(opened.names)
     print_text(visible_lines(str(comparison)))
     if html:
         comparison.to_html(html)

@@ -111,7 +111,7 @@ class KnowledgeBase:
         """The short names of the documents, by id."""
         from langchain_rse.text.names import short_names
 
-        return short_names(self.manifests)
+        return short_names({doc_id: doc_id for doc_id in self.manifests})
 
     @property
     def chunks(self) -> int:
@@ -120,13 +120,13 @@ class KnowledgeBase:
 
     def find(self, name: str) -> str:
         """Find a document's id by its name, path or id; a ValueError if none matches."""
-        from langchain_rse.stores.document_names import find_document, names_of
+        from langchain_rse.stores.document_names import find_document
 
         path = str(Path(name).resolve())
         if path in self.manifests:
             return path
         hint = f"To list the documents: {command_line()} list --kb {self.folder}"
-        return find_document(name, names_of(self.manifests.values()), hint)
+        return find_document(name, self.manifests.values(), hint)
 
     def remove(self, doc_ids: Sequence[str]) -> None:
         """Remove documents, and print their names."""

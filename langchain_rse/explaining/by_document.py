@@ -94,8 +94,11 @@ class TraceByDocument(Trace):
 
     @cached_property
     def short_names(self) -> dict[str, str]:
-        """The printed names of documents, by their names: paths without common folders."""
-        return short_names(document.name for document in self.documents)
+        """The printed names of documents, by id: paths without common folders.
+
+        To tell other documents apart as well, update it with names of a whole store.
+        """
+        return short_names({document.doc_id: document.name for document in self.documents})
 
     @property
     def left_out(self) -> list[tuple[DocumentTrace, Chunk]]:

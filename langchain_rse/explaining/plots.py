@@ -147,7 +147,7 @@ def _draw(
     ax.set_xlabel("chunk number, in the order of the text")
     ax.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
     ax.xaxis.set_major_formatter("{x:,.0f}")
-    title = f"Relevance of the chunks in {trace.short_names[document.name]}"
+    title = f"Relevance of the chunks in {trace.short_names[document.doc_id]}"
     if document.reason:
         title += f": {document.reason}"
     ax.set_title(_title_of(title))
@@ -177,5 +177,5 @@ def _describe(trace: TraceByDocument, document: DocumentTrace | None) -> str:
         return f"{subject}: {trace.reason}."
     ranges = [format_range(passage.start, passage.end - 1) for _, passage in document.returned]
     returned = first_few(ranges, _MOST_DESCRIBED) or "none"
-    name = one_line(trace.short_names[document.name])
+    name = one_line(trace.short_names[document.doc_id])
     return f"{subject}. {name}: returned chunks: {returned}. Threshold: {trace.settings.penalty:g}."

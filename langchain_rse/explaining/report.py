@@ -116,7 +116,7 @@ def _page_data(trace: TraceByDocument, *, has_sliders: bool) -> dict[str, Any]:
             if chunk.layout is not None and chunk.weight:
                 columns[chunk.layout.manifest.key, chunk.index] = len(columns)
             chunks.append(_chunk_data(trace, chunk, records.get(chunk.key), highlighted))
-        name = trace.short_names[document.name]
+        name = trace.short_names[document.doc_id]
         fields = {
             "name": name,
             "path": None if name == document.name else document.name,

@@ -155,12 +155,16 @@ class SideBySide:
                 for line, has_only in _lines_of(piece.text, marks):
                     yield f"{mark} | {line}" if has_only else f"    {line}"
 
+    @cached_property
+    def short_names(self) -> dict[str, str]:
+        """The printed names of documents, by their names; see `TraceByDocument.short_names`."""
+        return short_names({piece.name: piece.name for piece in [*self.passages, *self.other]})
+
     def _places(self, side: Side) -> Iterator[tuple[Piece, Sequence[bool], str]]:
         """Yield the pieces of a side without empty outer lines, with their marks and places."""
-        names = short_names(piece.name for piece in [*self.passages, *self.other])
         marked = zip(side.pieces, side.only_here, strict=True)
         for number, (piece, marks) in enumerate(marked, start=1):
-            place = f"{side.noun} {number}: {piece.place_in(names[piece.name])}"
+            place = f"{side.noun} {number}: {piece.place_in(self.short_names[piece.name])}"
             text = piece.text.rstrip()
             start = text.rfind("\n", 0, len(text) - len(text.lstrip())) + 1
             yield piece._replace(text=text[start:]), marks[start:], place

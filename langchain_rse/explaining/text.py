@@ -11,7 +11,6 @@ from langchain_rse.explaining.by_document import TraceByDocument
 from langchain_rse.query.candidates import Reason
 from langchain_rse.query.reading import Passage, measure
 from langchain_rse.query.scoring import Chunk
-from langchain_rse.text.names import name_of
 from langchain_rse.text.quoting import counted, format_range, one_line, visible
 
 _MOST_SHOWN = 8  # passages or queries
@@ -156,7 +155,7 @@ def _left_out_lines(trace: TraceByDocument) -> Iterator[str]:
             details = [rank_of(trace, chunk)]
             if chunk.outcome is not Reason.BELOW_THE_PENALTY:  # which names the relevance
                 details.append(f"relevance {chunk.relevance:.2f}")
-            name = one_line(trace.short_names[document.name], _MOST_CHARACTERS)
+            name = one_line(trace.short_names[document.doc_id], _MOST_CHARACTERS)
             shown = ", ".join(filter(None, details))
             yield f"  {name}, chunk {chunk.index} ({shown}): {trace.why(chunk)}"
         if len(pairs) > _MOST_LEFT_OUT:
@@ -172,9 +171,8 @@ def rank_of(trace: TraceByDocument, chunk: Chunk) -> str:
 
 def _name_in(trace: TraceByDocument, passage: Passage) -> str:
     """The name of a passage's document, as printed."""
-    manifest = passage.layout.manifest
-    name = name_of(manifest.doc_id, manifest.metadata)
-    return one_line(trace.short_names[name], _MOST_CHARACTERS)
+    name = trace.short_names[passage.layout.manifest.doc_id]
+    return one_line(name, _MOST_CHARACTERS)
 
 
 def name_of_function(function: object) -> str:

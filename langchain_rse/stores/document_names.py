@@ -3,7 +3,7 @@
 import difflib
 import os
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection
 from pathlib import Path
 
 from langchain_rse.stores.records import Manifest
@@ -13,44 +13,33 @@ from langchain_rse.text.quoting import first_few, shortened
 _LONGEST_NAME = 200  # in messages
 
 
-def source_of(manifest: Manifest) -> str:
-    """Return a document's source, or its id if it has no source."""
-    return str(manifest.metadata.get("source", manifest.doc_id))
-
-
-def names_of(manifests: Iterable[Manifest]) -> dict[str, list[str]]:
-    """Map ids, sources, and file names with and without suffix to document ids."""
-    ids: dict[str, dict[str, None]] = {}
-    for manifest in manifests:
-        path = Path(manifest.doc_id)
-        for name in {manifest.doc_id, source_of(manifest), path.name, path.stem}:
-            ids.setdefault(_composed(name), {})[manifest.doc_id] = None
-    return {name: list(with_name) for name, with_name in ids.items()}
-
-
-def find_document(name: str, names: Mapping[str, Sequence[str]], hint: str = "") -> str:
-    """Find the id of a document by its id, source, file name or the end of its path.
+def find_document(name: str, manifests: Collection[Manifest], hint: str = "") -> str:
+    """Find the id of a document by its id, source, file name with or without suffix, or path's end.
 
     Args:
         name: What to search for.
-        names: The result of `names_of`.
+        manifests: The documents.
         hint: Added to the error if no document has the name.
 
     Raises:
         ValueError: If no document has the name, or several have it. The message suggests names.
     """
+    identifiers = sorted(manifest.doc_id for manifest in manifests)
     for doc_id in (name, os.path.normpath(name)):
-        if doc_id in names.get(_composed(doc_id), ()):
+        if doc_id in identifiers:
             return doc_id
     composed = _composed(name)
-    doc_ids = list(names.get(composed, ()))
+    doc_ids = []
+    for manifest in manifests:
+        path = Path(manifest.doc_id)
+        source = str(manifest.metadata.get("source", path))
+        if composed in map(_composed, (manifest.doc_id, source, path.name, path.stem)):
+            doc_ids.append(manifest.doc_id)
     if not doc_ids:
-        identifiers = {doc_id for with_name in names.values() for doc_id in with_name}
-        doc_ids = sorted(
-            doc_id for doc_id in identifiers if _composed(doc_id).endswith(os.sep + composed)
-        )
+        ending = os.sep + composed
+        doc_ids = [doc_id for doc_id in identifiers if _composed(doc_id).endswith(ending)]
     if not doc_ids:
-        file_names = {Path(doc_id).name for doc_ids in names.values() for doc_id in doc_ids}
+        file_names = {Path(doc_id).name for doc_id in identifiers}
         near = difflib.get_close_matches(name, sorted(file_names), n=2)
         near = [shortened(each, _LONGEST_NAME) for each in near]
         problem = f"there is no document {name!r:.{_LONGEST_NAME}}"
@@ -60,7 +49,7 @@ def find_document(name: str, names: Mapping[str, Sequence[str]], hint: str = "")
             problem += f"{' ' if near else '. '}{hint}"
         raise ValueError(problem)
     if len(doc_ids) > 1:
-        short = short_names(sorted(doc_ids)).values()
+        short = short_names({doc_id: doc_id for doc_id in sorted(doc_ids)}).values()
         possible = first_few(shortened(doc_id, _LONGEST_NAME) for doc_id in short)
         raise ValueError(f"{name!r:.{_LONGEST_NAME}} is ambiguous; choose one of {possible}")
     return doc_ids[0]

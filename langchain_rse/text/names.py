@@ -5,7 +5,7 @@ import itertools
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -73,17 +73,22 @@ def name_of(doc_id: str, metadata: Mapping[str, Any]) -> str:
     return shown_name(doc_id, metadata.get("source") or metadata.get("title"))
 
 
-def short_names(names: Iterable[str]) -> dict[str, str]:
-    """Shorten absolute paths to the shortest unique endings; keep other names."""
-    short = {name: name for name in names}
-    parts_of = {name: Path(name).parts for name in short if Path(name).is_absolute()}
-    pending = list(parts_of)
+def short_names(names: Mapping[str, str], taken: Container[str] = ()) -> dict[str, str]:
+    """Shorten the names of documents, by id, so that no two are equal and none is ``taken``.
+
+    Absolute paths are cut to their shortest unique endings. Documents with the same name have their
+    ids instead.
+    """
+    short = dict(names)
+    pending = list(names)
     for depth in range(1, _DEEPEST + 1):
-        for path in pending:
-            short[path] = str(Path(*parts_of[path][-depth:]))
+        for doc_id in pending:
+            path = Path(names[doc_id])
+            if path.is_absolute():
+                short[doc_id] = str(Path(*path.parts[-depth:]))
         count_of = Counter(short.values())
-        pending = [path for path in pending if count_of[short[path]] > 1]
-    return short | {path: path for path in pending}
+        pending = [each for each in pending if count_of[short[each]] > 1 or short[each] in taken]
+    return short | {doc_id: doc_id for doc_id in pending}
 
 
 def first_heading(text: str) -> str:

@@ -1,8 +1,7 @@
 """Tools with which an agent finds words, looks at outlines, and reads on."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,16 +11,14 @@ from pydantic import BaseModel
 
 from langchain_rse.access import DocumentAccess
 from langchain_rse.errors import MissingRecordError, RSEError
-from langchain_rse.finding import Match, Pattern, document_named, find, read_section
+from langchain_rse.finding import Match, Pattern, find, read_section
 from langchain_rse.retriever import RSERetriever
-from langchain_rse.stores.document_names import source_of
+from langchain_rse.stores.document_names import find_document
 from langchain_rse.stores.records import DOC_ID, END_INDEX, PASSAGE, Manifest
 from langchain_rse.text.headings import outline
-from langchain_rse.text.names import short_names
 from langchain_rse.text.quoting import counted, format_range
 from langchain_rse.tools.catalog import (
     BROWSING_TOOLS,
-    DEFAULT_K,
     MAX_READ_LENGTH,
     FilterFields,
     MakeFilter,
@@ -29,25 +26,27 @@ from langchain_rse.tools.catalog import (
 )
 from langchain_rse.tools.passages import (
     LINE,
+    choose_names,
     format_passages,
-    name_in,
     name_shown,
     number_passages,
     pages_of,
+    path_in,
     quote_lines,
 )
 from langchain_rse.tools.search import (
     MIN_DISTANCE,
     Answer,
-    ToolLimit,
+    Shared,
     create_rse_tool,
     errors_as_answers,
     first_number,
-    limit_of,
     make_tool,
+    shared_by,
 )
 
 _MAX_MATCHES = MIN_DISTANCE  # of an answer: a passage for each, or fewer
+_MAX_LISTED = 1_000  # documents of an answer
 
 
 def create_rse_tools(
@@ -85,12 +84,11 @@ def create_rse_tools(
         filter_fields=filter_fields,
         make_filter=make_filter,
     )
-    limit = limit_of(search)
-    most = k or retriever.k or DEFAULT_K
+    shared = shared_by(search)
 
     def browse(name: str, runtime: Any = None, **arguments: Any) -> Answer:  # noqa: ANN401
         with errors_as_answers():
-            browser = _Browser(retriever.document_access(), limit, first_number(runtime, most))
+            browser = _Browser(retriever.document_access(), shared, first_number(runtime, shared))
             answer: Answer = getattr(browser, name)(**arguments)
             return answer
 
@@ -100,7 +98,7 @@ def create_rse_tools(
             name,
             " ".join((arguments.__doc__ or "").split()),
             arguments,
-            limit,
+            shared,
             partial(browse, name),
             filter_fields=filter_fields if name == "find" else (),
         )
@@ -112,7 +110,7 @@ class _Browser(NamedTuple):
     """Finds words, lists sections and reads on, for a model."""
 
     access: DocumentAccess
-    limit: ToolLimit
+    shared: Shared
     first: int  # number of the first passage
 
     def find(
@@ -148,10 +146,10 @@ class _Browser(NamedTuple):
                 lines[-1] = passage
         for count in _shorter(len(lines)):
             passages = [passage for passage in lines[:count] if passage is not None]
-            numbered = number_passages(passages, self.first)
+            numbered = number_passages(passages, self.first, self.shared.names)
             head = _head("Matches", offset, count, page.total, documents)
             content = f"{head}\n\n{format_passages(numbered)}"
-            if self.limit.fits(content):
+            if self.shared.fits(content):
                 return content, numbered
         return "Matches found, but too long to show.", []
 
@@ -159,8 +157,9 @@ class _Browser(NamedTuple):
         """List the sections of a document, or all documents."""
         if document is None:
             return self._list_documents(offset)
-        manifest, text = self.access.whole_text(document_named(self.access, document).doc_id)
-        name = name_in({**manifest.metadata, DOC_ID: manifest.doc_id})
+        with self._document(document) as found:
+            manifest, text = self.access.whole_text(found.doc_id)
+        name = name_shown(document)
         sections = outline(text)
         if not sections:
             length = f"{manifest.length:,} characters"
@@ -173,16 +172,28 @@ class _Browser(NamedTuple):
         return self._listed("Sections", f" of {name}", lines, offset, len(sections))
 
     def _list_documents(self, offset: int) -> Answer:
-        """List documents by source, or by id if several have the same source."""
         manifests = self.access.manifests()
-        count_of = Counter(map(source_of, manifests))
-        listed = {}
-        for manifest in manifests[offset:]:
-            source = source_of(manifest)
-            listed[source if count_of[source] == 1 else manifest.doc_id] = manifest.length
-        names = short_names(listed)
-        lines = [f"{name_shown(names[each])}, {listed[each]:,} characters" for each in listed]
+        paths = {each.doc_id: path_in({**each.metadata, DOC_ID: each.doc_id}) for each in manifests}
+        names = choose_names(paths, self.shared.names)
+        lines = []
+        for manifest in manifests[offset : offset + _MAX_LISTED]:
+            name = names[manifest.doc_id]
+            self.shared.names[name] = manifest.doc_id
+            lines.append(f"{name}, {manifest.length:,} characters")
         return self._listed("Documents", "", lines, offset, len(manifests))
+
+    @contextmanager
+    def _document(self, name: str) -> Iterator[Manifest]:
+        """Find a document; errors have its name in place of its id, a path of the server's."""
+        doc_id = self.shared.names.get(name, name)
+        manifest = self.access.manifests_of([doc_id]).get(doc_id)
+        if manifest is None:
+            doc_id = find_document(name, self.access.manifests())
+            manifest = self.access.manifest(doc_id)
+        try:
+            yield manifest
+        except (RSEError, ValueError) as error:
+            raise ValueError(str(error).replace(repr(manifest.doc_id), repr(name))) from error
 
     def _listed(
         self, noun: str, owner: str, lines: Sequence[str], offset: int, total: int
@@ -190,7 +201,7 @@ class _Browser(NamedTuple):
         """Show as many lines as fit."""
         for count in _shorter(len(lines)):
             content = "\n".join([_head(noun, offset, count, total, owner), *lines[:count]])
-            if len(content) <= MAX_READ_LENGTH and self.limit.fits(content):
+            if len(content) <= MAX_READ_LENGTH and self.shared.fits(content):
                 return content, []
         return f"{noun} 0 of {total:,}{owner}: nothing to show from offset={offset}.", []
 
@@ -206,24 +217,25 @@ class _Browser(NamedTuple):
         """Read a section, a page, or a range of characters."""
         if [section, page, start].count(None) < 2:  # noqa: PLR2004
             raise ValueError("give at most one of section, page and start")
-        manifest = document_named(self.access, document)
-        if section is not None:
-            _, _, start, end = read_section(self.access, manifest, section)
-        elif page is not None:
-            start, end = _page_range(self.access, manifest, page)
-        start = start or 0
-        wanted_end = manifest.length if end is None else min(end, manifest.length)
-        if start >= wanted_end > 0:
-            raise ValueError(f"start must be below end, and below the length, {manifest.length:,}")
-        for length in _shorter(max(min(wanted_end - start, MAX_READ_LENGTH), 1)):
-            passage = self.access.passage(manifest, start, start + length)
-            numbered = number_passages([passage], self.first)
-            content = format_passages(numbered)
-            next_start = passage.metadata[END_INDEX]
-            if next_start < wanted_end:
-                content += f"\n\nContinue with start={next_start}, end={wanted_end}."
-            if self.limit.fits(content):
-                return content, numbered
+        with self._document(document) as manifest:
+            if section is not None:
+                _, _, start, end = read_section(self.access, manifest, section)
+            elif page is not None:
+                start, end = _page_range(self.access, manifest, page)
+            start = start or 0
+            wanted_end = manifest.length if end is None else min(end, manifest.length)
+            if start >= wanted_end > 0:
+                bound = "end" if wanted_end == end else f"the length of {document}"
+                raise ValueError(f"start must be below {wanted_end:,}, {bound}; got {start:,}")
+            for length in _shorter(max(min(wanted_end - start, MAX_READ_LENGTH), 1)):
+                passage = self.access.passage(manifest, start, start + length)
+                numbered = number_passages([passage], self.first, self.shared.names)
+                content = format_passages(numbered)
+                next_start = passage.metadata[END_INDEX]
+                if next_start < wanted_end:
+                    content += f"\n\nContinue with start={next_start}, end={wanted_end}."
+                if self.shared.fits(content):
+                    return content, numbered
         return "Found, but too long to show.", []
 
 
@@ -256,5 +268,5 @@ def _page_range(access: DocumentAccess, manifest: Manifest, page: str) -> tuple[
             pages.append(name)
     if not bounds:
         has = f"; it has {pages[0]} to {pages[-1]}" if pages else ", and no pages"
-        raise MissingRecordError(f"{manifest.doc_id!r:.200} has no page {page!r:.50}{has}")
+        raise MissingRecordError(f"{manifest.doc_id!r} has no page {page!r:.50}{has}")
     return bounds[0], bounds[-1]

@@ -70,7 +70,8 @@ def remove_passages(content: _Content, removed: Sequence[ShownPassage]) -> _Cont
     """Copy the content of a tool's message, with one line in place of some passages."""
     # One line per message: one per passage would outgrow a long conversation's budget.
     numbers = ", ".join(f"[{passage.number}]" for passage in removed)
-    line = f"Removed to make room: {numbers}. Search again to read it."
+    pronoun = "it" if len(removed) == 1 else "them"
+    line = f"Removed to make room: {numbers}. Search again to read {pronoun}."
     removed_parts = [passage.part for passage in removed]
     others = []
     for part in _parts_of(content):

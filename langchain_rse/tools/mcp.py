@@ -36,13 +36,13 @@ from langchain_rse.tools.catalog import (
     Search,
     ToolSet,
 )
-from langchain_rse.tools.passages import citation_of, name_in
+from langchain_rse.tools.passages import ShownNames, citation_of, name_in, number_passages
 from langchain_rse.tools.search import (
     Answer,
     create_rse_tool,
     errors_as_answers,
-    limit_of,
     make_tool,
+    shared_by,
 )
 
 _logger = logging.getLogger(__name__)
@@ -98,12 +98,12 @@ def create_mcp_server(
         raise ValueError(f"tools must be 'passages' or 'connector'; got {tools!r}")
     if tools == "connector":
         agents_tool = create_rse_tool(retriever)
-        limit = limit_of(agents_tool)
+        shared = shared_by(agents_tool)
         search = partial(_search_for_connectors, agents_tool, make_url)
-        fetch = partial(_fetch_for_connectors, retriever, make_url)
+        fetch = partial(_fetch_for_connectors, retriever, shared.names, make_url)
         made: list[BaseTool] = [
-            make_tool("search", SEARCH_OF_CONNECTORS, Search, limit, search),
-            make_tool("fetch", FETCH, Fetch, limit, fetch),
+            make_tool("search", SEARCH_OF_CONNECTORS, Search, shared, search),
+            make_tool("fetch", FETCH, Fetch, shared, fetch),
         ]
     else:
         made = create_rse_tools(retriever)
@@ -132,6 +132,7 @@ def _search_for_connectors(
 
 def _fetch_for_connectors(
     retriever: RSERetriever,
+    names: ShownNames,
     make_url: Callable[[Document], str],
     id: str,  # noqa: A002
     **_: Any,  # noqa: ANN401
@@ -148,7 +149,7 @@ def _fetch_for_connectors(
         manifest = access.manifest(match["doc_id"])
         start = int(match["start"])
         end = min(int(match["end"]), start + MAX_READ_LENGTH)
-        passage = access.passage(manifest, start, end)
+        [passage] = number_passages([access.passage(manifest, start, end)], 1, names)
         margin = (MAX_READ_LENGTH - (end - start)) // 2
         first = max(min(start - margin, manifest.length - MAX_READ_LENGTH), 0)
         text = access.passage(manifest, first, first + MAX_READ_LENGTH)

@@ -11,7 +11,7 @@ from langchain_core.tools import BaseTool
 
 from langchain_rse.stores.records import RELEVANCE_SCORE
 from langchain_rse.tools.conversation import ShownPassage, passages_in, remove_passages
-from langchain_rse.tools.search import limit_of
+from langchain_rse.tools.search import shared_by
 
 _CITED = re.compile(r"\[(\d{1,6}(?:\s*,\s*\d{1,6})*)\]")
 # When the budget is exceeded, older passages keep this share of what the new ones leave, so that
@@ -82,16 +82,17 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
             raise ValueError("RSEMiddleware needs at least one tool from create_rse_tool")
         self.tools = tools
         self._max_context_length = max_context_length
-        self._length_function = limit_of(tools[0]).length_function
+        self._length_function = shared_by(tools[0]).length_function
         self._limit_of = {}
         for tool in tools:
-            limit, length_function = limit_of(tool)
-            if not limit <= max_context_length or length_function != self._length_function:
+            limit, length_function, *_ = shared_by(tool)
+            if not limit <= max_context_length:
                 raise ValueError(
-                    f"the max_context_length of the tool {tool.name!r} must be at most that of "
-                    f"RSEMiddleware, {max_context_length!r}, in the same length_function as that "
-                    f"of {tools[0].name!r}; got {limit!r} in {length_function!r}"
+                    f"max_context_length must be at least that of the tool {tool.name!r}, "
+                    f"{limit:,}; got {max_context_length!r}"
                 )
+            if length_function != self._length_function:
+                raise ValueError("all tools must measure lengths by one length_function")
             self._limit_of[tool.name] = limit
 
     def wrap_model_call(

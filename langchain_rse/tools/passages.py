@@ -26,6 +26,9 @@ _NAME = "name"  # in the ``rse`` metadata: the name of its document
 _LONGEST_NAME = 1_000
 _LONGEST_LABEL = 20
 
+ShownNames = dict[str, str]
+"""The ids of documents by the names that tools have shown: none stands for two documents."""
+
 PassageLike = Document | Mapping[str, Any]
 """A passage, or its dict from a checkpointer."""
 
@@ -145,13 +148,19 @@ def name_shown(name: str) -> str:
     return shortened(visible(name), _LONGEST_NAME)
 
 
+def choose_names(paths: Mapping[str, str], shown: ShownNames) -> dict[str, str]:
+    """Name documents, by id, as they were shown before; others so that no two names are equal."""
+    names = {doc_id: name_shown(name) for doc_id, name in short_names(paths, shown).items()}
+    return names | {doc_id: name for name, doc_id in shown.copy().items() if doc_id in paths}
+
+
 def name_in(metadata: Mapping[str, Any]) -> str:
     """Return a short name of a passage's document: an absolute path without its folders."""
-    path = _path_in(metadata)
-    return name_shown(_rse_of(metadata).get(_NAME) or short_names([path])[path])
+    path = path_in(metadata)
+    return name_shown(_rse_of(metadata).get(_NAME) or short_names({path: path})[path])
 
 
-def _path_in(metadata: Mapping[str, Any]) -> str:
+def path_in(metadata: Mapping[str, Any]) -> str:
     """Return the name of a passage's document with its folders."""
     source = str(metadata.get("source") or metadata[DOC_ID])
     return shown_name(metadata.get(DOC_ID, source), source)
@@ -177,7 +186,7 @@ def place_of(metadata: Mapping[str, Any]) -> str:
     if not rse.get(COUNTS_IN_SOURCE, True):
         document = f"document {name_shown(metadata[DOC_ID])}"
         characters += f" of {'its stored text' if metadata[DOC_ID] == source else document}"
-    if _path_in(metadata) == source or metadata[START_INDEX] > 0:
+    if path_in(metadata) == source or metadata[START_INDEX] > 0:
         parts.append(characters)
     return ", ".join(filter(None, parts))
 
@@ -205,13 +214,18 @@ def _label(value: object, offset: int) -> str:
     return ""
 
 
-def number_passages(passages: Sequence[Document], first_number: int) -> list[Document]:
+def number_passages(
+    passages: Sequence[Document], first_number: int, shown: ShownNames
+) -> list[Document]:
     """Copy passages, and add numbers from ``first_number`` and names to their metadata."""
-    name_of = short_names(_path_in(passage.metadata) for passage in passages)
+    paths = {passage.metadata[DOC_ID]: path_in(passage.metadata) for passage in passages}
+    name_of = choose_names(paths, shown)
     numbered = []
     for number, passage in enumerate(passages, first_number):
         copy = passage.model_copy(deep=True)
-        copy.metadata[PASSAGE] |= {NUMBER: number, _NAME: name_of[_path_in(copy.metadata)]}
+        doc_id = copy.metadata[DOC_ID]
+        copy.metadata[PASSAGE] |= {NUMBER: number, _NAME: name_of[doc_id]}
+        shown[name_of[doc_id]] = doc_id
         numbered.append(copy)
     return numbered
 

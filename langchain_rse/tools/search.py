@@ -1,6 +1,7 @@
 """A tool for agents that searches and returns passages to cite."""
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -17,13 +18,13 @@ from pydantic import (
     create_model,
 )
 
-from langchain_rse._messages import check_type, problems_of
+from langchain_rse._messages import check_type, problems_of, shown
 from langchain_rse._sync import in_thread
 from langchain_rse.config import settings_of_call
 from langchain_rse.errors import RSEError
 from langchain_rse.explaining import RSETrace
 from langchain_rse.retriever import RSERetriever
-from langchain_rse.stores.records import RELEVANCE_SCORE
+from langchain_rse.stores.records import DOC_ID, RELEVANCE_SCORE
 from langchain_rse.text.quoting import counted, visible
 from langchain_rse.tools.catalog import (
     DEFAULT_K,
@@ -39,7 +40,9 @@ from langchain_rse.tools.catalog import (
 )
 from langchain_rse.tools.conversation import messages_in, passages_in, split_shown
 from langchain_rse.tools.passages import (
+    ShownNames,
     format_passages,
+    name_in,
     number_passages,
     quote_lines,
     search_result_blocks,
@@ -80,7 +83,7 @@ def create_rse_tool(
 
     Args:
         retriever: The retriever that searches.
-        name: The tool's name.
+        name: The tool's name: 1 to 64 letters, digits, ``_`` and ``-``.
         description: The description for the model. None: a default description.
         content: ``"text"``, or ``"search_results"`` for content blocks, see `locate_citations`.
         k: Maximum number of passages in an answer, at least 1. None for the retriever's, or 10.
@@ -104,12 +107,12 @@ def create_rse_tool(
     check_type("retriever", retriever, RSERetriever, allowed)
     if k is None:
         k = retriever.k or DEFAULT_K
+    length_function = retriever.length_function
     if max_context_length is None:
         max_context_length = retriever.max_context_length
     if max_context_length is None:
-        limit = ToolLimit(MAX_ANSWER_LENGTH, len)
-    else:
-        limit = ToolLimit(max_context_length, retriever.length_function)
+        max_context_length, length_function = MAX_ANSWER_LENGTH, len
+    shared = Shared(max_context_length, length_function, k, {})
     settings_of_call(retriever, {"k": k, "max_context_length": max_context_length})  # checks them
     _check_fields(retriever, filter_fields, make_filter)
     if content not in SEARCH_DESCRIPTIONS:
@@ -118,15 +121,14 @@ def create_rse_tool(
     search = _Search(
         retriever=retriever,
         has_blocks=content == "search_results",
-        k=k,
-        limit=limit,
+        shared=shared,
         make_filter=make_filter or _join_filters,
     )
     return make_tool(
         name,
         description or SEARCH_DESCRIPTIONS[content],
         Search,
-        limit,
+        shared,
         search.search,
         filter_fields=filter_fields,
     )
@@ -160,11 +162,13 @@ def _join_filters(conditions: dict[str, Any], own_filter: Any) -> dict[str, Any]
     return filters[0] if len(filters) == 1 else {"$and": filters}
 
 
-class ToolLimit(NamedTuple):
-    """Maximum length of an answer, and its unit."""
+class Shared(NamedTuple):
+    """What the tools of a set share: the maximum length of an answer, its unit, and names."""
 
     max_context_length: float
     length_function: Callable[[str], float]
+    k: int  # of a search
+    names: ShownNames
 
     def fits(self, text: str) -> bool:
         """Tell whether an answer is short enough."""
@@ -174,19 +178,23 @@ class ToolLimit(NamedTuple):
 class _Tool(StructuredTool):
     """A tool of this package."""
 
-    limit: SkipValidation[ToolLimit] = Field(exclude=True)
+    shared: SkipValidation[Shared] = Field(exclude=True, repr=False)
 
 
 def make_tool(
     name: str,
     description: str,
     arguments: type[Arguments],
-    limit: ToolLimit,
+    shared: Shared,
     function: Callable[..., Answer],
     *,
     filter_fields: FilterFields = (),
 ) -> StructuredTool:
     """Make a tool of a function, with LangGraph's runtime and a filter as further arguments."""
+    if not re.fullmatch("[a-zA-Z0-9_-]{1,64}", name):  # OpenAI and Anthropic refuse others
+        raise ValueError(
+            f"name must have 1 to 64 characters, of a-z, A-Z, 0-9, _ and -; got {name!r:.200}"
+        )
     fields: dict[str, Any] = {"runtime": (_runtime_type(), None)}
     allowed = f"{name} takes {', '.join(arguments.model_fields)}"
     if filter_fields:
@@ -202,7 +210,7 @@ def make_tool(
         response_format="content_and_artifact",
         handle_tool_error=True,
         handle_validation_error=partial(_explain_arguments, advice),
-        limit=limit,
+        shared=shared,
     )
 
 
@@ -215,17 +223,18 @@ def errors_as_answers() -> Iterator[None]:
         raise ToolException(visible(str(error))) from error
 
 
-def limit_of(tool: BaseTool) -> ToolLimit:
-    """Return the limit of a tool of this package.
+def shared_by(tool: BaseTool) -> Shared:
+    """Return what a tool of this package shares with others.
 
     Raises:
         TypeError: If it is another tool.
     """
     if not isinstance(tool, _Tool):
         raise TypeError(
-            f"the tool must come from create_rse_tool or create_rse_tools; got {tool!r:.200}"
+            "each tool must come from create_rse_tool or create_rse_tools (pass several one by "
+            f"one: RSEMiddleware(*tools, ...)); got {shown(tool)}"
         )
-    return tool.limit
+    return tool.shared
 
 
 def _runtime_type() -> Any:  # noqa: ANN401 - an annotation
@@ -251,8 +260,7 @@ class _Search:
 
     retriever: RSERetriever
     has_blocks: bool  # True if passages are shown as search results, False for text
-    k: int
-    limit: ToolLimit
+    shared: Shared
     make_filter: MakeFilter
 
     def search(
@@ -262,8 +270,8 @@ class _Search:
         runtime: Any = None,  # noqa: ANN401 - of LangGraph
     ) -> Answer:
         arguments: dict[str, Any] = {
-            "k": self.k,
-            "max_context_length": self.limit.max_context_length,
+            "k": self.shared.k,
+            "max_context_length": self.shared.max_context_length,
             "length_function": self._length_shown,
         }
         conditions = conditions_of(filter)
@@ -288,21 +296,21 @@ class _Search:
         note = ""
         if found_again:
             numbers_shown = ", ".join(f"[{number}]" for number in sorted(found_again))
-            note = f"Found again, and shown above: {numbers_shown}."
+            note = f"Found again, not repeated: {numbers_shown}."
         if not passages:
             return _explain_nothing(query, conditions, note, trace), []
-        return self._show(passages, first_number(runtime, self.k), note)
+        return self._show(passages, first_number(runtime, self.shared), note)
 
     def _length_shown(self, text: str) -> float:
         """Estimate the length of a passage as the model reads it."""
-        measure = self.limit.length_function
+        measure = self.shared.length_function
         return measure(_HEADING) + measure(quote_lines(text))
 
     def _show(self, found: list[Document], first_number: int, note: str) -> Answer:
         """Show the most valuable passages that fit with their headings."""
         passages = [passage for passage in found if passage.page_content.strip()]
         while passages:
-            numbered = number_passages(passages, first_number)
+            numbered = number_passages(passages, first_number, self.shared.names)
             content: str | list[dict[str, Any]]
             if self.has_blocks:
                 # Without the note, because Anthropic rejects a mix with other blocks.
@@ -310,7 +318,7 @@ class _Search:
                 text = text_of_blocks(content)
             else:
                 content = text = f"{format_passages(numbered)}\n\n{note}".rstrip("\n")
-            if len(passages) <= self.k and self.limit.fits(text):
+            if len(passages) <= self.shared.k and self.shared.fits(text):
                 return content, numbered
             passages.remove(min(passages, key=lambda each: each.metadata[RELEVANCE_SCORE]))
         return f"{counted(len(found), 'passage')} found, but too long to show.", []
@@ -333,13 +341,16 @@ def _explain_nothing(query: str, conditions: Mapping[str, Any], note: str, trace
     return f"Nothing was found for {searched}: {reason}. {advice}"
 
 
-def first_number(runtime: Any, k: int) -> int:  # noqa: ANN401
-    """Return the number of a call's first passage; ``k`` is the most of a search."""
+def first_number(runtime: Any, shared: Shared) -> int:  # noqa: ANN401
+    """Return the number of a call's first passage, and keep the names that earlier ones have."""
     messages = messages_in(runtime)
-    first = 1 + max((passage.number for passage in passages_in(messages)), default=0)
+    first = 1
+    for passage in passages_in(messages):
+        first = max(first, passage.number + 1)
+        shared.names[name_in(passage.metadata)] = passage.metadata[DOC_ID]
     for message in messages:
         call_ids = [tool_call["id"] for tool_call in getattr(message, "tool_calls", ())]
         if runtime.tool_call_id in call_ids:
             # Parallel calls before this one have not answered yet.
-            return first + call_ids.index(runtime.tool_call_id) * max(k, MIN_DISTANCE)
+            return first + call_ids.index(runtime.tool_call_id) * max(shared.k, MIN_DISTANCE)
     return first

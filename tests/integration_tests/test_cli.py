@@ -425,6 +425,10 @@ def test_pages_of_answers(ask: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     page = Path("both.html").read_text("utf-8")
     assert "do cats sleep" in page
     assert "<script" not in page
+    assert "\nPassage 1: new/fish.txt, " in ask("compare", "fish tanks", "--k", 1).stdout
+    one = ("--filter", "source=new/fish.txt", "-v", "--report", "out.html")
+    assert "Best passage: new/fish.txt, " in ask("query", "fish tanks", *one).stderr
+    assert '"name":"new/fish.txt"' in Path("out.html").read_text("utf-8")
     nothing = ask("compare", "do cats sleep", "--max-context-length", 1)
     assert "No passages: " in nothing.stdout
     monkeypatch.setitem(sys.modules, "jinja2", None)
@@ -441,7 +445,7 @@ def test_pictures_of_pages(ask: Run) -> None:
     assert '"pictures":[{"1":"data:image/jpeg;base64,' in Path("out.html").read_text("utf-8")
     result = ask("query", "do cats sleep", "--k", 1, "--pages", "pictures")
     assert result.stderr.startswith("No picture of passage 1: ")
-    assert "cats.md is not a PDF" in result.stderr
+    assert "its document is not a PDF" in result.stderr
 
 
 @pytest.mark.parametrize("way", [["remove"], ["index", "docs", "--prune"]])

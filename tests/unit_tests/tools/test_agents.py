@@ -68,10 +68,9 @@ ANGLES = (40, 5, 90, 5, 41)
 
 def ask(way: Way, app: Any, question: str = "?", key: str = "messages") -> list[BaseMessage]:
     thread = {"configurable": {"thread_id": "1"}}
-    state_messages: list[BaseMessage] = way.invoke(app, {key: [HumanMessage(question)]}, thread)[
-        key
-    ]
-    return state_messages
+    state = way.invoke(app, {key: [HumanMessage(question)]}, thread)
+    messages: list[BaseMessage] = state[key]
+    return messages
 
 
 def searches(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
@@ -92,7 +91,7 @@ def test_a_model_that_asks_twice_reads_other_passages(way: Way, kind: str) -> No
     first, second = searches(messages)
     assert [heading.split(",")[0] for heading in headings(first)] == ["[1] a", "[2] a"]
     assert [heading.split(",")[0] for heading in headings(second)] == ["[3] b", "[4] b"]
-    assert str(second.content).endswith("Found again, and shown above: [1], [2].")
+    assert str(second.content).endswith("Found again, not repeated: [1], [2].")
     assert [passage.metadata["rse"]["number"] for passage in second.artifact] == [3, 4]
     for passage in [*first.artifact, *second.artifact]:
         start, end = passage.metadata["start_index"], passage.metadata["end_index"]
@@ -113,6 +112,16 @@ def test_numbers_go_on_in_the_next_turn_of_a_conversation() -> None:
     assert headings(message)[0][:4] == "[1] "
 
 
+def test_names_in_a_conversation_hold_for_other_processes() -> None:
+    retriever = make_retriever({"/a/n": lines(5, name="a"), "/b/n": lines(85, name="b")})
+    messages: Any = [HumanMessage("?")]
+    for angle in (90, 0):
+        model = ScriptedModel(script=[[{"query": f"q {angle}"}], "."])
+        app = create_agent(model, [create_rse_tool(retriever, k=1)])
+        messages = SYNC.invoke(app, {"messages": messages})["messages"]
+    assert [headings(each)[0][:8] for each in searches(messages)] == ["[1] n, c", "[2] a/n,"]
+
+
 @fakes.both_ways
 def test_a_passage_that_was_shown_in_part_goes_on_where_it_ended(way: Way) -> None:
     texts = {"a": "".join(f"{name} {angle}\n" for name, angle in zip("vwxyz", ANGLES, strict=True))}
@@ -131,7 +140,7 @@ def test_a_passage_that_was_shown_in_part_goes_on_where_it_ended(way: Way) -> No
     assert len(first.artifact) == 1
     assert second.artifact
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
-    assert "shown above: [1]" in str(second.content)
+    assert "not repeated: [1]" in str(second.content)
     for passage in second.artifact:
         start, end = passage.metadata["start_index"], passage.metadata["end_index"]
         assert passage.page_content == texts["a"][start:end]
@@ -165,14 +174,11 @@ def test_passages_whose_text_was_taken_out_of_the_conversation_are_shown_again()
     tool = create_rse_tool(make_retriever(TEXTS, max_context_length=None), k=1)
     model = ScriptedModel(script=[[{"query": "q 0"}], "."])
     messages = ask(SYNC, agent(model, tool))
-    cleared = [
-        message.model_copy(update={"content": "[cleared]"})
-        if isinstance(message, ToolMessage)
-        else message
-        for message in messages
-    ]
+    for message in searches(messages):
+        message.content = "[cleared]"
     model = ScriptedModel(script=[[{"query": "q 0"}], "."])
-    _, again = searches(SYNC.invoke(create_agent(model, [tool]), {"messages": cleared})["messages"])
+    state = SYNC.invoke(create_agent(model, [tool]), {"messages": messages})
+    _, again = searches(state["messages"])
     (before,), (after,) = searches(messages)[0].artifact, again.artifact
     assert after.page_content == before.page_content
     numbers = [passage.metadata["rse"]["number"] for passage in (before, after)]

@@ -41,6 +41,8 @@ MARGINS = [
     "[2] guide.md, line 11, characters 85–115\n> The margin tool finds margins.",
     "[3] notes.md, line 1, characters 0–17\n> A MARGIN  of 3 90",
 ]
+IN_ONE = " in 1 document:\n\n"
+ALL, LAST = "\n\n".join(MARGINS), f"[1{MARGINS[2][2:]}"
 
 
 def retriever_of(texts: dict[str, str], **fields: Any) -> RSERetriever:
@@ -79,40 +81,20 @@ def check_passages(message: ToolMessage) -> None:
 @pytest.mark.parametrize(
     ("tool", "arguments", "content"),
     [
-        (
-            "find",
-            {"pattern": "margin"},
-            "Matches 1–4 of 4 in 2 documents:\n\n" + "\n\n".join(MARGINS),
-        ),
-        ("find", {"pattern": "margin OF"}, f"Matches 1 of 1 in 1 document:\n\n[1{MARGINS[2][2:]}"),
-        (
-            "find",
-            {"pattern": r"^a margin\b", "regex": True, "filter": {"source": "/docs/notes.md"}},
-            f"Matches 1 of 1 in 1 document:\n\n[1{MARGINS[2][2:]}",
-        ),
-        (
-            "find",
-            {"pattern": "margin", "filter": {"source": "other"}},
-            "Nothing was found for 'margin'.",
-        ),
-        (
-            "find",
-            {"pattern": "margin", "offset": 3},
-            f"Matches 4 of 4 in 2 documents:\n\n[1{MARGINS[2][2:]}",
-        ),
+        ("find", {"pattern": "margin"}, f"Matches 1–4 of 4 in 2 documents:\n\n{ALL}"),
+        ("find", {"pattern": "margin OF"}, f"Matches 1 of 1{IN_ONE}{LAST}"),
+        ("find", {"pattern": r"^a margin\b", "regex": True}, f"Matches 1 of 1{IN_ONE}{LAST}"),
+        ("find", {"pattern": "of", "filter": {"source": "other"}}, "Nothing was found for 'of'."),
+        ("find", {"pattern": "margin", "offset": 3}, f"Matches 4 of 4 in 2 documents:\n\n{LAST}"),
         ("find", {"pattern": "margin", "offset": 4}, "There are only 4 matches for 'margin'."),
         ("outline", {}, "Documents 1–2 of 2:\nguide.md, 116 characters\nnotes.md, 18 characters"),
         ("outline", {"offset": 1}, "Documents 2 of 2:\nnotes.md, 18 characters"),
         ("outline", {"offset": 2}, "Documents 0 of 2: nothing to show from offset=2."),
-        (
-            "outline",
-            {"document": "guide.md"},
-            f"Sections 1–3 of 3 of guide.md:\n{SECTIONS}",
-        ),
+        ("outline", {"document": "guide.md"}, f"Sections 1–3 of 3 of guide.md:\n{SECTIONS}"),
         (
             "outline",
             {"document": "notes"},
-            "notes.md has no headings, but 18 characters: read it by start or page.",
+            "notes has no headings, but 18 characters: read it by start or page.",
         ),
         (
             "read",
@@ -140,10 +122,10 @@ def test_answers(way: Way, tool: str, arguments: dict[str, Any], content: str) -
     [
         ("find", {"pattern": "(", "regex": True}, "the regular expression '(' is wrong"),
         ("find", {"pattern": "x", "filter": {"year": 1}}, "Fields of filter: source."),
-        ("outline", {"section": "Guide"}, "section: Extra inputs are not permitted"),
+        ("outline", {"section": "Guide"}, "unknown argument section;"),
         ("read", {"document": "other"}, "there is no document 'other'"),
         ("read", {"document": "notes", "page": 1, "start": 0}, "at most one of section, page"),
-        ("read", {"document": "notes", "start": 99}, "below the length, 18"),
+        ("read", {"document": "notes", "start": 99}, "below 18, the length of notes; got 99"),
         ("read", {"document": "notes", "page": 1}, "has no page '1', and no pages"),
         ("read", {"document": "guide", "section": "x"}, "has no section 'x'; it has"),
     ],
@@ -155,6 +137,25 @@ def test_wrong_arguments_are_answered(
     message = ask(way, tools_of(library(), filter_fields=["source"])[tool], **arguments)
     assert message.status == "error"
     assert problem in str(message.content)
+
+
+def test_no_two_documents_have_one_name() -> None:
+    retriever = retriever_of({"/d/a/notes.md": "heron 0\n", "/d/b/notes.md": "egg 90\n"})
+    heron = "[1] notes.md, characters 0–8\n> heron 0"
+    tools = tools_of(retriever, filter_fields=["source"])
+    for tool, arguments, content in (
+        ("read", {"document": "notes.md"}, "choose one of a/notes.md, b/notes.md"),
+        ("search", {"query": "heron", "filter": {"source": "/d/a/notes.md"}}, heron),
+        ("find", {"pattern": "e", "filter": {"source": "/d/b/notes.md"}}, "[1] b/notes.md, line 1"),
+        ("outline", {}, "\nnotes.md, 8 characters\nb/notes.md, 7 characters"),
+        ("read", {"document": "notes.md"}, heron),
+        ("read", {"document": "b/notes.md"}, "[1] b/notes.md, characters 0–7\n> egg 90"),
+        ("read", {"document": "b/notes.md", "page": 1}, "'b/notes.md' has no page '1', and no"),
+    ):
+        assert content in str(ask(SYNC, tools[tool], **arguments).content)
+    retriever.delete(["/d/b/notes.md"])
+    missing = ask(SYNC, tools["read"], document="b/notes.md").content
+    assert missing == "there is no document 'b/notes.md'; did you mean notes.md?"
 
 
 def test_pages_have_printed_labels_or_numbers() -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain.agents import create_agent
@@ -108,12 +109,8 @@ def test_in_the_next_turn_old_passages_make_room_and_can_be_found_again(way: Way
 
     assert contents(model.read[1]) == [f"[1] {TEXT_0}"]
     assert contents(model.read[3]) == [removed(1), f"[2] {TEXT_90}"]
-    # Shown again, and not "shown above": the tool reads what the model does.
-    assert contents(model.read[-1]) == [
-        removed(1),
-        removed(2),
-        f"[3] {TEXT_0}",
-    ]
+    # Shown again, and not "not repeated": the tool reads what the model does.
+    assert contents(model.read[-1]) == [removed(1), removed(2), f"[3] {TEXT_0}"]
     # The state keeps everything.
     assert contents(messages) == [f"[1] {TEXT_0}", f"[2] {TEXT_90}", f"[3] {TEXT_0}"]
     (passage,) = passages_of(answers(messages)[1])
@@ -206,7 +203,7 @@ def check_newest(request: list[BaseMessage], kept: list[BaseMessage], shown: set
         assert newest[0].content == original.content
     for message in newest:
         text = text_of(message)
-        for listed in re.findall(r"(?m)shown above: (.*?)\.(?: |$)", text):
+        for listed in re.findall(r"(?m)not repeated: (.*?)\.(?: |$)", text):
             assert {int(number) for number in re.findall(r"\d+", listed)} <= shown
 
 
@@ -226,8 +223,8 @@ def test_several_tools_share_the_budget_and_other_tools_are_left_alone() -> None
         model = ScriptedModel(script=[arguments, "answer"], tool=name)
         app = create_agent(model, [clock], middleware=middleware)
         messages = SYNC.invoke(app, {"messages": messages})["messages"]
-    assert contents(model.read[-1]) == [
-        removed(1),
-        clock.invoke({}),
-        f"[2] {TEXT_90}",
-    ]
+    assert contents(model.read[-1]) == [removed(1), clock.invoke({}), f"[2] {TEXT_90}"]
+    with pytest.raises(ValueError, match="at least that of the tool 'one', 220; got 100"):
+        RSEMiddleware(one, two, max_context_length=100)
+    with pytest.raises(TypeError, match=r"pass several one by one.*; got a list of 2"):
+        RSEMiddleware([one, two], max_context_length=LIMIT)  # type: ignore[arg-type]

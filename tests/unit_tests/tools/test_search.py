@@ -101,13 +101,15 @@ def test_what_a_model_may_ask() -> None:
     assert fields.keys() == {"year", "_a b"}
     none = convert_to_openai_tool(create_rse_tool(pages()))["function"]["parameters"]
     assert none["properties"].keys() == {"query"}
+    with pytest.raises(ValueError, match="name must have 1 to 64 characters, of a-z"):
+        create_rse_tool(pages(), name="search docs!")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"query": 0}, "query: must be a string"),
-        ({"query": "q 0", "filter": {"author": "Ann"}}, "filter.author: Extra inputs"),
+        ({"query": "q 0", "filter": {"author": "Ann"}}, "unknown argument filter.author;"),
         ({"query": "q 0", "document": "a"}, "search_documents takes query, filter."),
     ],
 )
