@@ -166,7 +166,7 @@ def rank_of(trace: TraceByDocument, chunk: Chunk) -> str:
     """The rank of a candidate by relevance; empty if the reranker dropped it."""
     if chunk.candidate is None or chunk.candidate.chunk_key not in trace.ranks:
         return ""
-    return f"rank {trace.ranks[chunk.candidate.chunk_key]}"
+    return f"overall rank {trace.ranks[chunk.candidate.chunk_key]}"
 
 
 def _name_in(trace: TraceByDocument, passage: Passage) -> str:

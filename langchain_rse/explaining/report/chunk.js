@@ -10,7 +10,7 @@ function showChunk(chunk) {
   const isRecorded = chunk.now === chunk.outcome || chunk.now === chunk.excluded;
   const passage = numbers.get(chunk.column);
   const hits = (chunk.hits ?? []).map(([name, rank, score]) => [
-    name, score === null ? `rank ${rank}` : `rank ${rank}, score\u00a0${number(score, 3)}`,
+    name, score === null ? `rank ${rank}` : `rank ${rank}, ${nounOf(name, chunk.query)}\u00a0${number(score, 3)}`,
   ]);
   // The difference of the rounded numbers, so that they add up.
   const fromNeighbors = number(chunk.credited) - number(chunk.relevance);
@@ -33,6 +33,14 @@ function showChunk(chunk) {
     ]),
     textOf(chunk),
   );
+}
+
+/** "distance" if the scores of a search rise with the rank, else "score". */
+function nounOf(search, query) {
+  const same = data.documents.flatMap((doc) => doc.chunks).filter((chunk) => chunk.query === query);
+  const hits = same.flatMap((chunk) => (chunk.hits ?? []).filter(([name]) => name === search));
+  hits.sort(([, a], [, b]) => a - b);
+  return hits.length && hits[0][2] < hits[hits.length - 1][2] ? "distance" : "score";
 }
 
 /** A list of names and values, without empty values. */

@@ -6,7 +6,7 @@ function partOf(chunk, length) {
   const isCut = length < chunk.length;
   if (chunk.part && !isCut) return chunk.part;
   const found = isFound(chunk);
-  const how = found ? `overall ${chunk.rank} · relevance ${number(chunk.relevance)}` : "filled in";
+  const how = found ? `${chunk.rank} · relevance ${number(chunk.relevance)}` : "filled in";
   let note = chunk.embedded && found ? " · embedded text" : "";
   if (isCut) note = ` · ${grouped(length)} of ${counted(chunk.length, "character")}`;
   const part = element(

@@ -37,7 +37,7 @@ def test_it_reads_like_an_explanation() -> None:
         "  1. a, chunks 0\u20132 (best: 0), characters 0\u201317, value 0.98",
         "     c0 0 c1 80 c2 10",
         "Not returned (no room): 3 candidates",
-        f"  b, chunk 0 (rank 2, relevance 0.73): {no_room}",
+        f"  b, chunk 0 (overall rank 2, relevance 0.73): {no_room}",
     ):
         assert line in lines_of_text
     assert "(vectors 0.55, words 0.31, neighbors 0.02); query words: 0" in written
@@ -49,7 +49,7 @@ def test_no_two_candidates_have_one_rank(queries: list[str] | None) -> None:
     texts = {"a": lines(0, 80, 10, 30), "b": lines(30, 85, name="heron")}
     retriever = make_retriever(texts, docstore=SQLDocStore("sqlite://"), fetch_k=3)
     written = str(retriever.explain("heron0 0", max_context_length=6, queries=queries))
-    ranks = re.findall(r"\(rank (\d+)", written)
+    ranks = re.findall(r"\(overall rank (\d+)", written)
     assert len(ranks) == len(set(ranks)) > 1
 
 
