@@ -295,5 +295,5 @@ def progress_bar(total: int | None, *, unit: str, title: str, show: bool) -> Ite
         yield no_progress
         return
     tqdm = load("tqdm", "progress", "show_progress=True").tqdm
-    with tqdm(total=total, unit=f" {unit}", desc=title) as bar:
+    with tqdm(total=total, unit=f" {unit}", desc=title, leave=False) as bar:
         yield bar.update

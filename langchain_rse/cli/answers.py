@@ -6,24 +6,38 @@ Importing `langchain_rse.config` takes a second, so help names no values from it
 from __future__ import annotations
 
 import contextlib
-import difflib
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
-from langchain_rse.cli.output import console, print_note, print_text, visible_lines
+from langchain_rse.cli.output import (
+    console,
+    errors,
+    print_note,
+    print_text,
+    print_wrapped,
+    visible_lines,
+)
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
 
     from langchain_rse import RSETrace
 
+_LEGEND = """
+recall: share of the evidence that is returned
+whole: share of the quotations that are returned whole
+precision: share of the text that is evidence, low because quotations are short
+iou: text in both evidence and result, divided by text in either
+filling the budget: with --penalty 0
+"""
 _JSON_FIELDS = {"id", "page_content", "metadata"}  # of a passage
 
 
@@ -61,22 +75,28 @@ def share(text: Any) -> Any:  # noqa: ANN401 - as above
     return number
 
 
+def check_folder(path: Path | None) -> Path | None:
+    """Refuse a file in a folder that does not exist, before the work for it begins."""
+    if path is not None and not path.parent.is_dir():
+        raise typer.BadParameter(f"the folder {path.parent} does not exist; create it first")
+    return path
+
+
+number_option = partial(typer.Option, parser=whole_number, metavar="NUMBER")
+new_file_option = partial(typer.Option, metavar="FILE", dir_okay=False, callback=check_folder)
+
 Question = Annotated[list[str], typer.Argument(metavar="QUESTION", hidden=True)]
 K = Annotated[
     int | None,
-    typer.Option(
+    number_option(
         "--k",
         "-k",
-        parser=whole_number,
-        metavar="NUMBER",
         help="Maximum number of passages. The most valuable are kept.",
     ),
 ]
 Budget = Annotated[
     int,
-    typer.Option(
-        parser=whole_number,
-        metavar="NUMBER",
+    number_option(
         help="Maximum length of all passages together, in characters.",
     ),
 ]
@@ -95,8 +115,9 @@ Config = Annotated[
     str | None,
     typer.Option(
         metavar="NAME|FILE",
-        help="A preset: balanced (the default), precision, find_all and others; or a file written "
-        "by `evaluate --save-config`. Other options override it.",
+        help="A preset: balanced (the default), precision, find_all, dsrag-balanced, "
+        "dsrag-precision, dsrag-find_all, walkthrough or kadane; or a file written by "
+        "`evaluate --save-config`. Other options override it.",
     ),
 ]
 Settings = Annotated[
@@ -111,11 +132,18 @@ Settings = Annotated[
 ]
 
 
-def check_folder(path: Path | None) -> Path | None:
-    """Refuse a file in a folder that does not exist, before the work for it begins."""
-    if path is not None and not path.parent.is_dir():
-        raise typer.BadParameter(f"the folder {path.parent} does not exist; create it first")
-    return path
+Filter = Annotated[
+    list[Any] | None,
+    typer.Option(
+        "--filter",
+        parser=split,
+        metavar="NAME=VALUE",
+        help="Search only chunks whose metadata has this value; repeatable, and then all must "
+        "match. `query --json` shows the metadata; page numbers start at 0. For source, the file "
+        "name is enough. Numbers, true and false are read as JSON; quote them to match text: "
+        "'code=\"7\"'.",
+    ),
+]
 
 
 def settings(
@@ -126,41 +154,49 @@ def settings(
     Options that are None are not given.
     """
     from langchain_rse._messages import explain_unknown
-    from langchain_rse.config import ADVICE, PRESETS, QuerySettings, read_settings
+    from langchain_rse.config import PRESETS, QuerySettings, read_settings
 
     fields: dict[str, Any] = {}
     if config in PRESETS:
         fields["config"] = config
     elif config:
         if not Path(config).is_file():
-            near = difflib.get_close_matches(config, PRESETS, n=1)
-            advice = f"did you mean {near[0]}?" if near else f"presets are {', '.join(PRESETS)}"
-            raise ValueError(f"--config {config}: no such file; {advice}")
+            problem = explain_unknown(config, PRESETS, {}).replace("argument", "preset or file", 1)
+            raise ValueError(f"--config: {problem}")
         fields = read_settings(Path(config))
     for name, option in options.items():
         if option is not None:
             fields[name] = option
     for name, text in assignments or ():
-        if name not in QuerySettings.model_fields:
-            problem = explain_unknown(name, QuerySettings.model_fields, ADVICE)
-            raise ValueError(f"--set {name}={text}: {problem}")
         fields[name] = None if text.lower() == "none" else parse(text)
+        with _about(f"--set {name}={text}"):
+            QuerySettings(**{name: fields[name]})
     return fields
+
+
+@contextlib.contextmanager
+def _about(subject: str) -> Iterator[None]:
+    """Begin the message of a ValueError with what it is about."""
+    try:
+        yield
+    except ValueError as error:
+        problem = str(error).replace("unknown argument", "unknown setting", 1)
+        raise ValueError(f"{subject}: {problem}") from error
 
 
 def filter_of(
     conditions: Iterable[Assignment], find_document: Callable[[str], str]
-) -> dict[str, Any] | None:
-    """Make a filter that requires all conditions.
+) -> dict[str, Any]:
+    """Make the argument of a query for a filter that requires all conditions, if there are some.
 
     ``find_document`` returns the id of the document that the value of ``source`` names.
     """
     filters = []
     for name, text in conditions:
         filters.append({name: find_document(text) if name == "source" else parse(text)})
-    if len(filters) > 1:
-        return {"$and": filters}
-    return filters[0] if filters else None
+    if not filters:
+        return {}
+    return {"filter": {"$and": filters} if len(filters) > 1 else filters[0]}
 
 
 def query(
@@ -172,24 +208,10 @@ def query(
     irrelevant_chunk_penalty: Penalty = None,
     config: Config = None,
     assignments: Settings = None,
-    conditions: Annotated[
-        list[Any] | None,
-        typer.Option(
-            "--filter",
-            parser=split,
-            metavar="NAME=VALUE",
-            help="Search only chunks whose metadata has this value; repeatable, and then all must "
-            "match. `--json` shows the metadata; page numbers start at 0. For source, the file "
-            "name is enough. Numbers, true and false are read as JSON; quote them to match text: "
-            "'code=\"7\"'.",
-        ),
-    ] = None,
+    filter: Filter = None,  # noqa: A002 - the name in Python
     report: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            dir_okay=False,
-            callback=check_folder,
+        new_file_option(
             help="Write an HTML report: every chunk considered, its scores, and sliders to try "
             "other settings. Needs: pip install 'langchain-rse[report]'",
         ),
@@ -224,8 +246,8 @@ def query(
         irrelevant_chunk_penalty=irrelevant_chunk_penalty,
     )
     opened = KnowledgeBase.existing(kb, **fields)
-    chosen = filter_of(conditions or (), opened.find)
-    trace = opened.retriever.explain(" ".join(question), filter=chosen)
+    chosen = filter_of(filter or (), opened.find)
+    trace = opened.retriever.explain(" ".join(question), **chosen)
     passages = trace.documents_returned
     if as_json:
         printed = [passage.model_dump(include=_JSON_FIELDS) for passage in passages]
@@ -235,14 +257,17 @@ def query(
     if verbose or report:
         trace.short_names.update(opened.names)
     if verbose:
-        print_note(str(trace))
-        print_note("All chunks considered: --report FILE")
+        is_above = bool(passages) and not as_json  # the summary
+        print_wrapped(str(trace).replace(f"{trace.summary}\n", "", is_above), errors)
+        if not report:
+            print_note("All chunks considered: --report FILE")
     pictures = [*_draw_pages(passages, pages)] if pages else ()
     if report:
         trace.to_html(report, pictures)
         print_note(f"Report written to {report}")
     if not passages:
-        print_note(f"Nothing returned: {trace.reason}")
+        if not verbose:
+            print_note(f"Nothing returned: {trace.reason}")
         if any(check.is_rejected for check in trace.floor_checks):
             print_note("--set score_floor=none prints the nearest passages all the same")
         raise typer.Exit(1)
@@ -301,12 +326,10 @@ def compare(
     irrelevant_chunk_penalty: Penalty = None,
     config: Config = None,
     assignments: Settings = None,
+    filter: Filter = None,  # noqa: A002 - the name in Python
     html: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            dir_okay=False,
-            callback=check_folder,
+        new_file_option(
             help="Also write both sides as an HTML page.",
         ),
     ] = None,
@@ -321,10 +344,11 @@ def compare(
     """
     fields = settings(config, assignments, k=k, irrelevant_chunk_penalty=irrelevant_chunk_penalty)
     opened = KnowledgeBase.existing(kb, **fields)
-    asked = " ".join(question)
-    comparison = opened.retriever.compare(asked, max_context_length=max_context_length)
+    chosen = filter_of(filter or (), opened.find)
+    chosen["max_context_length"] = max_context_length
+    comparison = opened.retriever.compare(" ".join(question), **chosen)
     comparison.short_names.update(opened.names)
-    print_text(visible_lines(str(comparison)))
+    print_wrapped(str(comparison))
     if html:
         comparison.to_html(html)
         print_note(f"Written to {html}")
@@ -346,28 +370,21 @@ def evaluate(
     *,
     budgets: Annotated[
         list[int],
-        typer.Option(
+        number_option(
             "--budget",
-            parser=whole_number,
-            metavar="NUMBER",
             help="Budget in characters; repeatable.",
         ),
     ] = [4_000, 8_000, 16_000],  # noqa: B006 - typer reads it only
     trials: Annotated[
         int | None,
-        typer.Option(
+        number_option(
             "--tune",
-            parser=whole_number,
-            metavar="NUMBER",
             help="Also try this many parameter sets.",
         ),
     ] = None,
     save_config: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            dir_okay=False,
-            callback=check_folder,
+        new_file_option(
             help="Write the parameters that --tune finds to a file for --config.",
         ),
     ] = None,
@@ -382,7 +399,6 @@ def evaluate(
 
     Example: langchain-rse evaluate --questions questions.jsonl --kb library
     """
-    from langchain_rse._sync import during
     from langchain_rse.evaluation import evaluate as measure
     from langchain_rse.evaluation import load_questions, tune
 
@@ -390,38 +406,35 @@ def evaluate(
         raise ValueError("--save-config writes the result of --tune: add --tune N")
     fields = settings(config, assignments, irrelevant_chunk_penalty=irrelevant_chunk_penalty)
     opened = KnowledgeBase.existing(kb, **fields)
-    loaded = []
-    for question in load_questions(questions):  # with names of documents in place of ids
-        evidence = []
-        with during(f"finding the evidence of {question.question!r}"):
-            for each in question.evidence:
-                evidence.append(replace(each, doc_id=opened.find(each.doc_id)))
-        loaded.append(replace(question, evidence=evidence))
     retriever = opened.retriever
+    named = []
+    for number, question in enumerate(load_questions(questions), 1):
+        evidence = []
+        with _about(f"{questions}: question {number}"):
+            for each in question.evidence:  # with names of documents in place of ids
+                evidence.append(replace(each, doc_id=opened.find(each.doc_id)))
+        named.append(replace(question, evidence=evidence))
     options: dict[str, Any] = {"budgets": budgets, "show_progress": sys.stderr.isatty()}
-    tuning = tune(retriever, loaded, trials=trials, **options) if trials else None
+    with _about(str(questions)):
+        passages = measure(retriever, named, name="passages", **options)
+        located = passages.questions  # with the positions of quotations
+        tuning = tune(retriever, located, trials=trials, **options) if trials else None
     if tuning is not None and save_config:
         tuning.to_file(save_config)
         written = "Parameters" if tuning.changes else "No better parameters found: current ones"
         print_note(f"{written} written to {save_config}")
 
-    passages = measure(retriever, loaded, name="passages", **options)
     # Chunks fill the budget, so the comparison needs passages that fill it too.
     name = "passages (filling the budget)"
-    filled = measure(retriever, loaded, name=name, irrelevant_chunk_penalty=0, **options)
+    filled = measure(retriever, located, name=name, irrelevant_chunk_penalty=0, **options)
     plain = retriever.vectorstore.as_retriever(  # type: ignore[union-attr] # there is one
         search_kwargs={"k": retriever.fetch_k}
     )
-    # With quotations located in their documents.
-    chunks = measure(plain, filled.questions, name="chunks", **options)
+    chunks = measure(plain, located, name="chunks", **options)
     comparison = filled.compare(chunks)
     tables = filter(None, (passages, filled, chunks, comparison, tuning))
     print_text(visible_lines("\n\n".join(map(str, tables))))
-    print_note(
-        "recall: share of the evidence returned; whole: of quotations returned whole; precision: "
-        "share of the text that is evidence, low because quotations are short; iou: text in both "
-        "evidence and result, divided by text in either; filling the budget: with --penalty 0"
-    )
+    print_note(_LEGEND)
     print_text(f"Conclusion: {comparison.conclusion}")
 
 
@@ -430,9 +443,7 @@ def serve_mcp(
     *,
     port: Annotated[
         int | None,
-        typer.Option(
-            parser=whole_number,
-            metavar="NUMBER",
+        number_option(
             help="Serve HTTP on this port of 127.0.0.1. Default: serve the client that starts this "
             "command, on stdin and stdout.",
         ),

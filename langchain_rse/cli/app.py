@@ -23,6 +23,15 @@ class _Command(TyperCommand):
         pieces = super().collect_usage_pieces(ctx)
         return [piece.replace("{", "").replace("}", "") for piece in pieces]
 
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as above
+        """Refuse a setting that is given twice: by its option and by --set."""
+        for name, text in ctx.params.get("assignments") or ():
+            if "COMMANDLINE" in str(ctx.get_parameter_source(name)):
+                raise typer.BadParameter(
+                    f"--set {name}={text}: {name} is also given as an option; omit one of them"
+                )
+        return super().invoke(ctx)
+
 
 app = typer.Typer(
     no_args_is_help=True,

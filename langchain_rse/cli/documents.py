@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import warnings
 from collections import Counter
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase, only_writer
-from langchain_rse.cli.output import print_note, print_text, visible_lines
+from langchain_rse.cli.output import command_line, print_note, print_text, visible_lines
 from langchain_rse.text.quoting import counted
 
 if TYPE_CHECKING:
@@ -199,5 +200,6 @@ def check(
     opened = KnowledgeBase.existing(kb)
     with only_writer(kb):
         report = opened.retriever.indexer.check(repair=repair, show_progress=sys.stderr.isatty())
-    print_text(visible_lines(str(report)))
+    command = f"{command_line()} check --repair --kb {shlex.quote(str(kb))}"
+    print_text(visible_lines(str(report).replace("check(repair=True)", command)))
     raise typer.Exit(not report.ok)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from langchain_rse.cli.output import command_line, print_text
+from langchain_rse.cli.output import command_line, print_text, print_wrapped
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
@@ -150,7 +150,10 @@ class KnowledgeBase:
             fitted = self.retriever.fit_score_floor(show_progress=sys.stderr.isatty())
         except ScoreFloorError as error:
             if self.chunks:
-                print_text(f"No score floor, so off-topic questions return passages too: {error}")
+                reason = str(error).replace(
+                    "pass a number as score_floor", "query with --set score_floor=NUMBER"
+                )
+                print_wrapped(f"Off-topic questions return passages too: {reason}")
         else:
             print_text(
                 f"Score floor fitted: it rejects {fitted.rejected_questions:.0%} of "

@@ -76,6 +76,16 @@ def visible_lines(text: str) -> Text:
     return Text("\n".join(visible(line, "\t") for line in lines))
 
 
+def print_wrapped(text: str, to: Console = console) -> None:
+    """Print lines; in a terminal, rows that continue one are indented or have its mark."""
+    for line in visible_lines(text).split():
+        mark = line.plain[:4]  # "+ | " and "- | " of `compare`
+        margin = mark if mark.endswith(" | ") else "      "
+        width = max(20, to.width - 6)
+        rows = line.wrap(to, width) if to.is_terminal else [line]
+        to.print(Text(f"\n{margin}").join(rows))
+
+
 def command_line() -> str:
     """Return the program as the user called it, for examples in messages."""
     called = Path(sys.argv[0])

@@ -66,9 +66,9 @@ def find_evidence(
         found.append(replace(question, evidence=located))
     if problems:
         raise ValueError(
-            "evidence must be a range within its document, or a quotation that occurs there "
-            f"exactly once (ignoring white space); {first_few(problems)}. Copy the quotation from "
-            "the document, quote more, or pass start and end"
+            f"{first_few(problems)}. Evidence must be a range within its document, or a quotation "
+            "that occurs there exactly once (ignoring white space): copy it from the document, or "
+            "quote more"
         )
     return tuple(found)
 

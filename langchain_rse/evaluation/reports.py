@@ -168,7 +168,7 @@ class Comparison:
     def conclusion(self) -> str:
         """What the intervals say, in a sentence without a full stop."""
         if self.questions < FEWEST_QUESTIONS:
-            return f"{counted(self.questions, 'question')} are too few to compare"
+            return f"only {counted(self.questions, 'question')}, too few to compare"
         low, high = self.interval.T
         return (
             f"{self.name} have a higher {self.metric} than {self.other} at {(low > 0).sum()} of "

@@ -101,13 +101,15 @@ class CheckReport(Printed):
         size = f"{counted(self.documents, 'document')}, {counted(self.chunks, 'chunk')}"
         lines = [f"{size}: {'no problems' if self.ok else 'problems found'}"]
         for kind, count in self.repaired.items():
-            lines.append(f"repaired: {PROBLEMS[kind]}: {count:,}")
+            lines.append(f"{counted(count, 'problem')} repaired: {PROBLEMS[kind]}")
         for kind, count in self.problems.items():
-            lines.append(f"{PROBLEMS[kind]}: {count:,}, such as {'; '.join(self.examples[kind])}")
+            lines.append(f"{counted(count, 'problem')}: {PROBLEMS[kind]}, such as")
+            lines += [f"  {example}" for example in self.examples[kind]]
         if self.add_again:
-            names = first_few(map(repr, self.add_again), _NAMED)
-            lines.append(f"add (or adopt) again: {names}")
-        lines += [f"note: {note}" for note in self.notes]
+            lines.append(f"Add (or adopt) again: {first_few(self.add_again, _NAMED)}")
+        lines += [f"Note: {note}" for note in self.notes]
+        if self.problems and not self.repaired:
+            lines.append("To repair what can be repaired: check(repair=True)")
         return "\n".join(lines)
 
 

@@ -63,6 +63,8 @@ def test_a_terminal_gets_colors_and_marked_words(folder: Path) -> None:
     marked = re.findall(r"\x1b\[1;36m(\w+)", shown)
     assert {"Cats", "sleep"} <= set(marked)
     assert "purr" not in marked
+    compared = in_terminal(folder, "compare", "purr", "--kb", "kb").splitlines()
+    assert max(map(len, compared)) <= 80
 
 
 def test_a_reader_that_goes_away_and_what_a_list_loads(folder: Path) -> None:

@@ -24,6 +24,8 @@ def options_of(command: str) -> set[str]:
 
 def test_the_page_has_all_commands_and_only_options_that_there_are() -> None:
     page = PAGE.read_text(encoding="utf-8")
+    (config,) = (option for option in COMMANDS["query"].params if option.name == "config")
+    assert all(name in config.help for name in PRESETS)
     in_table: set[str] = set()
     for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE):
         in_table.update(re.findall(r"`([\w-]+)", row))
@@ -52,14 +54,15 @@ def test_the_page_has_all_commands_and_only_options_that_there_are() -> None:
 )
 def test_values_of_a_filter(condition: str, value: object) -> None:
     name = condition.partition("=")[0]
-    filters = filter_of([split(condition)], lambda source: f"/data/{source}")
+    filters = filter_of([split(condition)], lambda source: f"/data/{source}")["filter"]
     assert filters == {name: value}
     assert type(filters[name]) is type(value)
 
 
 def test_several_filters_must_all_hold() -> None:
-    assert filter_of([], str) is None
-    assert filter_of([("page", "3"), ("by", "Ann")], str) == {"$and": [{"page": 3}, {"by": "Ann"}]}
+    assert filter_of([], str) == {}
+    both = {"$and": [{"page": 3}, {"by": "Ann"}]}
+    assert filter_of([("page", "3"), ("by", "Ann")], str) == {"filter": both}
     for condition in ("page", "=3", ""):
         with pytest.raises(typer.BadParameter, match="NAME=VALUE"):
             split(condition)

@@ -80,7 +80,7 @@ def test_the_store_is_searched_once_per_question_for_any_number_of_trials(
     tuning = corpus.tune(way, trials=trials, show_progress=True)
     assert len(tuning.trials) == trials
     assert corpus.store.searches == [question.question for question in corpus.questions]
-    assert "5/5" in capsys.readouterr().err
+    assert "/5 [" in capsys.readouterr().err
 
 
 def test_a_reranker_and_a_wrapped_retriever_are_asked_once_per_question(way: Way) -> None:
