@@ -398,6 +398,9 @@ def evaluate(
     the same budget.
 
     Example: langchain-rse evaluate --questions questions.jsonl --kb library
+
+    To tune: langchain-rse evaluate --questions questions.jsonl --kb library --tune 20 --save-config
+    tuned.json
     """
     from langchain_rse.evaluation import evaluate as measure
     from langchain_rse.evaluation import load_questions, tune

@@ -67,8 +67,8 @@ def find_evidence(
     if problems:
         raise ValueError(
             f"{first_few(problems)}. Evidence must be a range within its document, or a quotation "
-            "that occurs there exactly once (ignoring white space): copy it from the document, or "
-            "quote more"
+            "that occurs there exactly once (ignoring white space): copy it from the document, "
+            "quote more, or give start and end"
         )
     return tuple(found)
 
