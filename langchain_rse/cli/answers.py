@@ -342,10 +342,15 @@ def compare(
 
     Example: langchain-rse compare "What drove gross margin?" --kb library
     """
-    fields = settings(config, assignments, k=k, irrelevant_chunk_penalty=irrelevant_chunk_penalty)
+    fields = settings(
+        config,
+        assignments,
+        k=k,
+        max_context_length=max_context_length,
+        irrelevant_chunk_penalty=irrelevant_chunk_penalty,
+    )
     opened = KnowledgeBase.existing(kb, **fields)
     chosen = filter_of(filter or (), opened.find)
-    chosen["max_context_length"] = max_context_length
     comparison = opened.retriever.compare(" ".join(question), **chosen)
     comparison.short_names.update(opened.names)
     print_wrapped(str(comparison))
