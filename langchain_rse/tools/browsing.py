@@ -225,7 +225,7 @@ class _Browser(NamedTuple):
             start = start or 0
             wanted_end = manifest.length if end is None else min(end, manifest.length)
             if start >= wanted_end > 0:
-                bound = "end" if wanted_end == end else f"the length of {document}"
+                bound = "the given end" if wanted_end == end else f"the length of {document}"
                 raise ValueError(f"start must be below {wanted_end:,}, {bound}; got {start:,}")
             for length in _shorter(max(min(wanted_end - start, MAX_READ_LENGTH), 1)):
                 passage = self.access.passage(manifest, start, start + length)

@@ -87,7 +87,7 @@ def test_an_agent(way: Way, server: CitingServer, version: str, *, streaming: bo
     messages = way.invoke(agent, {"messages": [HumanMessage("?")]})["messages"]
     first, second, third = (each for each in messages if isinstance(each, ToolMessage))
     assert [len(each.artifact) for each in (first, second, third)] == [2, 2, 0]
-    assert str(third.content).startswith("Nothing else was found for 'q 1'. Found again, and")
+    assert str(third.content).startswith("Nothing else was found for 'q 1'. Found again, not")
     passages = passages_of(messages)
     assert [passage.metadata["rse"]["number"] for passage in passages] == [1, 2, 3, 4]
     assert len(results_in(server.requests[-1])) == 4
