@@ -3,6 +3,7 @@
 Each passage has a number and a place to cite: source, pages and characters.
 """
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ NUMBER = "number"
 LINE = "line"
 """The field in the ``rse`` metadata of a found line with its number, from 1."""
 
+_NAMING = threading.Lock()  # parallel calls must not give a name to two documents
 _NAME = "name"  # in the ``rse`` metadata: the name of its document
 _LONGEST_NAME = 1_000
 _LONGEST_LABEL = 20
@@ -219,13 +221,13 @@ def number_passages(
 ) -> list[Document]:
     """Copy passages, and add numbers from ``first_number`` and names to their metadata."""
     paths = {passage.metadata[DOC_ID]: path_in(passage.metadata) for passage in passages}
-    name_of = choose_names(paths, shown)
+    with _NAMING:
+        name_of = choose_names(paths, shown)
+        shown.update((name, doc_id) for doc_id, name in name_of.items())
     numbered = []
     for number, passage in enumerate(passages, first_number):
         copy = passage.model_copy(deep=True)
-        doc_id = copy.metadata[DOC_ID]
-        copy.metadata[PASSAGE] |= {NUMBER: number, _NAME: name_of[doc_id]}
-        shown[name_of[doc_id]] = doc_id
+        copy.metadata[PASSAGE] |= {NUMBER: number, _NAME: name_of[copy.metadata[DOC_ID]]}
         numbered.append(copy)
     return numbered
 
