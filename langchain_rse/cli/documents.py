@@ -90,8 +90,16 @@ def index(
                 opened.remove(_missing_of(opened, paths, files, ids))
             print_text(f"{kb}: {_summary(before, opened.manifests, ids)}")
             opened.fit_floor()
-    _report_on(files)
+    for note in files.notes:
+        print_text(note)
+    if files.skipped:
+        kinds = [f"{count} {kind}" for kind, count in files.skipped.most_common()]
+        print_text(f"Skipped: {', '.join(kinds)}")
+    if files.empty:
+        print_text(f"Empty, so listed but never found: {counted(files.empty, 'file')}")
     if files.failures:
+        lines = [f"  {path}: {reason}" for path, reason in files.failures.items()]
+        print_note("\n".join([f"Could not read {len(lines)}:", *lines]), "red")
         raise typer.Exit(3 if found else 1)
 
 
@@ -135,20 +143,6 @@ def _missing_of(
         if parents & folders and not parents & unread:
             gone.append(doc_id)
     return sorted(gone)
-
-
-def _report_on(files: Files) -> None:
-    """Print notes and skipped, empty and unreadable files."""
-    for note in files.notes:
-        print_text(note)
-    if files.skipped:
-        kinds = [f"{count} {kind}" for kind, count in files.skipped.most_common()]
-        print_text(f"Skipped: {', '.join(kinds)}")
-    if files.empty:
-        print_text(f"Empty, so listed but never found: {counted(files.empty, 'file')}")
-    if files.failures:
-        lines = [f"  {path}: {reason}" for path, reason in files.failures.items()]
-        print_note("\n".join([f"Could not read {len(lines)}:", *lines]), "red")
 
 
 def list_(kb: Folder) -> None:

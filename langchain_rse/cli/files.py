@@ -307,7 +307,9 @@ def _remove_first_lines(pages: Sequence[list[str]]) -> list[str]:
     for page, lines in enumerate(pages):
         if len(lines) > 1:
             form = _without_digits(lines[0])
-            keys_of[page] = {form, *_page_counts(lines[0], page)}
+            numbers = _DIGITS.findall(lines[0])
+            # Lines that number the pages have the same difference, whatever stands beside it.
+            keys_of[page] = {form, *(int(number[:9]) - page for number in numbers)}
             for key in keys_of[page]:
                 forms_by_key[key].append(form)
     fewest = max(_RUNNING_SHARE * len(pages), _FEWEST_RUNNING)
@@ -322,14 +324,6 @@ def _remove_first_lines(pages: Sequence[list[str]]) -> list[str]:
             line = pages[page].pop(0)
             removed.setdefault(_without_digits(line), line.strip())
     return [line for line in removed.values() if line]
-
-
-def _page_counts(line: str, page: int) -> set[int]:
-    """Return the differences between the numbers in a line and the number of its page.
-
-    A line that numbers the pages has the same one on all, whatever stands beside the number.
-    """
-    return {int(number[:9]) - page for number in _DIGITS.findall(line)}
 
 
 def _without_digits(line: str) -> str:
