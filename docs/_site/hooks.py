@@ -6,12 +6,15 @@ A page keeps its path in the repository, but for ``docs/``; so links that work t
 from __future__ import annotations
 
 import base64
+import importlib
 import json
 import posixpath
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+import markdown as markdown_package
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
@@ -30,7 +33,9 @@ OUTSIDE = (
 # Searches lead to guides and answers first.
 BOOSTS = {
     "faq.md": 3,
-    "reference/": 0.5,
+    "settings.md": 3,
+    "troubleshooting.md": 3,
+    "reference/": 0.002,
     "benchmarks/": 0.3,
     "notebooks/": 0.7,
     "CONTRIBUTING.md": 0.3,
@@ -44,6 +49,9 @@ SOURCE = re.compile(r'<source media="([^"]+)" srcset="([^"]+)">')
 NAMED_PAGE = re.compile(r"(?:<code>)?docs/([\w-]+)\.md(#[\w-]+)?(?:</code>)?")
 # Browsers break --config behind its hyphens.
 SHORT_NAME = re.compile(r"<code>([^\s<]{1,24})</code>")
+LINE_LENGTH = 88  # of code
+# What a page of the reference shows.
+SHOWN = re.compile(r"^::: (\S+)$", re.MULTILINE)
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s]+)\)")
 
 
@@ -110,8 +118,32 @@ def on_page_content(html: str, page: Page, files: Files, **_: object) -> str:
             for part in heading.children:
                 part.title = part.title.removesuffix(":")
         html = html.replace(">Methods:<", ">Methods<")
+        html = html.replace("</h1>", f"</h1>\n{imports(page.markdown or '')}", 1)
         html = NAMED_PAGE.sub(link, html)
     return SHORT_NAME.sub(r'<code class="name">\1</code>', html)
+
+
+def imports(markdown: str) -> str:
+    """The lines that import what a page of the reference shows, as HTML."""
+    names: dict[str, list[str]] = {}
+    for path in SHOWN.findall(markdown):
+        module, _, name = path.rpartition(".")
+        shown = getattr(importlib.import_module(module), name)
+        parts = module.split(".")
+        packages = (".".join(parts[:end]) for end in range(1, len(parts) + 1))
+        for package in packages:
+            if getattr(importlib.import_module(package), name, None) is shown:
+                names.setdefault(package, []).append(name)
+                break
+    code = ""
+    for public, imported in names.items():
+        line = f"from {public} import {', '.join(imported)}"
+        if len(line) > LINE_LENGTH:
+            listed = textwrap.indent(textwrap.fill(f"{', '.join(imported)},", 84), "    ")
+            line = f"from {public} import (\n{listed}\n)"
+        code += f"{line}\n"
+    extensions = ["pymdownx.highlight", "pymdownx.superfences"]
+    return markdown_package.markdown(f"```python\n{code}```", extensions=extensions)
 
 
 def light_and_dark(picture: re.Match[str]) -> str:
