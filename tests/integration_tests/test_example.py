@@ -1,5 +1,7 @@
 """The example of the demo, the pictures and the first notebook: it shows what they claim."""
 
+from pathlib import Path
+
 import pytest
 
 from langchain_rse import RSERetriever
@@ -31,6 +33,9 @@ def test_one_passage_has_the_whole_answer(comparison: SideBySide) -> None:
     assert outline.answered == 1
     assert outline.missing == []
     assert steps_of(outline) == ["1.", "2.", "3."]
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    for side in (comparison.passages, comparison.other):
+        assert f" {sum(len(piece.text) for piece in side):,} characters," in readme
 
 
 def test_chunks_of_the_same_length_have_it_in_pieces(comparison: SideBySide) -> None:
