@@ -57,11 +57,13 @@ def demo(kb: Folder = Path("demo-kb")) -> None:
         print_text(f"Python's language reference: {characters:,} characters, indexed in {kb}")
         opened.fit_floor()
     comparison = opened.retriever.compare(QUESTION, max_context_length=MAX_CONTEXT_LENGTH)
-    length = sum(len(piece.text) for piece in comparison.passages)
+    of_chunks = sum(len(piece.text) for piece in comparison.other)
+    of_passages = sum(len(piece.text) for piece in comparison.passages)
 
     print_text("")
     print_text(QUESTION, "bold")
-    print_text(f"{length:,} characters from each side, one line per paragraph. > marks the answer.")
+    print_text(f"Chunks: {of_chunks:,} characters. Passages: {of_passages:,} characters.")
+    print_text("Each line is a paragraph; > marks the answer.")
     _print_outline("Top-k chunks", outline_of(comparison.other))
     _print_outline("Passages", outline_of(comparison.passages))
 

@@ -9,10 +9,12 @@ import re
 import time
 import weakref
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import tqdm
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore, InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
@@ -410,17 +412,16 @@ async def test_a_generator_that_blocks_does_not_block_the_event_loop() -> None:
     counting.cancel()
 
 
-# Progress
-
-
-def test_progress_is_shown_by_chunk(stores: Stores, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_shown_by_chunk(
+    stores: Stores, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tqdm, "tqdm", partial(tqdm.tqdm, mininterval=0, miniters=1))
     documents = [Document(text_of(str(n), 5), id=str(n)) for n in range(4)]
     stores.add(*documents, show_progress=True)
     captured = capsys.readouterr()
     assert captured.out == ""
     written = [int(count) for count in re.findall(r"(\d+) chunks \[", captured.err)]
-    assert written == sorted(written)
-    assert written[-1] == 20
+    assert (written, written[-1]) == (sorted(written), 20)
     stores.way.add(stores.indexer, iter(documents))
     assert capsys.readouterr().err == ""
 
