@@ -57,13 +57,10 @@ def demo(kb: Folder = Path("demo-kb")) -> None:
         print_text(f"Python's language reference: {characters:,} characters, indexed in {kb}")
         opened.fit_floor()
     comparison = opened.retriever.compare(QUESTION, max_context_length=MAX_CONTEXT_LENGTH)
-    of_chunks = sum(len(piece.text) for piece in comparison.other)
-    of_passages = sum(len(piece.text) for piece in comparison.passages)
 
     print_text("")
     print_text(QUESTION, "bold")
-    print_text(f"Chunks: {of_chunks:,} characters. Passages: {of_passages:,} characters.")
-    print_text("Each line is a paragraph; > marks the answer.")
+    print_text(f"{comparison.summary}. Each line is a paragraph, and > marks the answer.")
     _print_outline("Top-k chunks", outline_of(comparison.other))
     _print_outline("Passages", outline_of(comparison.passages))
 

@@ -126,7 +126,8 @@ class SideBySide:
         passages, other = self.sides
         if not self.passages:
             return f"No passages: {self.reason}; {other.summary}"
-        return f"{passages.summary}; {other.summary}; {self._in_both:,} characters are in both"
+        in_both = f"{self._in_both:,} characters are in both"
+        return f"{passages.summary.capitalize()}; {other.summary}; {in_both}"
 
     @cached_property
     def _in_both(self) -> int:
@@ -142,7 +143,7 @@ class SideBySide:
     def _lines(self) -> Iterator[str]:
         """Yield the comparison as lines for a terminal."""
         yield f"Query: {self.query}"
-        yield f"{self.summary[:1].upper()}{self.summary[1:]}."
+        yield f"{self.summary}."
         yield f"+ | marks text only in the passages, - | text only in {self.other_name}."
         for side, mark in zip(self.sides, "+-", strict=True):
             yield ""

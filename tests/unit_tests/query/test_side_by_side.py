@@ -73,7 +73,7 @@ def test_another_retriever(retriever: RSERetriever) -> None:
     assert [piece.text for piece in found.other] == ["b1 15\nb2 85\n", "a2 50"]
     assert "+ | a1 10\n+ | a2 50\n+ | a3 12\n" in str(found)
     assert found.summary == (
-        "passages: 1 text, 18 characters; mine: 2 texts, 17 characters; 0 characters are in both"
+        "Passages: 1 text, 18 characters; mine: 2 texts, 17 characters; 0 characters are in both"
     )
 
 
