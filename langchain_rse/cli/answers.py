@@ -153,7 +153,7 @@ def settings(
 
     Options that are None are not given.
     """
-    from langchain_rse._messages import explain_unknown
+    from langchain_rse._messages import did_you_mean
     from langchain_rse.config import PRESETS, QuerySettings, read_settings
 
     fields: dict[str, Any] = {}
@@ -161,8 +161,8 @@ def settings(
         fields["config"] = config
     elif config:
         if not Path(config).is_file():
-            problem = explain_unknown(config, PRESETS, {}).replace("argument", "preset or file", 1)
-            raise ValueError(f"--config: {problem}")
+            advice = did_you_mean(config, PRESETS) or f"; presets: {', '.join(PRESETS)}"
+            raise ValueError(f"--config: there is no preset or file {config!r}{advice}")
         fields = read_settings(Path(config))
     for name, option in options.items():
         if option is not None:
