@@ -44,7 +44,7 @@ class Reason(Enum):
     FILLED = "it is between or next to relevant chunks of a returned passage"
     NO_CANDIDATE = "the search did not find it"
     BEYOND_K = "its passage is not among the best k={k}"
-    NO_ROOM = "more valuable chunks fill {budget}"
+    NO_ROOM = "{budget} has no room for it beside more valuable chunks"
     TOO_LONG = (
         "its {length:,} characters alone exceed {budget}: use smaller chunks or a higher limit"
     )

@@ -27,7 +27,7 @@ def test_it_reads_like_an_explanation() -> None:
     config = RSEConfig(irrelevant_chunk_penalty=0.3)
     retriever = make_retriever(texts, config=config, hybrid=0.0)
     written = str(retriever.explain("heron0 0", max_context_length=20))
-    no_room = "more valuable chunks fill max_context_length=20"
+    no_room = "max_context_length=20 has no room for it beside more valuable chunks"
     lines_of_text = written.splitlines()
     assert lines_of_text[:2] == [
         "Query: heron0 0",
