@@ -366,8 +366,8 @@ def evaluate(
         typer.Option(
             metavar="FILE",
             help='JSON Lines, {"question": ..., "evidence": [{"doc_id": ..., "text": ...}]}, or '
-            "CSV with these columns. The file name is enough as doc_id. Evidence that is empty "
-            "marks a question that no document answers.",
+            "CSV with the columns question, doc_id and text. The file name is enough as doc_id. "
+            "Evidence that is empty marks a question that no document answers.",
             exists=True,
             dir_okay=False,
         ),

@@ -107,7 +107,7 @@ def load_questions(source: str | os.PathLike[str]) -> list[Question]:
 
     A file ending in ``.csv`` is CSV, any other file JSON Lines, such as ``{"question": "Why?",
     "evidence": [{"doc_id": "a.txt", "text": "Rain fell"}]}``, with ``"evidence": []`` if the
-    documents do not answer the question. CSV has a column ``question`` and any of ``doc_id``,
+    documents do not answer the question. CSV has the columns ``question``, ``doc_id`` and any of
     ``text``, ``start`` and ``end``. Rows with the same question are parts of its evidence; a row
     without evidence is a question that the documents do not answer. Other fields and blank lines
     are ignored.
@@ -153,10 +153,11 @@ def _read_csv(path: Path) -> dict[str, list[Any]]:
         # Without strict, an unclosed quotation mark would merge all later rows into one cell.
         for row in csv.DictReader(file, restkey="", strict=True):
             # A text with commas and without quotation marks has cells beyond the last column.
-            if "" in row or "question" not in row:
+            is_known = row.keys() == {"question"} or {"question", "doc_id"} <= row.keys()
+            if "" in row or not is_known:
                 raise ValueError(
-                    "CSV needs a column named question, commas between cells, and quotes around "
-                    f"cells with commas; got {row}"
+                    "CSV needs the columns question, doc_id and text (or start and end), commas "
+                    f"between cells, and quotes around cells with commas; got {row}"
                 )
             cells = {column: cell.strip() for column, cell in row.items() if cell}
             question = cells.pop("question", "")

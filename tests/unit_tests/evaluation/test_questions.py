@@ -120,7 +120,7 @@ Who?,,,,,nobody
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("question;doc_id\nWhy?;a\n", r"CSV needs .* commas between cells"),
+        ("question,answer\nWhy?,a\n", r"CSV needs the columns question, doc_id .*'answer'"),
         ("question,doc_id,text\nWhy?,a,one, two\n", r".*cells with commas.*\[' two'\]"),
         ('question,doc_id\nWhy?,"It\nrained\n', r"unexpected end of data"),
         ("question,doc_id,end\nWhy?,a,1\n ,a,1\n", r"question: "),
