@@ -429,7 +429,7 @@ def evaluate(
         tuning = tune(retriever, located, trials=trials, **options) if trials else None
     if tuning is not None and save_config:
         tuning.to_file(save_config)
-        written = "Parameters" if tuning.changes else "No better parameters found: current ones"
+        written = "Parameters" if tuning.changes else "No gain on held-out questions: current ones"
         print_note(f"{written} written to {save_config}")
 
     # Chunks fill the budget, so the comparison needs passages that fill it too.
@@ -440,10 +440,10 @@ def evaluate(
     )
     chunks = measure(plain, located, name="chunks", **options)
     comparison = filled.compare(chunks)
-    tables = filter(None, (passages, filled, chunks, comparison, tuning))
+    conclusion = f"Conclusion: {comparison.conclusion}"
+    tables = filter(None, (passages, filled, chunks, comparison, conclusion, tuning))
     print_text(visible_lines("\n\n".join(map(str, tables))))
     print_note(_LEGEND)
-    print_text(f"Conclusion: {comparison.conclusion}")
 
 
 def serve_mcp(

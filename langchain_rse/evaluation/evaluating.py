@@ -87,6 +87,8 @@ def evaluate(
     check_type("retriever", retriever, Runnable, allowed)
     ascending = check_budgets(budgets)
     located = find_evidence(questions, retriever, sources)
+    if not located:
+        raise ValueError("there are no questions")
     if all(question.is_unanswerable for question in located):
         raise ValueError(f"at least one question must have evidence; none of {len(located)} has")
     if isinstance(retriever, RSERetriever):

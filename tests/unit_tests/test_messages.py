@@ -81,7 +81,6 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "each of sources must be a text": lambda it: evaluate(it, [ASKED], sources={"a": 3}),
     "one question must have evidence; none of 1 has": lambda it: evaluate(it, [Question("a", [])]),
     "other must be a Report of evaluate; got 'a'": lambda it: evaluate(it, [ASKED]).compare("a"),
-    "trials must be a whole number; got 'a'": lambda it: tune(it, [ASKED], trials="a"),
     "unknown argument 'penalty': allowed": lambda it: tune(it, [ASKED] * 2, space={"penalty": [1]}),
     "persist_directory must be a folder; ": (
         lambda it: it.from_texts([], fakes.Angles(), persist_directory=__file__)
@@ -100,6 +99,7 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "a dict of fields and rules; got ['page']": lambda _: check_rules(["page"]),
     "a list of Question, such as load_questions(path): 0: ": lambda it: evaluate(it, ["a"]),
     "load_questions(path): must be a list; got 'a'": lambda it: evaluate(it, "a"),
+    "there are no questions": lambda it: evaluate(it, []),
     "a filled vector store: RSERetriever.from_": lambda it: create_rse_tool(it.vectorstore),
     "each at least 1, for example [1000]; got 1000": lambda it: evaluate(it, [], 1000),
     "budgets=[...] instead of max": lambda it: evaluate(it, [ASKED], max_context_length=9),
