@@ -187,7 +187,7 @@ _PLAIN_WORDS = {
     " at line 1 column": " at column",
     "a dictionary or an instance of Evidence": 'like {"doc_id": "a.txt", "text": "a quotation"}',
     "an instance of VectorStore or None": "a VectorStore, such as "
-    "retriever.vectorstore (or pass a retriever as base_retriever)",
+    "Chroma(...) (or pass a retriever as base_retriever)",
     "an instance of BaseDocumentCompressor": "a reranker, such as CohereReranker(model=...) of "
     "langchain_rse.rerankers,",
     "base_retriever must be an instance of Runnable": "base_retriever must be a retriever, such as "

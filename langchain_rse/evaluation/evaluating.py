@@ -80,7 +80,8 @@ def evaluate(
     Raises:
         ValueError: If an argument is out of its range, no question has evidence, evidence is not in
             its document, a quotation occurs twice, or a Document cannot be located.
-        TypeError: If ``retriever`` is no retriever, or returns anything but Documents.
+        TypeError: If ``retriever`` is no retriever, or returns anything but Documents, or one of
+            ``questions`` is no `Question`.
         Exception: Any error of the retriever, with the question's number as a note.
     """
     allowed = "a retriever, such as vectorstore.as_retriever(search_kwargs={'k': 50})"

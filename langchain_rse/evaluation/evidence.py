@@ -5,16 +5,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 
-from pydantic import TypeAdapter
-
-from langchain_rse._messages import check_type, in_a_sentence, shown
+from langchain_rse._messages import check_type, shown
 from langchain_rse.access import DocumentAccess
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.evaluation.questions import Evidence, Question
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.text.quoting import first_few
-
-_QUESTIONS = TypeAdapter(tuple[Question, ...])
 
 
 def find_evidence(
@@ -26,11 +22,11 @@ def find_evidence(
     other retrievers without ``sources``, evidence is not checked, and cannot be quoted.
 
     Raises:
-        ValueError: If one is no `Question`, evidence is not in its document, or a quotation does
-            not occur there exactly once.
+        TypeError: If one is no `Question`.
+        ValueError: If evidence is not in its document, or a quotation does not occur there exactly
+            once.
     """
-    with in_a_sentence("questions must be a list of Question, such as load_questions(path)"):
-        checked = _QUESTIONS.validate_python(questions)
+    checked = _check(questions)
     all_evidence = [evidence for question in checked for evidence in question.evidence]
     access = access_of(retriever)
     read_text: Callable[[str], str]
@@ -71,6 +67,15 @@ def find_evidence(
             "quote more, or give start and end"
         )
     return tuple(found)
+
+
+def _check(questions: Iterable[Question]) -> tuple[Question, ...]:
+    allowed = "a list of Question, such as load_questions(path)"
+    check_type("questions", questions, Iterable, allowed)
+    checked = tuple(questions)
+    for number, question in enumerate(checked, 1):
+        check_type(f"question {number}", question, Question, "a Question")
+    return checked
 
 
 def _read_source(sources: Mapping[str, str], doc_id: str) -> str:

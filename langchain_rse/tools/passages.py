@@ -12,7 +12,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
 from langchain_core.messages.content import Citation, create_citation
 
-from langchain_rse._messages import check_type
+from langchain_rse._messages import check_type, shown
 from langchain_rse.stores.records import COUNTS_IN_SOURCE, DOC_ID, END_INDEX, PASSAGE, START_INDEX
 from langchain_rse.text.names import short_names, shown_name
 from langchain_rse.text.quoting import encodable, format_range, shortened, visible
@@ -126,7 +126,7 @@ def read_passages(passages: Iterable[object]) -> list[ReadPassage]:
     for position, passage in enumerate(passages, 1):
         fields = passage if isinstance(passage, Mapping) else getattr(passage, "__dict__", None)
         if fields is None:
-            raise TypeError(f"passages must be a list of Documents; got {passage!r:.80}")
+            raise TypeError(f"passages must be a list of Documents; got {shown(passages)}")
         text = fields["page_content"]
         metadata = fields["metadata"]
         number = int(_rse_of(metadata).get(NUMBER, position))

@@ -50,7 +50,7 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "space['decay_rate'] must be a list": lambda it: tune(it, [ASKED] * 2, space={"decay_rate": 3}),
     "for one text, give [text]": lambda it: it.from_texts(3, fakes.Angles()),
     "answer must be a text; got 3": lambda _: verify_quotes(3, []),  # type: ignore[arg-type]
-    "passages must be a list of Documents; got 3": lambda _: verify_quotes("a", 3),  # type: ignore[arg-type]
+    "must be a list of Documents; got RSERetriever": lambda it: verify_quotes("a", it),  # type: ignore[arg-type]
     "the nearest is heron.txt": lambda it: it.text("heron"),
     "the id of a document must be a string; got None": lambda it: it.text(None),
     "must be a string; got 3": lambda it: it.delete([3]),
@@ -90,15 +90,15 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "such as ExistingIndex(texts=documents); got {}": lambda it: it.indexer.adopt({}),
     "'n_trials': did you mean trials?": lambda it: tune(it, [ASKED] * 2, n_trials=3),
     "trials must be at least 1; got 0": lambda it: tune(it, [ASKED] * 2, trials=0),
-    "as retriever.vectorstore (or pass a": lambda it: it.from_existing_index(it, it.docstore),
+    "such as Chroma(...) (or pass a": lambda it: it.from_existing_index(it, it.docstore),
     "a dict by id, a docstore or None; for one": lambda _: ExistingIndex(texts=Document("a")),
     f"{__file__} is no PDF": lambda _: pages.boxes(Document("a"), __file__),
     "a Document of the retriever; got []": lambda _: pages.boxes([], "nowhere.pdf"),
     "unknown argument 'kk': did you mean k?": lambda it: setattr(it, "kk", 3),
     "for Documents, use from_documents": lambda it: it.from_texts([Document("a")], fakes.Angles()),
     "a dict of fields and rules; got ['page']": lambda _: check_rules(["page"]),
-    "a list of Question, such as load_questions(path): 0: ": lambda it: evaluate(it, ["a"]),
-    "load_questions(path): must be a list; got 'a'": lambda it: evaluate(it, "a"),
+    "question 1 must be a Question; got 'a'": lambda it: evaluate(it, ["a"]),
+    "such as load_questions(path); got 3": lambda it: evaluate(it, 3),
     "there are no questions": lambda it: evaluate(it, []),
     "a filled vector store: RSERetriever.from_": lambda it: create_rse_tool(it.vectorstore),
     "each at least 1, for example [1000]; got 1000": lambda it: evaluate(it, [], 1000),
