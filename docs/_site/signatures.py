@@ -2,7 +2,7 @@
 
 The constructor of pydantic's models gets the signature that `help()` shows, and its fields lose the
 constraints of `Annotated` and `Field`. Names of types and of constants that no page explains give
-way to what they stand for.
+way to what they stand for. Below each function is the name of its async twin.
 """
 
 from __future__ import annotations
@@ -31,12 +31,16 @@ OTHER_TYPES = {
     "RetrieverLike": "Runnable[str, list[Document]]",
 }
 
+# What makes the async twin of a function or of a class method.
+TWIN_MAKERS = ("as_async", "AsyncConstructor")
+
 
 class Signatures(griffe.Extension):
     """An extension of Griffe, which reads the package for mkdocstrings."""
 
     def on_package(self, *, pkg: griffe.Module, **_: object) -> None:
         """Change each model after the whole package has been read."""
+        name_twins(pkg)
         link_names(pkg)
         models: list[tuple[griffe.Class, type[BaseModel]]] = []
         for module in modules_of(pkg):
@@ -54,6 +58,18 @@ class Signatures(griffe.Extension):
                 simplify(attribute, loaded)
         for shown, loaded in models:
             shown.set_member("__init__", constructor(shown, loaded))
+
+
+def name_twins(owner: griffe.Object) -> None:
+    """Let functions name their async twins in their docstrings, where searches find them."""
+    for member in owner.members.values():
+        if member.is_alias:
+            continue
+        name_twins(member)
+        made = getattr(member, "value", None)
+        if isinstance(made, griffe.ExprCall) and str(made.function) in TWIN_MAKERS:
+            function = owner.members[str(made.arguments[0])]
+            function.docstring.value += f"\n\nAsync: `{member.name}`{{ #{member.name} }}"
 
 
 def link_names(owner: griffe.Object) -> None:
