@@ -53,8 +53,8 @@ class Layout(NamedTuple):
 
 
 WIDE = Layout("", 860, 60, 2)
-# A phone shows this at five sixths of its size, so letters are large.
-NARROW = Layout("-narrow", 430, 27, 3)
+# As wide as the text on a phone, which shows letters at their size.
+NARROW = Layout("-narrow", 358, 21, 3)
 
 
 class Shades(NamedTuple):
@@ -204,7 +204,8 @@ def draw(comparison: SideBySide, layout: Layout, colors: Colors) -> str:
     left, right = MARGIN, MARGIN + layout.column + GAP
     chunk_length = sum(len(piece.text) for piece in comparison.other)
     length = sum(len(piece.text) for piece in comparison.passages)
-    drawing.text(MARGIN, 26, comparison.query, TITLE, bold=True)
+    title_size = TITLE if layout is WIDE else SIZE
+    drawing.text(MARGIN, 26, comparison.query, title_size, bold=True)
     subtitle = f"{chunk_length:,} and {length:,} characters. Highlighted: the answer."
     if layout is WIDE:
         drawing.text(right, 26, subtitle)
