@@ -173,7 +173,6 @@ _PLAIN_WORDS = {
     "a docstore or an instance of Sequence or None": "a docstore or None; for one document, "
     "[document]",
     "an instance of Sequence": "a list",
-    "a tuple": "a list",
     "metadata must be": "metadata (for texts: metadatas) must be",
     "'str' instances are not allowed as a Sequence value": "must be a list",
     "String should match pattern '\\S'": "must not be blank",

@@ -70,8 +70,7 @@ def find_evidence(
 
 
 def _check(questions: Iterable[Question]) -> tuple[Question, ...]:
-    allowed = "a list of Question, such as load_questions(path)"
-    check_type("questions", questions, Iterable, allowed)
+    check_type("questions", questions, Iterable, "a list, such as load_questions(path)")
     checked = tuple(questions)
     for number, question in enumerate(checked, 1):
         check_type(f"question {number}", question, Question, "a Question")

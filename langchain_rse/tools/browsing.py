@@ -267,6 +267,8 @@ def _page_range(access: DocumentAccess, manifest: Manifest, page: str) -> tuple[
         elif name:
             pages.append(name)
     if not bounds:
-        has = f"; it has {pages[0]} to {pages[-1]}" if pages else ", and no pages"
-        raise MissingRecordError(f"{manifest.doc_id!r} has no page {page!r:.50}{has}")
+        lacking = "pages: use section, or start and end"
+        if pages:
+            lacking = f"page {page!r:.50}; it has {pages[0]} to {pages[-1]}"
+        raise MissingRecordError(f"{manifest.doc_id!r} has no {lacking}")
     return bounds[0], bounds[-1]

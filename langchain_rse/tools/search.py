@@ -274,6 +274,8 @@ class _Search:
             "max_context_length": self.shared.max_context_length,
             "length_function": self._length_shown,
         }
+        if not query.strip():
+            raise ToolException("query must not be blank")
         conditions = conditions_of(filter)
         if conditions:
             own_filter = self.retriever.search_kwargs.get("filter")
@@ -328,16 +330,15 @@ def _explain_nothing(query: str, conditions: Mapping[str, Any], note: str, trace
     """Report that no passage, or no new passage, was found, with the reason if it is known."""
     searched = f"{query!r:.200}"
     advice = "Other words may find more."
-    if conditions:
-        searched += " with this filter"
-        advice = "Other words, or no filter, may find more."
     if note:
         return f"Nothing else was found for {searched}. {note} {advice}"
+    reason = visible(trace.reason or "").partition(". ")[0]
     if conditions and not trace.candidates:
-        return f"Nothing was found for {searched}. {advice}"
+        # The reason of the retriever has its own filter, which the model must not read.
+        reason = f"no document with {conditions!r:.200} was found"
+        advice = "Another filter, or none, may find more."
     if any(check.is_rejected for check in trace.floor_checks):
         advice = "Say that the documents have no answer, or search with other words."
-    reason = visible(trace.reason or "").partition(". ")[0]
     return f"Nothing was found for {searched}: {reason}. {advice}"
 
 

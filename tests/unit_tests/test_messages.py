@@ -89,6 +89,7 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "'on_error': pass it in ExistingIndex": lambda it: type(it)(on_error="skip"),
     "such as ExistingIndex(texts=documents); got {}": lambda it: it.indexer.adopt({}),
     "'n_trials': did you mean trials?": lambda it: tune(it, [ASKED] * 2, n_trials=3),
+    "trials must be a whole number; got 'a'": lambda it: tune(it, [ASKED], trials="a"),
     "trials must be at least 1; got 0": lambda it: tune(it, [ASKED] * 2, trials=0),
     "such as Chroma(...) (or pass a": lambda it: it.from_existing_index(it, it.docstore),
     "a dict by id, a docstore or None; for one": lambda _: ExistingIndex(texts=Document("a")),

@@ -154,9 +154,8 @@ def test_filters() -> None:
     message = ask(SYNC, tool, query="q 0", filter={"source": "b"})
     assert {passage.metadata["doc_id"] for passage in message.artifact} == {"b"}
     nothing = ask(SYNC, tool, query="q 0", filter={"source": "z"})
-    assert nothing.content == (
-        "Nothing was found for 'q 0' with this filter. Other words, or no filter, may find more."
-    )
+    reason = "no document with {'source': 'z'} was found. Another filter, or none, may find more."
+    assert nothing.content == f"Nothing was found for 'q 0': {reason}"
     assert nothing.artifact == []
 
 
