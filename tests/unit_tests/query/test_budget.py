@@ -156,7 +156,7 @@ class Letters(Embeddings):
 WORDS = ["alpha ", "beta. ", "gamma!\n", "\n\n", "é😀. ", "。", "אב ", "\t", "a", "0 g"]
 
 
-@pytest.mark.filterwarnings("ignore:.*have no text")
+@pytest.mark.filterwarnings("ignore:.*(have no text|has no documents)")
 @given(
     history=st.lists(
         st.tuples(
