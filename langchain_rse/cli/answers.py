@@ -83,6 +83,7 @@ def check_folder(path: Path | None) -> Path | None:
 
 
 number_option = partial(typer.Option, parser=whole_number, metavar="NUMBER")
+assignment_option = partial(typer.Option, parser=split, metavar="NAME=VALUE")
 new_file_option = partial(typer.Option, metavar="FILE", dir_okay=False, callback=check_folder)
 
 Question = Annotated[list[str], typer.Argument(metavar="QUESTION", hidden=True)]
@@ -122,10 +123,8 @@ Config = Annotated[
 ]
 Settings = Annotated[
     list[Any] | None,
-    typer.Option(
+    assignment_option(
         "--set",
-        parser=split,
-        metavar="NAME=VALUE",
         help="Any other setting of a query, by its name in Python, such as hybrid=0.5, "
         "order=relevance or score_floor=none; repeatable.",
     ),
@@ -134,10 +133,8 @@ Settings = Annotated[
 
 Filter = Annotated[
     list[Any] | None,
-    typer.Option(
+    assignment_option(
         "--filter",
-        parser=split,
-        metavar="NAME=VALUE",
         help="Search only chunks whose metadata has this value; repeatable, and then all must "
         "match. `query --json` shows the metadata; page numbers start at 0. For source, the file "
         "name is enough. Numbers, true and false are read as JSON; quote them to match text: "

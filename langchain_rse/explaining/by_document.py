@@ -8,6 +8,8 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from langchain_core.documents import Document
+
 from langchain_rse.query.candidates import ChunkKey, Reason, best_of_queries
 from langchain_rse.query.reading import Passage, measure
 from langchain_rse.query.scoring import Chunk
@@ -99,6 +101,14 @@ class TraceByDocument(Trace):
         To tell other documents apart as well, update it with names of a whole store.
         """
         return short_names({document.doc_id: document.name for document in self.documents})
+
+    @cached_property
+    def records(self) -> dict[ChunkKey, Document | None]:
+        """The stored texts of the chunks in passages."""
+        records: dict[ChunkKey, Document | None] = {}
+        for passage in self.passages:
+            records.update((chunk.key, chunk.record) for chunk in passage.chunks)
+        return records
 
     @property
     def left_out(self) -> list[tuple[DocumentTrace, Chunk]]:

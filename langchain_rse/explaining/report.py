@@ -18,7 +18,6 @@ from operator import attrgetter
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
-from langchain_core.documents import Document
 from markupsafe import Markup
 
 from langchain_rse.config import QuerySettings
@@ -29,7 +28,7 @@ from langchain_rse.explaining.text import (
     settings_as_values,
     words_in,
 )
-from langchain_rse.query.candidates import ChunkKey, Reason
+from langchain_rse.query.candidates import Reason
 from langchain_rse.query.reading import (
     CHARACTERS,
     Passage,
@@ -107,7 +106,6 @@ def _page_data(trace: TraceByDocument, *, has_sliders: bool) -> dict[str, Any]:
     """The data that the scripts of the page read."""
     settings = trace.settings
     highlighted = query_words([trace.query, *trace.queries])
-    records = _records_in(trace)
     columns: dict[tuple[str, int], int] = {}
     documents = []
     for document in trace.documents:
@@ -115,7 +113,7 @@ def _page_data(trace: TraceByDocument, *, has_sliders: bool) -> dict[str, Any]:
         for chunk in document.chunks:
             if chunk.layout is not None and chunk.weight:
                 columns[chunk.layout.manifest.key, chunk.index] = len(columns)
-            chunks.append(_chunk_data(trace, chunk, records.get(chunk.key), highlighted))
+            chunks.append(_chunk_data(trace, chunk, highlighted))
         name = trace.short_names[document.doc_id]
         fields = {
             "name": name,
@@ -216,25 +214,17 @@ def _answer(
             passages.append(passage)
         elif len(passage.chunks) == 1:  # its beginning may fit
             [chunk] = passage.chunks
-            read = replace(chunk, record=_records_in(trace).get(chunk.key))
+            read = replace(chunk, record=trace.records.get(chunk.key))
             passages += beginning_within(budget, passage._replace(chunks=[read]), settings)
     return choose(passages, settings), sum(map(_length_of, passages))
 
 
-def _records_in(trace: TraceByDocument) -> dict[ChunkKey, Document | None]:
-    """The texts of the chunks that the query has read."""
-    chunks = [chunk for passage in trace.passages for chunk in passage.chunks]
-    return {chunk.key: chunk.record for chunk in chunks}
-
-
 def _chunk_data(
-    trace: TraceByDocument,
-    chunk: Chunk,
-    record: Document | None,
-    highlighted: SpelledExpression | None,
+    trace: TraceByDocument, chunk: Chunk, highlighted: SpelledExpression | None
 ) -> dict[str, Any]:
     """The data of a chunk, without empty fields."""
     start, end = chunk.span or (0, 0)
+    record = trace.records.get(chunk.key)
     text = None if record is None else record.page_content
     data: dict[str, Any] = {
         "start_index": start,

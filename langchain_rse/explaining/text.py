@@ -69,6 +69,8 @@ def summarize(trace: TraceByDocument) -> str:
     unit = name_of_function(function)
     unit = "characters" if unit == "len" else f"({unit})"
     text = f"{passages} from {counted(found, 'candidate')} in {documents}, {spent} {unit}"
+    if not trace.settings.include_header:
+        return text  # without measuring it again, which may be slow
     in_headers = trace.spent - sum(measure(passage.text, function) for passage in trace.returned)
     return f"{text}, {in_headers:,.10g} of them in headers" if in_headers >= 1 else text
 

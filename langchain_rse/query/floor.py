@@ -88,19 +88,22 @@ class FittedFloor:
         bonus = self.word_bonus * word_share
         return score + bonus if self.higher_is_better else score - bonus
 
-    def __repr__(self) -> str:
+    @property
+    def _rejected(self) -> str:
+        """What the floor rejects, in words."""
         return (
-            f"<FittedFloor {self.floor:.3g}: rejects {self.rejected_questions:.0%} of "
-            f"{self.questions} off-topic questions, {self.rejected_sentences:.0%} of "
-            f"{self.sentences} sentences>"
+            f"rejects {self.rejected_questions:.0%} of {self.questions} off-topic questions, "
+            f"{self.rejected_sentences:.0%} of {self.sentences} sentences"
         )
+
+    def __repr__(self) -> str:
+        return f"<FittedFloor {self.floor:.3g}: {self._rejected}>"
 
     def __str__(self) -> str:
         bound, sign = ("scores below", "+") if self.higher_is_better else ("is farther than", "-")
-        rejected = repr(self).partition(": ")[2].rstrip(">")
         return (
-            f"Questions whose best match {bound} {self.floor:.3g} return nothing. That {rejected} "
-            "from the documents. "
+            f"Questions whose best match {bound} {self.floor:.3g} return nothing. That "
+            f"{self._rejected} from the documents. "
             f"(Score = best {self.scorer} score {sign} {self.word_bonus:.3g} x share of the "
             "question's words found in one chunk.)"
         )
