@@ -55,7 +55,6 @@ _RESTS = "cdjlmnst"
 _QUOTATION = re.compile(r"`[^`]*`|\"[^\"]*\"|\u201c[^\u201c\u201d]*\u201d")
 
 
-@lru_cache(maxsize=100)  # each step of a query calls it
 def without_function_words(query: str) -> str:
     """Remove function words from a query; return it unchanged if it has no other words.
 
@@ -69,8 +68,12 @@ def without_function_words(query: str) -> str:
 
 
 def content_words(query: str) -> list[str]:
-    """Return the distinct content words of a query, in order."""
-    return list(dict.fromkeys(find_words(without_function_words(query))))
+    """Return the distinct content words of a query, in order; all words if it has no others."""
+    query = query[:MAX_QUERY_LENGTH]
+    function_words = function_words_of(query)
+    words = dict.fromkeys(find_words(query))
+    content = [word for word in words if word not in function_words]
+    return content or list(words)
 
 
 @lru_cache(maxsize=100)
