@@ -151,7 +151,7 @@ def settings(
     Options that are None are not given.
     """
     from langchain_rse._messages import did_you_mean
-    from langchain_rse.config import PRESETS, QuerySettings, read_settings
+    from langchain_rse.config import PRESETS, QuerySettings, RSEConfig, read_settings
 
     fields: dict[str, Any] = {}
     if config in PRESETS:
@@ -166,6 +166,10 @@ def settings(
             fields[name] = option
     for name, text in assignments or ():
         fields[name] = None if text.lower() == "none" else parse(text)
+        if name in RSEConfig.model_fields.keys() - QuerySettings.model_fields.keys():
+            raise ValueError(
+                f'--set {name}: write {{"{name}": {text}}} into a file, and pass it as --config'
+            )
         with _about(f"--set {name}={text}"):
             QuerySettings(**{name: fields[name]})
     return fields
@@ -177,8 +181,7 @@ def _about(subject: str) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        problem = str(error).replace("unknown argument", "unknown setting", 1)
-        raise ValueError(f"{subject}: {problem}") from error
+        raise ValueError(f"{subject}: {error}") from error
 
 
 def filter_of(
@@ -250,12 +253,11 @@ def query(
         printed = [passage.model_dump(include=_JSON_FIELDS) for passage in passages]
         typer.echo(json.dumps(printed, indent=2, default=str))
     elif passages:
-        print_passages(trace, opened.names)
+        print_passages(trace, opened.names, has_summary=not verbose)
     if verbose or report:
         trace.short_names.update(opened.names)
     if verbose:
-        is_above = bool(passages) and not as_json  # the summary
-        print_wrapped(str(trace).replace(f"{trace.summary}\n", "", is_above), errors)
+        print_wrapped(str(trace), errors)
         if not report:
             print_note("All chunks considered: --report FILE")
     pictures = [*_draw_pages(passages, pages)] if pages else ()
@@ -270,12 +272,13 @@ def query(
         raise typer.Exit(1)
 
 
-def print_passages(trace: RSETrace, names: Mapping[str, str]) -> None:
+def print_passages(trace: RSETrace, names: Mapping[str, str], *, has_summary: bool = True) -> None:
     """Print passages in their order, each with its number and place above it."""
     from langchain_rse.text.spellings import query_words
     from langchain_rse.tools import place_of
 
-    print_text(trace.summary)
+    if has_summary:
+        print_text(trace.summary)
     words = query_words(trace.queries)
     for number, passage in enumerate(trace.documents_returned, 1):
         text = visible_lines(passage.page_content)
@@ -350,10 +353,10 @@ def compare(
     chosen = filter_of(filter or (), opened.find)
     comparison = opened.retriever.compare(" ".join(question), **chosen)
     comparison.short_names.update(opened.names)
-    print_wrapped(str(comparison))
     if html:
         comparison.to_html(html)
         print_note(f"Written to {html}")
+    print_wrapped(str(comparison))
 
 
 def evaluate(

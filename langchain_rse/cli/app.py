@@ -4,16 +4,40 @@ Command modules import stores, models and LangChain inside functions to keep hel
 completion fast.
 """
 
+import shlex
 from importlib import metadata
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from langchain_rse.cli.answers import compare, evaluate, query, serve_mcp
 from langchain_rse.cli.demo import demo
 from langchain_rse.cli.documents import check, index, list_, remove
 from langchain_rse.cli.output import exit_on_error, print_text
+
+# What to write instead of commands that other tools have.
+_INSTEAD = {
+    "add": "index",
+    "update": "index",
+    "delete": "remove",
+    "ask": "query",
+    "search": "query",
+    "tune": "evaluate --tune 20",
+    "help": "--help",
+    "version": "--version",
+    "--kb": "--kb after the command",
+}
+
+
+class _Commands(TyperGroup):
+    """The commands, with advice for others."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - of click or typer
+        if args and args[0] in _INSTEAD:
+            ctx.fail(f"{args[0]} is no command. Use: {_INSTEAD[args[0]]}")
+        return super().parse_args(ctx, args)
 
 
 class _Command(TyperCommand):
@@ -22,6 +46,21 @@ class _Command(TyperCommand):
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401 - of click or typer
         pieces = super().collect_usage_pieces(ctx)
         return [piece.replace("{", "").replace("}", "") for piece in pieces]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - as above
+        """Say how to write a command that lacks --kb."""
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            if getattr(error.param, "name", "") == "kb" and not error.message:
+                folder = "FOLDER"
+                for argument in given:
+                    if Path(argument, "settings.json").exists():
+                        folder = argument
+                others = [argument for argument in given if argument != folder]
+                error.message = f"Write: {shlex.join([ctx.info_name, *others, '--kb', folder])}"
+            raise
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as above
         """Refuse a setting that is given twice: by its option and by --set."""
@@ -34,6 +73,7 @@ class _Command(TyperCommand):
 
 
 app = typer.Typer(
+    cls=_Commands,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     pretty_exceptions_enable=False,

@@ -195,5 +195,5 @@ def check(
     with only_writer(kb):
         report = opened.retriever.indexer.check(repair=repair, show_progress=sys.stderr.isatty())
     command = f"{command_line()} check --repair --kb {shlex.quote(str(kb))}"
-    print_text(visible_lines(str(report).replace("check(repair=True)", command)))
+    print_text(visible_lines(report.describe(command)))
     raise typer.Exit(not report.ok)

@@ -63,9 +63,11 @@ class KnowledgeBase:
             model = json.loads((folder / _SETTINGS).read_bytes())["embeddings"]
         except (OSError, ValueError, TypeError, LookupError) as error:
             other = shlex.quote(f"{folder.resolve().name}-kb")
+            advice = f"To make one of these files: {command_line()} index {quoted} --kb {other}"
+            if (folder / "chunks.db").exists():  # an index that was made in Python
+                advice = 'For its index, write {"embeddings": "module:Class of its model"} into it'
             raise ValueError(
-                f"--kb {folder} is no knowledge base: it has no readable {_SETTINGS}. To make one "
-                f"of these files: {command_line()} index {quoted} --kb {other}"
+                f"--kb {folder} is no knowledge base: it has no readable {_SETTINGS}. {advice}"
             ) from error
         return cls(folder, str(model), fields)
 
@@ -150,10 +152,7 @@ class KnowledgeBase:
             fitted = self.retriever.fit_score_floor(show_progress=sys.stderr.isatty())
         except ScoreFloorError as error:
             if self.chunks:
-                reason = str(error).replace(
-                    "pass a number as score_floor", "query with --set score_floor=NUMBER"
-                )
-                print_wrapped(f"Off-topic questions return passages too: {reason}")
+                print_wrapped(f"Off-topic questions return passages too: {error}")
         else:
             print_text(
                 f"Score floor fitted: it rejects {fitted.rejected_questions:.0%} of "

@@ -61,11 +61,7 @@ def find_evidence(
                 problems.append(f"question {number}: {error}")
         found.append(replace(question, evidence=located))
     if problems:
-        raise ValueError(
-            f"{first_few(problems)}. Evidence must be a range within its document, or a quotation "
-            "that occurs there exactly once (ignoring white space): copy it from the document, "
-            "quote more, or give start and end"
-        )
+        raise ValueError(first_few(problems))
     return tuple(found)
 
 
@@ -97,9 +93,14 @@ def _locate(evidence: Evidence, length: int, read_text: Callable[[str], str]) ->
     characters = "".join(evidence.text.split())
     pattern = re.compile(r"\s*".join(map(re.escape, characters)))
     match = pattern.search(text)
-    if match is None or pattern.search(text, match.start() + 1):
-        count = "nowhere" if match is None else "more than once"
-        raise ValueError(f"{shown(evidence.text)} is {count} in document {doc_id!r}")
+    quotation = shown(evidence.text)
+    if match is None:
+        raise ValueError(f"{quotation} is nowhere in document {doc_id!r}: copy it from there")
+    if pattern.search(text, match.start() + 1):
+        raise ValueError(
+            f"{quotation} is more than once in document {doc_id!r}: quote more, or give start and "
+            "end"
+        )
     return replace(evidence, start=match.start(), end=match.end())
 
 

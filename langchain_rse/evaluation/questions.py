@@ -1,6 +1,7 @@
 """Questions and their evidence, the parts of documents that answer them; read from files."""
 
 import csv
+import io
 import os
 from collections.abc import Sequence
 from inspect import signature
@@ -10,8 +11,7 @@ from typing import Any, Self, TypeVar
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
 
-from langchain_rse._messages import in_a_sentence, problems_of
-from langchain_rse._sync import during
+from langchain_rse._messages import in_a_sentence, problems_of, shown
 
 _EVIDENCE_COLUMNS = ("doc_id", "text", "start", "end")
 
@@ -119,50 +119,60 @@ def load_questions(source: str | os.PathLike[str]) -> list[Question]:
         The questions, for `evaluate` and `tune`.
 
     Raises:
-        ValueError: If a question is invalid. The message names the line of JSON or the question.
-        csv.Error: If a file is not CSV.
+        ValueError: If a question is invalid, or the file is not CSV or not in UTF-8. The message
+            names the line of JSON or the question.
         OSError: If the file cannot be read.
     """
     path = Path(source)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            content = file.read()
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not text in UTF-8: save it as UTF-8") from None
     questions = []
     if path.suffix.lower() == ".csv":
-        with during(f"reading {path}"):
-            evidence_of = _read_csv(path)
-        for text, evidence in evidence_of.items():
+        for text, evidence in _read_csv(path, content).items():
             with in_a_sentence(f"{path}, question {text!r}"):
                 fields = {"question": text, "evidence": evidence}
                 questions.append(_QUESTION.validate_python(fields))
         return questions
-    with during(f"reading {path}"):
-        content = path.read_text(encoding="utf-8-sig")
     for number, line in enumerate(content.split("\n"), 1):
         if line.strip():
             try:
                 questions.append(_QUESTION.validate_json(line))
             except ValidationError as error:
+                problem = problems_of(error)
+                if error.errors()[0]["type"] == "json_invalid":
+                    problem = f"not JSON; got {shown(line)}"
                 raise ValueError(
-                    f"{path}, line {number}: {problems_of(error)}. Each line must be {_EXAMPLE}"
+                    f"{path}, line {number}: {problem}. Each line must be {_EXAMPLE}"
                 ) from None
     return questions
 
 
-def _read_csv(path: Path) -> dict[str, list[Any]]:
+def _read_csv(path: Path, content: str) -> dict[str, list[Any]]:
     """Read the evidence of each question."""
     evidence_of: dict[str, list[Any]] = {}
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        # Without strict, an unclosed quotation mark would merge all later rows into one cell.
-        for row in csv.DictReader(file, restkey="", strict=True):
-            # A text with commas and without quotation marks has cells beyond the last column.
-            if "" in row or not {"question", "doc_id"} <= row.keys():
-                raise ValueError(
-                    "CSV needs the columns question, doc_id and text (or start and end), commas "
-                    f"between cells, and quotes around cells with commas; got {row}"
-                )
-            cells = {column: cell.strip() for column, cell in row.items() if cell}
-            question = cells.pop("question", "")
-            evidence = {column: cells[column] for column in _EVIDENCE_COLUMNS if cells.get(column)}
-            if question or evidence:
-                evidence_of.setdefault(question, [])
-            if evidence:
-                evidence_of[question].append(evidence)
+    # Without strict, an unclosed quotation mark would merge all later rows into one cell.
+    try:
+        rows = list(csv.DictReader(io.StringIO(content, newline=""), restkey="", strict=True))
+    except csv.Error as error:
+        raise ValueError(
+            f"{path} is not CSV: {error}. Put cells with commas or quotation marks in quotation "
+            "marks, and double those within"
+        ) from None
+    for row in rows:
+        # A text with commas and without quotation marks has cells beyond the last column.
+        if "" in row or not {"question", "doc_id"} <= row.keys():
+            raise ValueError(
+                f"{path}: CSV needs the columns question, doc_id and text (or start and end), "
+                f"commas between cells, and quotes around cells with commas; got {row}"
+            )
+        cells = {column: cell.strip() for column, cell in row.items() if cell}
+        question = cells.pop("question", "")
+        evidence = {column: cells[column] for column in _EVIDENCE_COLUMNS if cells.get(column)}
+        if question or evidence:
+            evidence_of.setdefault(question, [])
+        if evidence:
+            evidence_of[question].append(evidence)
     return evidence_of

@@ -97,7 +97,7 @@ class Tuning(Printed):
             gain = f"{self.gain:+z.3f}"
             advice = "Too few questions for an interval: add some before you decide."
         elif self.gain <= 0:
-            advice = "Keep the current parameters."
+            advice = "No gain on held-out questions: keep the current parameters."
         elif low < 0:
             advice = "The interval includes 0: add questions before you decide."
         else:

@@ -98,6 +98,10 @@ class CheckReport(Printed):
         return not (self.problems or self.add_again)
 
     def __str__(self) -> str:
+        return self.describe("check(repair=True)")
+
+    def describe(self, repair: str) -> str:
+        """Describe the result in lines, with the call or command that repairs."""
         size = f"{counted(self.documents, 'document')}, {counted(self.chunks, 'chunk')}"
         lines = [f"{size}: {'no problems' if self.ok else 'problems found'}"]
         for kind, count in self.repaired.items():
@@ -109,7 +113,7 @@ class CheckReport(Printed):
             lines.append(f"Add (or adopt) again: {first_few(self.add_again, _NAMED)}")
         lines += [f"Note: {note}" for note in self.notes]
         if self.problems and not self.repaired:
-            lines.append("To repair what can be repaired: check(repair=True)")
+            lines.append(f"To repair what can be repaired: {repair}")
         return "\n".join(lines)
 
 

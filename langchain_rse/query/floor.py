@@ -477,7 +477,7 @@ def _draw_sentences(
             f"too little text to fit a score floor: {counted(len(keys), 'chunk')} with "
             f"{counted(len(sentences), 'sentence')} of at least {_SENTENCE_WORDS} words. At least "
             f"{_FEWEST_CHUNKS} chunks and {_FEWEST_SENTENCES} sentences are needed. Add documents, "
-            "or pass a number as score_floor"
+            "or set score_floor=NUMBER"
         )
     return sentences
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import re
 from pathlib import Path
@@ -70,7 +69,7 @@ def test_questions_are_read_from_json_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"{", "Invalid JSON: EOF while parsing an object at column 1; got '{'"),
+        (b"{", "not JSON; got '{'"),
         (b'{"question": "Why?", "evidence": null}', "evidence"),
         (b'{"question": "Why?", "evidence": [{"doc_id": "a"}]}', r"evidence\.0: .* quotation"),
     ],
@@ -122,18 +121,18 @@ Who?,,,,,nobody
     [
         ("question,answer\nWhy?,a\n", r"CSV needs the columns question, doc_id .*'answer'"),
         ("question,doc_id,text\nWhy?,a,one, two\n", r".*cells with commas.*\[' two'\]"),
-        ('question,doc_id\nWhy?,"It\nrained\n', r"unexpected end of data"),
+        ('question,doc_id\nWhy?,"It\nrained\n', r"is not CSV: unexpected end of data"),
         ("question,doc_id,end\nWhy?,a,1\n ,a,1\n", r"question: "),
         ("question,doc_id,start,end\nWhy?,a,1,x\n", r"question 'Why\?': evidence\.0\.end: .*'x'"),
-        ("question,doc_id\nWhy?,\udcff\n", r"'utf-8' codec can't decode"),
+        ("question,doc_id\nWhy?,\udcff\n", r"is not text in UTF-8: save it"),
     ],
 )
 def test_a_bad_row_is_named(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "questions.CSV"
     path.write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises((ValueError, csv.Error), match=rf"(?s){message}") as caught:
+    with pytest.raises(ValueError, match=rf"(?s){message}") as caught:
         load_questions(path)
-    assert str(path) in str([caught.value, *getattr(caught.value, "__notes__", [])])
+    assert str(path) in str(caught.value)
 
 
 # Quotations
