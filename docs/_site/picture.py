@@ -7,6 +7,7 @@ the index that the home page makes. `python docs/_site/picture.py` draws all.
 
 from __future__ import annotations
 
+import math
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +22,6 @@ from langchain_rse import RSERetriever
 from langchain_rse.cli.demo import (
     MAX_CONTEXT_LENGTH,
     QUESTION,
-    Outline,
     Paragraph,
     language_reference,
     outline_of,
@@ -52,7 +52,8 @@ class Layout(NamedTuple):
         return (self.width - 2 * MARGIN - GAP) // 2
 
 
-WIDE = Layout("", 860, 60, 2)
+# Low enough for code to follow on the first screen of README.
+WIDE = Layout("", 860, 60, 1)
 # As wide as the text on a phone, which shows letters at their size.
 NARROW = Layout("-narrow", 358, 21, 3)
 
@@ -116,11 +117,16 @@ class Drawing:
         self, x: float, y: float, title: str, paragraphs: Sequence[Paragraph], color: str
     ) -> float:
         """Draw a returned text; return where the next thing begins."""
+        shades = SHADES[self.colors]
         lines = lines_of(paragraphs, self.layout)
-        height = (len(lines) + 1) * LINE + 10
-        self.box(x, y, self.layout.column, height, SHADES[self.colors].panel)
+        fits_beside = self.layout is WIDE and len(lines) == 1
+        beside = lines.pop().text if fits_beside else ""
+        height = (len(lines) + 1) * LINE + 8
+        self.box(x, y, self.layout.column, height, shades.panel)
         self.box(x, y, 3, height, color)
         self.text(x + PADDING, y + LINE, title, bold=True)
+        if beside:
+            self.text(x + PADDING + 60, y + LINE, beside, color=shades.quiet)
         self.lines(x, y + LINE + 6, lines)
         return y + height + 8
 
@@ -202,11 +208,9 @@ def draw(comparison: SideBySide, layout: Layout, colors: Colors) -> str:
     """Chunks on the left, passages on the right, each with as many lines of a paragraph."""
     drawing = Drawing(layout, colors)
     left, right = MARGIN, MARGIN + layout.column + GAP
-    chunk_length = sum(len(piece.text) for piece in comparison.other)
-    length = sum(len(piece.text) for piece in comparison.passages)
     title_size = TITLE if layout is WIDE else SIZE
     drawing.text(MARGIN, 26, comparison.query, title_size, bold=True)
-    subtitle = f"{chunk_length:,} and {length:,} characters. Highlighted: the answer."
+    subtitle = "Embeddings: WordLlama. Highlighted: the answer."
     if layout is WIDE:
         drawing.text(right, 26, subtitle)
         top = 40
@@ -219,46 +223,60 @@ def draw(comparison: SideBySide, layout: Layout, colors: Colors) -> str:
         (left, "Top-k chunks", "rank", chunks, comparison.other, colors.chunk),
         (right, "langchain-rse", "passage", passages, comparison.passages, SHADES[colors].passage),
     ):
-        y = heading(drawing, x, top, name, outline)
+        length = sum(len(piece.text) for piece in pieces)
+        drawing.text(x, top + 16, name, 16, bold=True)
+        y = shares(drawing, x, top + 16, outline.answered, length)
         for number, (paragraphs, piece) in enumerate(zip(outline.pieces, pieces, strict=True), 1):
             shown = in_short(paragraphs, len(piece.text))
             y = drawing.block(x, y, f"{kind} {number}", shown, color)
         ends.append(y)
-    missing_height = (len(missing_lines(chunks.missing, layout)) + 1) * LINE + 10
+    missing_height = (len(missing_lines(chunks.missing, layout)) + 1) * LINE + 8
     bottom = max(ends[0] + missing_height, ends[1] - 8)
     if chunks.missing:
         drawing.missing(left, ends[0], bottom - ends[0], chunks.missing)
     title = (
-        f"{comparison.query} {subtitle} Top-k chunks have {chunks.answered:.0%} of it, in pieces; "
-        f"langchain-rse's passage has {passages.answered:.0%}."
+        f"{comparison.query} Top-k chunks have {chunks.answered:.0%} of the answer, in pieces; "
+        f"langchain-rse's passage of the same length has {passages.answered:.0%}. {subtitle}"
     )
     return drawing.svg(bottom + MARGIN, title)
 
 
-def heading(drawing: Drawing, x: float, y: float, name: str, outline: Outline) -> float:
-    """Draw the name of a side, and how much of the answer it has; return where its texts begin."""
-    drawing.text(x, y + 16, name, 16, bold=True)
-    drawing.text(x, y + 34, f"{outline.answered:.0%} of the answer", 14)
-    return y + 44
+def shares(drawing: Drawing, x: float, y: float, answered: float, length: int) -> float:
+    """Draw what a side has, beside or below its name; return where its texts begin."""
+    answer, room = f"{answered:.0%} of the answer", f"in {length:,} characters"
+    if drawing.layout is WIDE:
+        drawing.text(x + 140, y, f"{answer} {room}", 13)
+        return y + 10
+    drawing.text(x, y + 18, answer, 14)
+    drawing.text(x, y + 36, room, SIZE)
+    return y + 46
 
 
-def save_plot(trace: RSETrace, path: Path, *, dark: bool) -> None:
+def save_plot(trace: RSETrace, chunk_count: int, path: Path, *, dark: bool) -> None:
     """Write the plot of a trace; the same plot gives the same file."""
     with mpl.rc_context({"svg.hashsalt": "relevance", "svg.fonttype": "none"}):
-        trace.plot(dark=dark).savefig(path, metadata={"Date": None}, transparent=True)
+        figure = trace.plot(dark=dark)
+        (axes,) = figure.axes
+        left, right = axes.get_xlim()
+        shown = f"{math.ceil(left)} to {math.floor(right)} of {chunk_count}"
+        axes.set_xlabel(f"chunks {shown}, in the order of the text")
+        figure.savefig(path, metadata={"Date": None}, transparent=True)
 
 
 def main(folder: Path) -> None:
     """Write all pictures."""
     retriever = make_retriever(language_reference())
     comparison = retriever.compare(QUESTION, max_context_length=MAX_CONTEXT_LENGTH)
-    trace = make_retriever(topics).explain(QUESTION)
+    retriever = make_retriever(topics)
+    trace = retriever.explain(QUESTION)
+    ids = [chunk.metadata["doc_id"] for chunk in retriever.indexer.chunks()]
+    chunk_count = ids.count("compound")  # the document of the passages
     for suffix, colors in (("", LIGHT), ("-dark", DARK)):
         for layout in (WIDE, NARROW):
             picture = draw(comparison, layout, colors)
             name = f"passages{layout.suffix}{suffix}.svg"
             (folder / name).write_text(picture, encoding="utf-8")
-        save_plot(trace, folder / f"relevance{suffix}.svg", dark=colors is DARK)
+        save_plot(trace, chunk_count, folder / f"relevance{suffix}.svg", dark=colors is DARK)
 
 
 if __name__ == "__main__":

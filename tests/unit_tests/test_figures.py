@@ -21,13 +21,11 @@ def read(path: str) -> str:
 
 @pytest.mark.parametrize("path", ["README.md", "docs/index.md"])
 def test_quoted_recalls_are_measured(figures: dict[str, Any], path: str) -> None:
-    measured = {
-        f"{share:.{digits}f}"
-        for recall in figures["all_recalls"]().values()
-        for share in (recall.ours, recall.alternative, recall.top_k)
-        for digits in (2, 3)
-    }
-    quoted = set(re.findall(r"\b0\.\d{2,3}\b", read(path)))
+    measured = set()
+    for recall in figures["all_recalls"]().values():
+        for share in (recall.ours, recall.alternative, recall.top_k):
+            measured |= {f"{share:.3f}", f"{recall.ours / share - 1:.0%}"}
+    quoted = set(re.findall(r"\b0\.\d{2,3}\b|\d+%(?= more)|(?<=\+)\d+%", read(path)))
     assert quoted
     assert quoted <= measured
 
