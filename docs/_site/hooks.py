@@ -34,11 +34,12 @@ OUTSIDE = (
 BOOSTS = {
     "faq.md": 1,
     "nothing.md": 6,
-    "settings.md": 3,
+    "settings.md": 4,
     "stores.md": 1.2,
+    "tenants.md": 1.5,
     "troubleshooting.md": 3,
     "reference/": 0.002,
-    "benchmarks/": 0.3,
+    "benchmarks/": 0.01,
     "notebooks/": 0.7,
     "CONTRIBUTING.md": 0.3,
 }
