@@ -1,38 +1,57 @@
-"""Draws docs/images/report.png: the report of a query, in a Chromium that is installed.
+"""Draws reports of queries in docs/images, in a Chromium that is installed.
 
-Index and question are those of docs/explaining.md. `python docs/_site/screenshot.py` draws it.
+``report.png`` has the question of docs/explaining.md, ``report-notebook.png`` that of the notebook
+"See and tune". `python docs/_site/screenshot.py` draws both.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
+import tempfile
 from pathlib import Path
 from pydoc_data.topics import topics
-
-from playwright.sync_api import sync_playwright
+from typing import Any
 
 from langchain_rse import RSERetriever
 from langchain_rse.embeddings import WordLlamaEmbeddings
 
-PICTURE = Path(__file__).parents[1] / "images" / "report.png"
+ROOT = Path(__file__).parents[2]
+IMAGES = ROOT / "docs" / "images"
+NOTEBOOK = ROOT / "notebooks" / "02_see_and_tune.ipynb"
 
 
 def report() -> str:
-    """The report, as HTML."""
+    """The report of the page, as HTML."""
     sources = [{"source": name} for name in topics]
     retriever = RSERetriever.from_texts(topics.values(), WordLlamaEmbeddings(), sources)
     question = "How does a match statement choose a case?"
     return retriever.explain(question, max_context_length=3_500).to_html()
 
 
+def report_of_notebook() -> str:
+    """The report that the notebook writes, from the index and the question of its first code."""
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    first = next(cell for cell in cells if cell["cell_type"] == "code")
+    names: dict[str, Any] = {}
+    exec("".join(first["source"]), names)  # noqa: S102
+    html: str = names["retriever"].explain(names["question"]).to_html()
+    return html
+
+
+def draw(html: str, picture: Path) -> None:
+    """Write a picture of the first screen of a page."""
+    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or "chromium"
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+    options += ["--window-size=1000,760", f"--screenshot={picture}"]
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder, "report.html")
+        page.write_text(html, encoding="utf-8")
+        subprocess.run([chromium, *options, page.as_uri()], check=True)  # noqa: S603
+
+
 if __name__ == "__main__":
-    with sync_playwright() as started:
-        browser = started.chromium.launch(
-            executable_path=os.environ.get("CHROMIUM") or shutil.which("chromium"),
-            args=["--no-sandbox", "--disable-gpu"],
-        )
-        page = browser.new_page(viewport={"width": 1000, "height": 760})
-        page.set_content(report())
-        page.screenshot(path=PICTURE)
-        browser.close()
+    draw(report(), IMAGES / "report.png")
+    draw(report_of_notebook(), IMAGES / "report-notebook.png")
