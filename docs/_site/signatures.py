@@ -2,7 +2,8 @@
 
 The constructor of pydantic's models gets the signature that `help()` shows, and its fields lose the
 constraints of `Annotated` and `Field`. Names of types and of constants that no page explains give
-way to what they stand for. Below each function is the name of its async twin.
+way to what they stand for. Below each function is the name of its async twin. A default that a
+column of a table has is not stated again beside it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ for page in sorted(PAGES.glob("*.md")):
         REFERENCE[path.rpartition(".")[2]] = path
 # A name in a docstring, such as `RSEConfig.rerank_weight`.
 NAME = re.compile(r"(?<!`)`([A-Za-z_][\w.]*)`(?!`)")
+
+# The last sentence on a field in a docstring, which `help()` shows without a column of defaults.
+DEFAULT = re.compile(r"\s+(?:Default: (.*)|Required)\.\Z", re.DOTALL)
 
 # Types whose definition is of LangChain, or says less than what a user can give.
 OTHER_TYPES = {
@@ -58,6 +62,7 @@ class Signatures(griffe.Extension):
                 simplify(attribute, loaded)
         for shown, loaded in models:
             shown.set_member("__init__", constructor(shown, loaded))
+            state_defaults_once(shown)
 
 
 def name_twins(owner: griffe.Object) -> None:
@@ -200,3 +205,31 @@ def constructor(shown: griffe.Class, model: type[BaseModel]) -> griffe.Function:
             )
         )
     return griffe.Function("__init__", parameters=griffe.Parameters(*parameters))
+
+
+def state_defaults_once(shown: griffe.Class) -> None:
+    """Leave out the defaults that the table of a docstring shows in a column."""
+    docstring = shown.docstring
+    if docstring is None:
+        return
+    for parameter in shown.functions["__init__"].parameters:
+        default = str(parameter.default)
+
+        def shorten(entry: re.Match[str], default: str = default) -> str:
+            text = entry[0].replace(", the default,", "")
+            return DEFAULT.sub(lambda said: meaning_of_default(said[1] or "", default), text)
+
+        entry = rf"^( +){parameter.name}: .*(?:\n\1 +.*)*"
+        docstring.value = re.sub(entry, shorten, docstring.value, flags=re.MULTILINE)
+
+
+def meaning_of_default(said: str, default: str) -> str:
+    """What the column does not say about a default, as a sentence; empty for the same value."""
+    same = re.escape(default.replace("'", '"'))
+    meaning = re.sub(rf"^``{same}``(, )?", "", said)
+    number, _, unit = meaning.replace(",", "").partition(" ")
+    if number == default:
+        return f" In {unit}." if unit else ""
+    if meaning in ("", "none"):
+        return ""
+    return f" `{default}`: {meaning}."
