@@ -19,6 +19,9 @@ from langchain_rse.text.quoting import first_few, shortened, visible
 # Modules to skip on the way from the line that warns to the user's line.
 _LIBRARIES = ("langchain_rse.", "langchain_core.", "pydantic.", "asyncio.", "concurrent.")
 
+# Ends of the names of pydantic's problems with the type of a value.
+_WRONG_TYPES = ("_type", "instance_of", "sequence_str")
+
 
 def problems_of(error: ValidationError) -> str:
     """List the problems that pydantic found, each with the path of its field and the value."""
@@ -42,7 +45,13 @@ def in_a_sentence(subject: str) -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        raise ValueError(f"{subject}: {problems_of(error)}") from None
+        raise _error_class(error)(f"{subject}: {problems_of(error)}") from None
+
+
+def _error_class(error: ValidationError) -> type[TypeError | ValueError]:
+    """Return TypeError if no type of the field allows the value, and ValueError otherwise."""
+    are_types = all(each["type"].endswith(_WRONG_TYPES) for each in error.errors())
+    return TypeError if are_types else ValueError
 
 
 class _Bare(str):
@@ -62,7 +71,10 @@ class Printed:
 
 
 class Checked(BaseModel):
-    """A model whose wrong values are a ValueError of one sentence: name, allowed, given."""
+    """A model whose errors are one sentence: name, allowed, given.
+
+    A value of a wrong type is a TypeError; any other wrong value or name is a ValueError.
+    """
 
     model_config = ConfigDict(
         arbitrary_types_allowed=True, extra="forbid", strict=True, use_attribute_docstrings=True
@@ -123,7 +135,7 @@ class Checked(BaseModel):
         cls.__signature__ = Signature(parameters)
 
     @classmethod
-    def _error_of(cls, error: ValidationError) -> ValueError:
+    def _error_of(cls, error: ValidationError) -> TypeError | ValueError:
         """Return the error of a check, or say in a sentence what pydantic allows for a field."""
         problems = error.errors()
         problem = problems[-1]
@@ -148,7 +160,7 @@ class Checked(BaseModel):
         sentence = f"{subject} must {' or '.join(filter(None, dict.fromkeys(allowed)))}"
         if not allowed[0]:
             sentence = f"{name} {problem['msg']}"
-        return ValueError(f"{_plain(sentence)}; got {shown(problem['input'])}")
+        return _error_class(error)(f"{_plain(sentence)}; got {shown(problem['input'])}")
 
 
 _LONGEST_SHOWN = 100

@@ -122,6 +122,7 @@ class RSEConfig(_Frozen):
             all.
 
     Raises:
+        TypeError: If a value has a wrong type.
         ValueError: If a field is out of range. The message names the field, the value and the
             allowed values.
     """

@@ -132,8 +132,8 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
             ``vectorstore`` and ``base_retriever`` is given; or if ``base_retriever`` or, for
             ``hybrid``, the docstore cannot apply ``search_kwargs``. In a call, also if an argument
             is unknown or out of range, or the search ignored ``filter``.
-        TypeError: In a call, if the query is not a string, or a retriever, reranker or
-            ``query_generator`` returns a value of a wrong type.
+        TypeError: If a value has a wrong type. In a call, if the query is not a string, or a
+            retriever, reranker or ``query_generator`` returns a value of a wrong type.
         CandidateError: If the metadata of a candidate does not identify its chunk.
         MissingRecordError: If the docstore has no documents, but the vector store has chunks.
         StoreMismatchError: If the docstore belongs to another vector store or embedding model, or

@@ -177,10 +177,10 @@ def settings(
 
 @contextlib.contextmanager
 def _about(subject: str) -> Iterator[None]:
-    """Begin the message of a ValueError with what it is about."""
+    """Begin the message of a wrong type or value with what it is about."""
     try:
         yield
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"{subject}: {error}") from error
 
 
