@@ -4,6 +4,7 @@ import difflib
 import importlib
 import inspect
 import itertools
+import re
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -61,6 +62,14 @@ class _Bare(str):
 
     def __repr__(self) -> str:
         return str(self)
+
+
+class _Signature(Signature):
+    """A signature that prints one parameter a line."""
+
+    def __str__(self) -> str:
+        parameters = ",\n    ".join(map(str, self.parameters.values()))
+        return f"(\n    *,\n    {parameters},\n)"
 
 
 class Printed:
@@ -130,9 +139,11 @@ class Checked(BaseModel):
                 default = _Bare(f"{field.default_factory.__name__}()")
             elif default is len:
                 default = _Bare("len")
+            # Types without their modules.
+            annotation = _Bare(re.sub(r"\w+\.", "", inspect.formatannotation(types[name])))
             kind = Parameter.KEYWORD_ONLY
-            parameters.append(Parameter(name, kind, default=default, annotation=types[name]))
-        cls.__signature__ = Signature(parameters)
+            parameters.append(Parameter(name, kind, default=default, annotation=annotation))
+        cls.__signature__ = _Signature(parameters)
 
     @classmethod
     def _error_of(cls, error: ValidationError) -> TypeError | ValueError:

@@ -109,9 +109,9 @@ def as_async(
     async def twin(*args: P.args, **kwargs: P.kwargs) -> T:
         return await in_thread(function, *args, **kwargs)
 
-    twin.__name__ = name or f"a{function.__name__}"
-    prefix = function.__qualname__.removesuffix(function.__name__)
-    twin.__qualname__ = f"{prefix}{twin.__name__}"
+    # Python's errors name a method alone: its class may be a base that the caller does not know.
+    twin.__name__ = twin.__qualname__ = name or f"a{function.__name__}"
+    function.__qualname__ = function.__name__
     twin.__doc__ = f"Like `{function.__name__}`, async."
     return twin
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from langchain_core.documents import Document
 
-from langchain_rse._messages import check_type, shown
+from langchain_rse._messages import check_type
 from langchain_rse._sync import run
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import MissingRecordError
@@ -92,6 +92,7 @@ class DocumentAccess:
         Warns:
             UserWarning: If the record of the document is corrupt.
         """
+        check_type("the id of a document", doc_id, str, "a string")
         manifest = self.manifests_of([doc_id]).get(doc_id)
         if manifest is None:
             ids = [each.doc_id for each in self.manifests()]
@@ -152,10 +153,12 @@ class DocumentAccess:
 
     def around(self, passage: Document, length: int) -> Document:
         """Read a passage with at most ``length`` more characters on each side."""
-        metadata = getattr(passage, "metadata", {})
+        allowed = "a Document returned by this retriever"
+        check_type("passage", passage, Document, allowed)
+        metadata = passage.metadata
         if not isinstance(metadata.get(PASSAGE), Mapping):
             raise ValueError(  # noqa: TRY004 - it is a Document, but not a passage
-                f"passage must be a Document returned by this retriever; got {shown(passage)}"
+                f"passage must be {allowed}; got another, {passage.page_content[:40]!r}"
             )
         check_type("length", length, int, "a whole number")
         if length < 0:

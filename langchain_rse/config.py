@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -43,15 +43,19 @@ _LANGCHAIN_NAMES = {
     "max_tokens": "use max_context_length, with a token counter as length_function",
     "chunk_size": "use text_splitter=default_text_splitter(500)",
     "persist_dir": "use persist_directory",
+    "n_results": _COUNTS,
 }
 
 
 def _check_search_kwargs(search_kwargs: dict[str, Any]) -> dict[str, Any]:
-    for name in search_kwargs:
+    given = {}
+    for name, value in search_kwargs.items():
         if name in _LANGCHAIN_NAMES:
             advice = _LANGCHAIN_NAMES[name]
             raise ValueError(f"search_kwargs must not contain {name!r}: {advice}")
-    return search_kwargs
+        if value is not None and value != {}:  # an empty filter excludes nothing
+            given[name] = value
+    return given
 
 
 class _Frozen(Checked):
@@ -186,13 +190,15 @@ class RSEConfig(_Frozen):
         """Return the config, or the preset with that name.
 
         Raises:
-            ValueError: If ``config`` is neither.
+            TypeError: If ``config`` is neither a config nor a string.
+            ValueError: If no preset has this name.
         """
         if isinstance(config, cls):
             return config
         if isinstance(config, str) and config in PRESETS:
             return PRESETS[config]
-        raise ValueError(
+        error_class = ValueError if isinstance(config, str) else TypeError
+        raise error_class(
             "config (in a call: rse_config) must be an RSEConfig, such as "
             f"RSEConfig(decay_rate=20), or one of {', '.join(PRESETS)}; got {shown(config)}"
             f"{did_you_mean(str(config), PRESETS)}"
@@ -228,7 +234,21 @@ _PUBLISHED = RSEConfig(
 )
 
 
-class _Presets(dict[str, RSEConfig]):
+class _Presets(Mapping[str, RSEConfig]):
+    def __init__(self, configs: Mapping[str, RSEConfig]) -> None:
+        self._configs = configs
+
+    def __getitem__(self, name: str) -> RSEConfig:
+        if name not in self._configs:
+            raise KeyError(f"there is no preset {name!r}: use {', '.join(self)}")
+        return self._configs[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._configs)
+
+    def __len__(self) -> int:
+        return len(self._configs)
+
     def __repr__(self) -> str:
         return "\n".join(f"{name}: {config}" for name, config in self.items())
 

@@ -34,7 +34,7 @@ from langchain_rse.stores.vectorstores import adapter_for
 __all__ = ["RSEIndexer", "default_text_splitter"]
 
 
-class Writing:
+class DocumentMethods:
     """The methods of `RSEIndexer` and `RSERetriever` that add and delete documents."""
 
     def _get_indexer(self) -> "RSEIndexer":
@@ -164,7 +164,7 @@ class Writing:
     adelete = as_async(delete)
 
 
-class RSEIndexer(Writing):
+class RSEIndexer(DocumentMethods):
     """Adds, replaces and deletes documents in a vector store and a docstore.
 
     Adding a document again replaces it, or does nothing if text, chunks and metadata are unchanged.

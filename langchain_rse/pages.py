@@ -48,6 +48,7 @@ def boxes(passage: Document, path: str | Path) -> list[Box]:
         A box for each line.
 
     Raises:
+        FileNotFoundError: If there is no such file.
         ValueError: If the text is not in the file, or the file is no PDF.
     """
     with _open(passage, path) as pdf:
@@ -86,6 +87,8 @@ def render(passage: Document, path: str | Path) -> dict[int, Any]:
 def _open(passage: Document, path: str | Path) -> Any:  # noqa: ANN401 - a PdfDocument
     check_type("passage", passage, Document, "a Document of the retriever")
     pdfium = load("pypdfium2", "pages", "langchain_rse.pages")
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no file {path}")
     try:
         return pdfium.PdfDocument(path)
     except pdfium.PdfiumError as error:

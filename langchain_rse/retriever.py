@@ -29,7 +29,7 @@ from langchain_rse.explaining import (
     TraceCollector,
     compare_answers,
 )
-from langchain_rse.indexer import RSEIndexer, Writing, default_text_splitter
+from langchain_rse.indexer import DocumentMethods, RSEIndexer, default_text_splitter
 from langchain_rse.ingest.source_documents import HeaderMaker, check_headers, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.query.candidates import Sources
@@ -56,12 +56,23 @@ _OF_INDEX = "pass it in ExistingIndex(...), the third argument of from_existing_
 _SHARED = ("vectorstore", "docstore", "text_splitter", "headers", "metadata_rules", "namespace")
 
 
-class RSERetriever(Writing, QuerySettings, BaseRetriever):
+class RSERetriever(DocumentMethods, QuerySettings, BaseRetriever):
     """A retriever that returns passages: the best runs of neighboring chunks.
 
     It fetches candidate chunks, selects the passages of their documents with the highest total
     value (Relevant Segment Extraction), and returns them as exact slices of the source text.
     Settings of a query can also be passed to `invoke`, where ``config`` is called ``rse_config``.
+
+    - ``from_documents``, ``from_texts``: make a retriever with stores of its own
+    - ``from_existing_index``: make one over a vector store that other code has filled
+    - ``add_documents``, ``sync``, ``delete``: add, update and delete documents
+    - ``invoke``, ``ainvoke``: answer a query with passages
+    - ``explain``, ``compare``: show why, and beside the answer of another retriever
+    - ``fit_score_floor``: find the score below which a query gets no answer
+    - ``documents``, ``text``, ``around``: list and read whole documents
+    - ``indexer``: adopt, check and list chunks
+
+    Most have async twins, such as ``aadd_documents`` and ``async_sync``.
 
     Example:
         ```python
@@ -688,6 +699,7 @@ class RSERetriever(Writing, QuerySettings, BaseRetriever):
         Warns:
             UserWarning: If text is missing between chunks, or documents were skipped.
         """
+        check_type("vectorstore", vectorstore, VectorStore, "a VectorStore, such as Chroma(...)")
         retriever = cls(vectorstore=vectorstore, docstore=docstore, **fields)
         adoption = retriever.indexer.adopt(index, documents=documents, show_progress=show_progress)
         if warning := adoption.warning():
@@ -703,6 +715,6 @@ def _checked(config: RunnableConfig | None) -> RunnableConfig | None:
         "LangChain's RunnableConfig; pass settings by name, such as k=5 or rse_config='precision'"
     )
     check_type("config", config, (Mapping, NoneType), allowed)
-    if QuerySettings.model_fields.keys() & (config or ()):
+    if (config or {}).keys() - RunnableConfig.__annotations__.keys():
         raise TypeError(f"config must be {allowed}; got {config!r:.200}")
     return config

@@ -188,6 +188,7 @@ def _chunks_to_adopt(chunks: Iterable[Document], namespace: str) -> list[Documen
     """Return the chunks of this namespace that other code wrote."""
     chunks_to_adopt: list[Document] = []
     for chunk in chunks:
+        check_type("each of documents", chunk, Document, "a Document")
         if VERSION not in chunk.metadata and namespace_in(chunk.metadata) == namespace:
             chunks_to_adopt.append(chunk)
     if chunks_to_adopt:

@@ -7,11 +7,12 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import NoneType
 from typing import Any, NamedTuple, TypeVar
 
 from langchain_core.documents import Document
 
-from langchain_rse._messages import Advance, progress_bar, shown, warn
+from langchain_rse._messages import Advance, check_type, progress_bar, shown, warn
 from langchain_rse._sync import during, run
 from langchain_rse.errors import MetadataError, SplittingError
 from langchain_rse.ingest.source_documents import (
@@ -99,12 +100,15 @@ class AddOperation:
         show_progress: bool,
     ) -> list[str]:
         """Add documents; return their ids without duplicates, in order of appearance."""
+        for name in ("append", "separate", "force"):
+            check_type(name, getattr(self, name), (bool, NoneType), "True or False")
         if self.append and self.separate:
             raise ValueError(
                 "append=True and separate=True exclude each other: append=True adds parts to "
                 "stored documents, separate=True makes every part a document. Set one of them"
             )
-        if not isinstance(documents, Iterable):
+        given: object = documents
+        if isinstance(given, (str, Document)) or not isinstance(given, Iterable):
             raise TypeError(f"{_DOCUMENTS}; got {shown(documents)}")
         if isinstance(ids, str):
             raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
@@ -367,8 +371,7 @@ def _identify(
             )
         if not isinstance(document, Document):
             given_type = type(documents).__name__
-            item = "" if given_type == "Document" else f" with {shown(document)}"
-            raise TypeError(f"{_DOCUMENTS}; got {given_type}{item}")
+            raise TypeError(f"{_DOCUMENTS}; got {given_type} with {shown(document)}")
         for name in (START_INDEX, VERSION, PASSAGE):
             value = document.metadata.get(name, 0)
             is_start = name == START_INDEX and not is_whole_number(value)

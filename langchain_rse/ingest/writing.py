@@ -168,6 +168,9 @@ class Writer:
         if isinstance(ids, str):
             raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
         check_type("ids", ids, Iterable, "a list of ids")
+        ids = list(ids)
+        for doc_id in ids:
+            check_type("the id of a document", doc_id, str, "a string")
         run(check_pair(self.docstore, self.vectors.adapter.store, record=False))
         stored = self.records.stored_manifests(ids, may_be_lost=True)
         existing: list[StoredManifest] = []

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
-from langchain_rse._messages import warn
+from langchain_rse._messages import shown, warn
 from langchain_rse.config import QuerySettings
 from langchain_rse.stores.conditions import fields_of, matches
 from langchain_rse.stores.layouts import Layout
@@ -96,7 +96,7 @@ def filters_of(search_kwargs: Mapping[str, Any], base_retriever: object) -> Filt
         if not may_exclude(value):
             continue
         if fields_of(value) is None:
-            others.append(f"the search argument {name}={value!r:.200}")
+            others.append(f"the search argument {name}={shown(value)}")
             continue
         conditions.append(value)
         if name == FILTER:

@@ -116,10 +116,7 @@ def check_search(sources: Sources, settings: QuerySettings) -> str | None:
         ValueError: If ``hybrid`` is a number above 0 and the index cannot be searched, or if a
             wrapped retriever would get search arguments, which LangChain may drop.
     """
-    arguments = []
-    for name, value in settings.search_kwargs.items():
-        if value is not None and value != {}:
-            arguments.append(name)
+    arguments = list(settings.search_kwargs)
     if arguments and sources.vectorstore is None:
         raise ValueError(
             f"base_retriever takes no {', '.join(arguments)}, because LangChain may drop search "
@@ -196,7 +193,7 @@ def _search_vectors(sources: Sources, query: str, settings: QuerySettings) -> St
     """Search the vector store, with scores if it has them."""
     adapter: Any = sources.adapter
     arguments: Mapping[str, Any] = {**settings.search_kwargs, "k": settings.fetch_k}
-    if type(adapter.store) is InMemoryVectorStore and arguments.get(FILTER):
+    if type(adapter.store) is InMemoryVectorStore and FILTER in arguments:
         # It accepts only a function; a class derived from it may accept dicts.
         arguments = {**arguments, FILTER: as_function(arguments[FILTER])}
     if sources.namespace:

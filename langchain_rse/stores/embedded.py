@@ -12,7 +12,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from sqlalchemy.engine import URL
 
-from langchain_rse._messages import load
+from langchain_rse._messages import check_type, load
 from langchain_rse.stores.sql import SQLDocStore
 from langchain_rse.text.quoting import first_few
 
@@ -61,9 +61,9 @@ def open_stores(
     closing = ExitStack()
     if folder is None:
         return InMemoryVectorStore(embedding), SQLDocStore("sqlite://"), closing.close
-    is_path = isinstance(folder, (str, os.PathLike))
-    if not is_path or Path(folder).is_file():
-        raise ValueError(f"persist_directory must be a folder; {folder!r} is none")
+    check_type("persist_directory", folder, (str, os.PathLike), "the path of a folder")
+    if Path(folder).is_file():
+        raise ValueError(f"persist_directory must be a folder; {folder!r} is a file")
     user = f"persist_directory={os.fspath(folder)!r}"
     refuse_other_files(Path(folder), user, marks)
     # Chroma first: if it is not installed, no file is made.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.documents import Document
 from typing_extensions import override
 
+from langchain_rse._messages import check_type
 from langchain_rse.errors import StoreMismatchError
 from langchain_rse.stores.compare_and_set import (
     Change,
@@ -113,11 +114,10 @@ def in_namespace(
     vectorstore: VectorStore | None = None,
 ) -> DocStore:
     """Return a docstore's view of a namespace; the docstore itself for an empty namespace."""
-    if not isinstance(namespace, str) or _BAD_NAME.search(namespace):
-        raise ValueError(
-            "namespace must be a string of at most 200 characters, without NUL and lone "
-            f"surrogates; got {namespace!r:.100}"
-        )
+    allowed = "a string of at most 200 characters, without NUL and lone surrogates"
+    check_type("namespace", namespace, str, allowed)
+    if _BAD_NAME.search(namespace):
+        raise ValueError(f"namespace must be {allowed}; got {namespace!r:.100}")
     can_filter = vectorstore is None or adapter_for(vectorstore).can_filter_namespaces
     if namespace and not can_filter:
         raise ValueError(

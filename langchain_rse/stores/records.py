@@ -114,8 +114,6 @@ def adopted_key(vector: str) -> str:
 @lru_cache(1024)
 def document_key(doc_id: str) -> str:
     """Return the part of docstore keys that identifies a document."""
-    if not isinstance(doc_id, str):
-        raise TypeError(f"the id of a document must be a string; got {doc_id!r:.80}")
     return digest(doc_id)
 
 

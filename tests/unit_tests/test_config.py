@@ -83,10 +83,12 @@ def test_presets_by_name() -> None:
         retriever = make_retriever({}, config=name)
         assert retriever.config == config
         assert retriever.penalty == config.irrelevant_chunk_penalty
-    wrong: Any
-    for wrong in (3, None, {}):
-        with pytest.raises(ValueError, match="dsrag-balanced"):
-            RSEConfig.of(wrong)
+    with pytest.raises(TypeError, match=r"^config \(in a call: rse_config\) .*dsrag-balanced"):
+        RSEConfig.of({})
+    with pytest.raises(KeyError, match="no preset 'fast': use balanced, precision, find_all"):
+        PRESETS["fast"]
+    with pytest.raises(TypeError):
+        PRESETS["fast"] = config  # type: ignore[index]
     with pytest.raises(ValueError, match=r"got 'balance'; did you mean 'balanced'\?$"):
         RSEConfig.of("balance")
 

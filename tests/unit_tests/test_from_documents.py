@@ -50,9 +50,5 @@ def test_a_wrong_argument_says_what_to_do(way: fakes.Way) -> None:
     store = InMemoryVectorStore(fakes.BagOfWords())
     with pytest.raises(TypeError, match="from_documents makes its own stores"):
         make(way, [], fakes.BagOfWords(), vectorstore=store)
-    with pytest.raises(ValueError, match="did you mean fetch_k"):
-        make(way, [], fakes.BagOfWords(), fetchk=3)
     with pytest.raises(ValueError, match=r"a list of 2 dicts, one for each text; got 1: \[{}\]"):
         make_of_texts(way, TEXTS, fakes.BagOfWords(), [{}])
-    with pytest.raises(TypeError, match=r"for one text, give \[text\]"):
-        make_of_texts(way, TEXTS[0], fakes.BagOfWords())

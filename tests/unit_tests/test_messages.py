@@ -54,7 +54,6 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "the nearest is heron.txt": lambda it: it.text("heron"),
     "the id of a document must be a string; got None": lambda it: it.text(None),
     "must be a string; got 3": lambda it: it.delete([3]),
-    "a Document returned by this retriever; got 'heron'": lambda it: it.around("heron", 9),
     "or rse_config='precision'; got 'find_all'": lambda it: it.invoke("a", config="find_all"),
     "pass settings by name, such as k=5 or": lambda it: it.explain("a", {"k": 3}),
     "queries must be a list; got 'a'": lambda it: it.invoke("a", queries="a"),
@@ -69,8 +68,6 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "base_retriever must be a retriever,": lambda it: setattr(it, "base_retriever", it.vectorstore),
     "a reranker, such as CohereReranker(model=": lambda it: it.invoke("a", reranker="cohere"),
     "a function of a text, such as len; got 'a'": lambda it: it.invoke("a", length_function="a"),
-    "hybrid must be from 0 to 1 or 'auto'; got 2": lambda it: it.invoke("a", hybrid=2),
-    "config (in a call: rse_config) must": lambda it: it.invoke("a", rse_config={}),
     "unknown argument 'topk': use k for": lambda it: it.invoke("a", topk=3),
     "headers must be DocumentHeaders(), LMBased": lambda it: setattr(it, "headers", "title"),
     "got the class DocumentHeaders: pass an": lambda it: setattr(it, "headers", DocumentHeaders),
@@ -91,7 +88,13 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "'n_trials': did you mean trials?": lambda it: tune(it, [ASKED] * 2, n_trials=3),
     "trials must be a whole number; got 'a'": lambda it: tune(it, [ASKED], trials="a"),
     "trials must be at least 1; got 0": lambda it: tune(it, [ASKED] * 2, trials=0),
-    "such as Chroma(...) (or pass a": lambda it: it.from_existing_index(it, it.docstore),
+    "such as Chroma(...) (or pass a": lambda it: setattr(it, "vectorstore", fakes.Angles()),
+    "such as Chroma(...); got [1]": lambda it: it.from_existing_index([1], it.docstore),
+    "each of documents must be a Document; got 'a'": lambda it: it.indexer.adopt(documents="a"),
+    "append must be True or False; got 'x'": lambda it: it.add_documents([], append="x"),
+    "or rse_config='precision'; got {'filter': 'a'}": lambda it: it.invoke("a", {"filter": "a"}),
+    "there is no file nowhere.pdf": lambda _: pages.boxes(Document("a"), "nowhere.pdf"),
+    "the id of a document must be a string; got Doc": lambda it: it.delete([Document("a")]),
     "a dict by id, a docstore or None; for one": lambda _: ExistingIndex(texts=Document("a")),
     f"{__file__} is no PDF": lambda _: pages.boxes(Document("a"), __file__),
     "a Document of the retriever; got []": lambda _: pages.boxes([], "nowhere.pdf"),
@@ -115,7 +118,7 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("message", MISTAKES)
 def test_a_mistake_is_told_in_a_sentence(message: str) -> None:
-    with pytest.raises((TypeError, ValueError, LookupError)) as caught:
+    with pytest.raises((TypeError, ValueError, LookupError, OSError)) as caught:
         MISTAKES[message](RETRIEVER)
     assert message in str(caught.value)
     assert len(str(caught.value)) < 500

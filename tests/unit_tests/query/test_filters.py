@@ -428,6 +428,8 @@ def test_an_argument_that_may_be_dropped_is_an_error(search_kwargs: dict[str, An
     with pytest.raises(ValueError, match=said):
         ask(RSERetriever(**fields), search_kwargs=search_kwargs)
     assert ask(RSERetriever(**fields), filter={}) == []  # it excludes nothing
+    retriever = make_retriever({"a.txt": lines(1)})
+    assert ask(retriever, filter={}) == ask(retriever) != []
 
 
 AROUND: dict[str, Any] = {
