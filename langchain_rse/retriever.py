@@ -715,6 +715,7 @@ def _checked(config: RunnableConfig | None) -> RunnableConfig | None:
         "LangChain's RunnableConfig; pass settings by name, such as k=5 or rse_config='precision'"
     )
     check_type("config", config, (Mapping, NoneType), allowed)
-    if (config or {}).keys() - RunnableConfig.__annotations__.keys():
+    settings = {*QuerySettings.model_fields, "filter", "rse_config"}
+    if settings.intersection(config or ()):  # LangChain keeps unknown keys as configurable ones
         raise TypeError(f"config must be {allowed}; got {config!r:.200}")
     return config
