@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +22,8 @@ TOP_K = "top-k chunks"
 _EXCERPT = 60
 _CUT = " (cut to equal length)"
 _SHORTEST_COPY = 64  # characters without white space
+# The beginning of a block of code or of a table, or indented code.
+_CODE = re.compile(r"^(?: {0,3}(?:```|~~~)|\|.*\n\||(?:(?: {4}|\t).*\n){3})", re.MULTILINE)
 
 # Passage and chunk have Okabe and Ito's colors, which color-blind people can tell apart.
 # Some pages choose a theme themselves: Material for MkDocs, JupyterLab, Colab, VS Code.
@@ -41,6 +44,7 @@ _STYLE = """
 .rse-compare .text { white-space: pre-wrap; print-color-adjust: exact; padding: .4rem .6rem;
   border-left: 3px solid light-dark(#0072b2, #56b4e9);
   background: color-mix(in srgb, CanvasText 5%, Canvas); }
+.rse-compare .code { font: .85em/1.5 ui-monospace, monospace; }
 .rse-compare .other .text { border-color: light-dark(#d55e00, #e8853a); }
 .rse-compare mark { background: light-dark(#cfe8f7, #124a6b); color: inherit;
   print-color-adjust: exact; }
@@ -207,7 +211,8 @@ class SideBySide:
             rows.append(f'<div class="place"{title}>{text_as_html(place)}</div>')
             header = text_as_html(piece.header, "\t\n")
             text = _marked(piece.text, marks, marks_shared=self._marks_shared)
-            rows.append(f'<div class="text" dir="auto">{header}{text}</div>')
+            css_class = "text code" if _CODE.search(piece.text) else "text"
+            rows.append(f'<div class="{css_class}" dir="auto">{header}{text}</div>')
         return "".join([*rows, "</section>"])
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:

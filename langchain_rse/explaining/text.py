@@ -101,13 +101,22 @@ def _describe(trace: TraceByDocument, passage: Passage) -> tuple[str, str]:
         filled = sum(chunk.candidate is None for chunk in passage.chunks)
         place += f" (best: {best.index}{f', {filled} filled in' if filled else ''})"
     place += f", characters {format_range(*passage.span)}, value {passage.value:.2f}"
-    parts = [f"{name} {number}" for name, number in relevance_parts(best)]
-    from_neighbors = _shown(best.credited) - _shown(best.relevance)
-    if from_neighbors >= _LEAST_SHOWN:
-        parts.append(f"neighbors {from_neighbors:.2f}")
-    relevance = f"relevance of chunk {best.index}: {best.credited:.2f} ({', '.join(parts)})"
+    cost = sum(chunk.value for chunk in passage.chunks) - passage.value
+    if cost >= _LEAST_SHOWN:
+        chunks = _shown(passage.value) + _shown(cost)
+        place += f" (chunks {chunks:.2f}, passage cost -{cost:.2f})"
+    parts = ", ".join(f"{name} {number}" for name, number in relevance_parts(best))
+    relevance = f"chunk {best.index}: {relevance_of(best, f' ({parts})')}"
     words = words_in(best)
     return place, f"{relevance}; query words: {words}" if words else relevance
+
+
+def relevance_of(chunk: Chunk, parts: str = "") -> str:
+    """The relevance of a chunk, with its parts, and then with its neighbors if that is more."""
+    relevance = f"relevance {chunk.relevance:.2f}{parts}"
+    if _shown(chunk.credited) > _shown(chunk.relevance):
+        relevance += f", {chunk.credited:.2f} with neighbors"
+    return relevance
 
 
 def relevance_parts(chunk: Chunk) -> list[tuple[str, str]]:
@@ -156,7 +165,7 @@ def _left_out_lines(trace: TraceByDocument) -> Iterator[str]:
         for document, chunk in pairs[:_MOST_LEFT_OUT]:
             details = [rank_of(trace, chunk)]
             if chunk.outcome is not Reason.BELOW_THE_PENALTY:  # which names the relevance
-                details.append(f"relevance {chunk.relevance:.2f}")
+                details.append(relevance_of(chunk))
             name = one_line(trace.short_names[document.doc_id], _MOST_CHARACTERS)
             shown = ", ".join(filter(None, details))
             yield f"  {name}, chunk {chunk.index} ({shown}): {trace.why(chunk)}"

@@ -36,7 +36,8 @@ function update() {
     }
   }
   document.body.style.setProperty("--penalty", state.penalty);
-  byId("filled-key").hidden = !chunks.some((chunk) => chunk.now === "filled");
+  for (const name of ["returned", "filled"]) byId(`${name}-key`).hidden = !chunks.some((chunk) => chunk.now === name);
+  byId("passage-key").hidden = !passages.length;
   showPassages(passages);
   foldDocuments(passages);
   const length = passages.reduce((sum, passage) => sum + passage.length, 0);
@@ -87,6 +88,7 @@ addEventListener("beforeprint", () => {
 
 addDocuments();
 update();
+byId("gap-key").hidden = !document.querySelector(".gap");
 byId("others").open = !data.returned.length && data.documents.some((doc) => !doc.reason);
 const found = chunks.filter((chunk) => chunk.outcome === "returned");
 const [first] = found.sort((a, b) => (b.relevance ?? 0) - (a.relevance ?? 0));

@@ -1,20 +1,29 @@
 // The text of the passages, below the strip of their document.
 const OPEN = 3; // strongest passages that begin unfolded
 
-// Made once for each chunk that is whole.
 function partOf(chunk, length) {
   const isCut = length < chunk.length;
-  if (chunk.part && !isCut) return chunk.part;
   const found = isFound(chunk);
-  const how = found ? `${chunk.rank} · relevance ${number(chunk.relevance)}` : "filled in";
+  const value = isInitial() ? ` · value ${number(chunk.value)}` : "";
+  const how = (found ? `${chunk.rank} · ${relevanceOf(chunk)}` : "filled in") + value;
   let note = chunk.embedded && found ? " · embedded text" : "";
   if (isCut) note = ` · ${grouped(length)} of ${counted(chunk.length, "character")}`;
-  const part = element(
+  return element(
     "div", { className: found ? "part" : "part fill" },
     element("small", {}, `chunk ${chunk.index} · ${how}${note}`), textOf(chunk, isCut ? length : Infinity),
   );
-  if (!isCut) chunk.part = part;
-  return part;
+}
+
+function relevanceOf(chunk) {
+  const [own, withNeighbors] = [number(chunk.relevance), number(chunk.credited)];
+  return `relevance ${own}${Number(withNeighbors) > Number(own) ? `, ${withNeighbors} with neighbors` : ""}`;
+}
+
+/** What a passage costs, if it costs something: the values of its chunks minus its own value. */
+function costOf(passage, some) {
+  const sum = some.reduce((total, chunk) => total + Number(number(chunk.value)), 0);
+  const cost = number(sum - Number(number(passage.value)));
+  return isInitial() && cost > 0.015 ? ` (chunks ${number(sum)}, passage cost −${cost})` : "";
 }
 
 function textOf(chunk, length = Infinity) {
@@ -28,8 +37,9 @@ function textOf(chunk, length = Infinity) {
   return element("div", { className, dir: "auto" }, ...marked(parts));
 }
 
-/** True if most lines are code or rows: indented, between bars, or with gaps. */
+/** True if a block of code begins, or most lines are code or rows: indented, between bars, or with gaps. */
 function isAligned(text) {
+  if (/^ {0,3}(```|~~~)/m.test(text)) return true;
   const lines = text.split("\n").filter((line) => line.trim());
   const aligned = lines.filter((line) => /^( {3}|\t|\|)|\S {3,}\S/.test(line));
   return aligned.length > 1 && 2 * aligned.length >= lines.length;
@@ -53,7 +63,7 @@ function showPassages(passages) {
     links.push(element("li", {}, element("a", { href: `#${id}` }, name, `, ${whichOf(some)}`), ` · ${value}`));
     const summary = element(
       "summary", {}, element("strong", {}, `Passage ${n + 1}`),
-      ` · ${whichOf(some)} · ${counted(passage.length, "character")} · ${value}`,
+      ` · ${whichOf(some)} · ${counted(passage.length, "character")} · ${value}${costOf(passage, some)}`,
     );
     // Pictures are of the passages that were returned.
     const pages = Object.entries((isInitial() && data.pictures[n]) || {});

@@ -30,6 +30,9 @@ function stripOf(doc) {
     chunk.bar.chunk = chunk;
     strip.append(chunk.bar);
   });
+  // They stay together, so that no bar stands alone in a row.
+  const tail = [...strip.children].slice(-3);
+  strip.append(element("span", { className: "tail", role: "presentation" }, ...tail));
   const choose = (event) => event.target.chunk && showChunk(event.target.chunk);
   for (const name of ["mouseover", "focusin", "click"]) strip.addEventListener(name, choose);
   strip.addEventListener("keydown", (event) => moveFocus(event, doc.chunks));
