@@ -29,6 +29,8 @@ def problems_of(error: ValidationError) -> str:
     problems = []
     for problem in error.errors():
         message = problem["msg"].removeprefix("Value error, ")
+        if problem["type"] == "json_invalid":
+            message = "it is not JSON"  # without the parser's words
         if problem["loc"]:
             path = visible(".".join(map(str, problem["loc"])))
             is_unknown = problem["type"] == "extra_forbidden"
@@ -206,7 +208,6 @@ _PLAIN_WORDS = {
     'quotation")]',
     "Field is frozen": "cannot be changed: make a new object",
     "Instance is frozen": "cannot be changed: make a new object",
-    " at line 1 column": " at column",
     "a dictionary or an instance of Evidence": 'like {"doc_id": "a.txt", "text": "a quotation"}',
     "an instance of VectorStore or None": "a VectorStore, such as "
     "Chroma(...) (or pass a retriever as base_retriever)",

@@ -67,14 +67,6 @@ def whole_number(text: Any) -> Any:  # noqa: ANN401 - typer also passes the defa
     return int(text)
 
 
-def share(text: Any) -> Any:  # noqa: ANN401 - as above
-    """Read a number from 0 to 1."""
-    number = parse(text)
-    if type(number) not in {int, float} or not 0 <= number <= 1:
-        raise typer.BadParameter(f"expected a number from 0 to 1; got {text!r}")
-    return number
-
-
 def check_folder(path: Path | None) -> Path | None:
     """Refuse a file in a folder that does not exist, before the work for it begins."""
     if path is not None and not path.parent.is_dir():
@@ -106,7 +98,7 @@ Penalty = Annotated[
     typer.Option(
         "--irrelevant-chunk-penalty",
         "--penalty",
-        parser=share,
+        parser=parse,
         metavar="NUMBER",
         help="Minimum relevance, 0 to 1. Lower values return more text. Default: 0.35, or the "
         "preset's.",
@@ -125,8 +117,8 @@ Settings = Annotated[
     list[Any] | None,
     assignment_option(
         "--set",
-        help="Any other setting of a query, by its name in Python, such as hybrid=0.5, "
-        "order=relevance or score_floor=none; repeatable.",
+        help="Any setting of a query, by its name in Python, such as hybrid=0.5, "
+        "order=relevance or score_floor=none; repeatable. It overrides options.",
     ),
 ]
 

@@ -62,15 +62,6 @@ class _Command(TyperCommand):
                 error.message = f"Write: {shlex.join([ctx.info_name, *others, '--kb', folder])}"
             raise
 
-    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as above
-        """Refuse a setting that is given twice: by its option and by --set."""
-        for name, text in ctx.params.get("assignments") or ():
-            if "COMMANDLINE" in str(ctx.get_parameter_source(name)):
-                raise typer.BadParameter(
-                    f"--set {name}={text}: {name} is also given as an option; omit one of them"
-                )
-        return super().invoke(ctx)
-
 
 app = typer.Typer(
     cls=_Commands,

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
 
-from langchain_rse._messages import in_a_sentence, problems_of, shown
+from langchain_rse._messages import in_a_sentence, problems_of
 
 _EVIDENCE_COLUMNS = ("doc_id", "text", "start", "end")
 
@@ -141,11 +141,8 @@ def load_questions(source: str | os.PathLike[str]) -> list[Question]:
             try:
                 questions.append(_QUESTION.validate_json(line))
             except ValidationError as error:
-                problem = problems_of(error)
-                if error.errors()[0]["type"] == "json_invalid":
-                    problem = f"not JSON; got {shown(line)}"
                 raise ValueError(
-                    f"{path}, line {number}: {problem}. Each line must be {_EXAMPLE}"
+                    f"{path}, line {number}: {problems_of(error)}. Each line must be {_EXAMPLE}"
                 ) from None
     return questions
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from operator import itemgetter
@@ -117,12 +116,9 @@ class TraceByDocument(Trace):
         left_out = []
         for document in self.documents:
             for chunk in document.chunks:
-                candidate = chunk.candidate
-                if candidate is None or chunk.outcome in _SHOWN:
-                    continue
-                rank = math.inf if candidate.hit is None else candidate.hit.rank
-                order = (reasons.index(chunk.outcome), -chunk.credited, -chunk.relevance, rank)
-                left_out.append((order, document, chunk))
+                if chunk.candidate is not None and chunk.outcome not in _SHOWN:
+                    order = (reasons.index(chunk.outcome), -chunk.credited, -chunk.relevance)
+                    left_out.append((order, document, chunk))
         left_out.sort(key=itemgetter(0))
         return [(document, chunk) for _, document, chunk in left_out]
 

@@ -97,16 +97,16 @@ def _describe(trace: TraceByDocument, passage: Passage) -> tuple[str, str]:
     """A passage's place and value in a line; the relevance of its best chunk in another."""
     best = _best_of(passage.chunks)
     place = f"{_name_in(trace, passage)}, {_chunks_of(passage)}"
-    if len(passage.chunks) > 1:
-        filled = sum(chunk.candidate is None for chunk in passage.chunks)
-        place += f" (best: {best.index}{f', {filled} filled in' if filled else ''})"
+    filled = sum(chunk.candidate is None for chunk in passage.chunks)
+    if filled:
+        place += f" ({filled} filled in)"
     place += f", characters {format_range(*passage.span)}, value {passage.value:.2f}"
     cost = sum(chunk.value for chunk in passage.chunks) - passage.value
     if cost >= _LEAST_SHOWN:
         chunks = _shown(passage.value) + _shown(cost)
         place += f" (chunks {chunks:.2f}, passage cost -{cost:.2f})"
     parts = ", ".join(f"{name} {number}" for name, number in relevance_parts(best))
-    relevance = f"chunk {best.index}: {relevance_of(best, f' ({parts})')}"
+    relevance = f"best chunk {best.index}: {relevance_of(best, f' ({parts})')}"
     words = words_in(best)
     return place, f"{relevance}; query words: {words}" if words else relevance
 

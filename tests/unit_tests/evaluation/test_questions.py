@@ -69,7 +69,7 @@ def test_questions_are_read_from_json_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"{", "not JSON; got '{'"),
+        (b"{", "it is not JSON; got '{'"),
         (b'{"question": "Why?", "evidence": null}', "evidence"),
         (b'{"question": "Why?", "evidence": [{"doc_id": "a"}]}', r"evidence\.0: .* quotation"),
     ],

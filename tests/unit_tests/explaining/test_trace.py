@@ -34,7 +34,7 @@ def test_it_reads_like_an_explanation() -> None:
         "1 passage from 6 candidates in 2 documents, 17 of 20 characters",
     ]
     for line in (
-        "  1. a, chunks 0–2 (best: 0), characters 0–17, value 0.98 (chunks 1.03, passage cost -0.05)",
+        "  1. a, chunks 0–2, characters 0–17, value 0.98 (chunks 1.03, passage cost -0.05)",
         "     c0 0 c1 80 c2 10",
         "Not returned (no room): 3 candidates",
         f"  b, chunk 0 (overall rank 2, relevance 0.73): {no_room}",
