@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from langchain_core.documents import BaseDocumentCompressor
@@ -234,62 +235,53 @@ _PUBLISHED = RSEConfig(
 )
 
 
-class _Presets(Mapping[str, RSEConfig]):
-    def __init__(self, configs: Mapping[str, RSEConfig]) -> None:
-        self._configs = configs
+class _Presets(dict[str, RSEConfig]):
+    def __missing__(self, name: str) -> RSEConfig:
+        raise KeyError(f"there is no preset {name!r}: use {', '.join(self)}")
 
-    def __getitem__(self, name: str) -> RSEConfig:
-        if name not in self._configs:
-            raise KeyError(f"there is no preset {name!r}: use {', '.join(self)}")
-        return self._configs[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._configs)
-
-    def __len__(self) -> int:
-        return len(self._configs)
-
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return "\n".join(f"{name}: {config}" for name, config in self.items())
 
 
-PRESETS: Mapping[str, RSEConfig] = _Presets(
-    {
-        "balanced": RSEConfig(),
-        "precision": RSEConfig(irrelevant_chunk_penalty=0.45),
-        "find_all": RSEConfig(
-            irrelevant_chunk_penalty=0.17, decay_rate=40.0, top_k_for_document_selection=200
-        ),
-        # dsrag.rse.RSE_PARAMS_PRESETS
-        "dsrag-balanced": _PUBLISHED,
-        "dsrag-precision": _PUBLISHED.replace(
-            solver=Greedy(overall_max_length_extension=5, minimum_value=0.7),
-            irrelevant_chunk_penalty=0.2,
-        ),
-        "dsrag-find_all": _PUBLISHED.replace(
-            solver=Greedy(max_length=40, overall_max_length=200, minimum_value=0.4),
-            decay_rate=200.0,
-            top_k_for_document_selection=200,
-        ),
-        # The published walk-through: one document, all chunks have the same weight.
-        "walkthrough": _PUBLISHED.replace(
-            solver=Greedy(
-                max_length=20,
-                overall_max_length_extension=5,
-                minimum_value=0.7,
-                length_weighting="none",
+PRESETS: Mapping[str, RSEConfig] = MappingProxyType(
+    _Presets(
+        {
+            "balanced": RSEConfig(),
+            "precision": RSEConfig(irrelevant_chunk_penalty=0.45),
+            "find_all": RSEConfig(
+                irrelevant_chunk_penalty=0.17, decay_rate=40.0, top_k_for_document_selection=200
             ),
-            irrelevant_chunk_penalty=0.2,
-            top_k_for_document_selection=1,
-        ),
-        # The one best passage of each document, by the maximum subarray.
-        "kadane": _PUBLISHED.replace(
-            solver=BestSegment(length_weighting="none"),
-            irrelevant_chunk_penalty=0.3,
-            rank_fusion="mean",
-            top_k_for_document_selection=None,
-        ),
-    }
+            # dsrag.rse.RSE_PARAMS_PRESETS
+            "dsrag-balanced": _PUBLISHED,
+            "dsrag-precision": _PUBLISHED.replace(
+                solver=Greedy(overall_max_length_extension=5, minimum_value=0.7),
+                irrelevant_chunk_penalty=0.2,
+            ),
+            "dsrag-find_all": _PUBLISHED.replace(
+                solver=Greedy(max_length=40, overall_max_length=200, minimum_value=0.4),
+                decay_rate=200.0,
+                top_k_for_document_selection=200,
+            ),
+            # The published walk-through: one document, all chunks have the same weight.
+            "walkthrough": _PUBLISHED.replace(
+                solver=Greedy(
+                    max_length=20,
+                    overall_max_length_extension=5,
+                    minimum_value=0.7,
+                    length_weighting="none",
+                ),
+                irrelevant_chunk_penalty=0.2,
+                top_k_for_document_selection=1,
+            ),
+            # The one best passage of each document, by the maximum subarray.
+            "kadane": _PUBLISHED.replace(
+                solver=BestSegment(length_weighting="none"),
+                irrelevant_chunk_penalty=0.3,
+                rank_fusion="mean",
+                top_k_for_document_selection=None,
+            ),
+        }
+    )
 )
 """The presets by name; ``balanced`` is the default."""
 

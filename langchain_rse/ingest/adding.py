@@ -60,6 +60,13 @@ _NUMBERED = {"row": "row", "seq_num": "record"}
 # Length of the digest in the ids of separate documents of one source, in hexadecimal digits.
 _DIGITS = 12
 
+# Characters that chunks share with the one before; documents may share fewer by chance.
+_LEAST_OVERLAP = 20
+_LONGEST_OVERLAP = 1_000
+# Different overlaps in a call that are no chance, and their least share of the documents.
+_OVERLAPS = 5
+_SHARE_OF_OVERLAPS = 0.1
+
 _EXCERPT = 40
 
 _DOCUMENTS = "documents must be a list of Documents, such as loader.load() or [document]"
@@ -89,6 +96,9 @@ class AddOperation:
     _repeated: list[str] = field(default_factory=list)
     # Documents without text.
     _blank: list[str] = field(default_factory=list)
+    # Texts with which a document begins as the one before ends, and the end of the last one.
+    _overlaps: set[str] = field(default_factory=set)
+    _last_end: str = ""
     # Reasons why documents were not stored: their id or metadata is unsupported.
     _refused: list[str] = field(default_factory=list)
 
@@ -133,6 +143,15 @@ class AddOperation:
                 f"{len(self._blank)} document(s) have no text ({first_few(self._blank, _NAMED)}). "
                 "They are listed, but no query can find them. A scanned PDF needs OCR first"
             )
+        count = sum(map(len, self._digests.values()))
+        least = max(_OVERLAPS, _SHARE_OF_OVERLAPS * count)
+        if len(self._overlaps) >= least and not self.separate:
+            warn(
+                f"{len(self._overlaps)} of {count} documents begin with the words that end the one "
+                f"before, as chunks do ({min(self._overlaps)!r}). Instead, {_ADD_WHOLE}. For an "
+                "index that other code has filled, use from_existing_index. If each is a document, "
+                "set separate=True"
+            )
         if self._refused:
             raise MetadataError(
                 f"{counted(len(self._refused), 'document')} not added, because id or metadata "
@@ -149,7 +168,8 @@ class AddOperation:
         In a list, the parts of a document may be anywhere; an iterator is read in order, and must
         yield them one after the other.
         """
-        parts: Iterable[SourceDocument] = _identify(documents, ids, separate=self.separate)
+        identified = _identify(documents, ids, separate=self.separate)
+        parts: Iterable[SourceDocument] = map(self._note_overlap, identified)
         if isinstance(documents, Sequence):
             groups: dict[str, list[SourceDocument]] = {}
             for part in parts:
@@ -166,6 +186,16 @@ class AddOperation:
                 batch.clear()
                 room = _CHARACTERS_AHEAD
         yield batch
+
+    def _note_overlap(self, source: SourceDocument) -> SourceDocument:
+        """Note if a document begins with the words that end the one before, as chunks do."""
+        text = source.parts[0].page_content
+        start = self._last_end.find(text[:_LEAST_OVERLAP])
+        overlap = self._last_end[start:]
+        if _LEAST_OVERLAP <= len(overlap) < len(text) and text.startswith(overlap):
+            self._overlaps.add(overlap[:_EXCERPT])
+        self._last_end = text[-_LONGEST_OVERLAP:]
+        return source
 
     def _join_parts(self, parts: Iterable[SourceDocument]) -> Iterator[SourceDocument]:
         """Join consecutive parts with the same id; pass over parts given twice."""

@@ -78,7 +78,7 @@ def test_an_unknown_name_gets_a_suggestion(make: Any, field: str, message: str) 
 def test_presets_by_name() -> None:
     assert RSEConfig() == PRESETS["balanced"] == RSEConfig.of("balanced")
     assert RSEConfig.of(config := RSEConfig(passage_cost=2)) is config
-    assert repr(PRESETS).startswith("balanced: RSEConfig()\nprecision: RSEConfig(irr")
+    assert str(PRESETS).startswith("balanced: RSEConfig()\nprecision: RSEConfig(irr")
     for name, config in PRESETS.items():
         retriever = make_retriever({}, config=name)
         assert retriever.config == config
