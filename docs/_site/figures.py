@@ -1,6 +1,7 @@
 """The figures that README and docs quote, from benchmarks/results; draws docs/images/recall.svg.
 
-`python docs/_site/figures.py` draws the chart, light and dark.
+`python docs/_site/figures.py` draws the chart, light and dark, and updates the figures in the
+pages.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 IMAGES = ROOT / "docs" / "images"
+PAGES = ("README.md", "docs/index.md", "benchmarks/README.md")
 
 # What result pages call the best simple alternative, and what readers do.
 ALTERNATIVE_NAMES = {"ensemble ±1": "ensemble + neighbors", "words ±1": "BM25 + neighbors"}
@@ -72,6 +74,61 @@ def all_recalls() -> dict[str, Recall]:
     }
 
 
+def quotations() -> list[tuple[str, list[str]]]:
+    """The sentences and rows of pages that quote recalls, and their figures."""
+    recalls = all_recalls()
+    minilm, bge, others = (recalls[name] for name in ("MiniLM", "bge-small", "other languages"))
+    quoted = [
+        (
+            "you get {} more of the evidence than from top-k chunks**, and {} more than",
+            [gain(bge.ours, bge.top_k), gain(bge.ours, bge.alternative)],
+        ),
+        (
+            "| **langchain-rse** | **{}** | **{}** |",
+            [f"{minilm.ours:.3f}", f"{bge.ours:.3f}"],
+        ),
+        (
+            "each hit with its neighbors | {} | {} |",
+            [with_gain(each.ours, each.alternative) for each in (minilm, bge)],
+        ),
+        (
+            "| top-k chunks | {} | {} |",
+            [with_gain(each.ours, each.top_k) for each in (minilm, bge)],
+        ),
+    ]
+    for template, each in (
+        (
+            "MiniLM embeddings: langchain-rse {}, ensemble with neighbors {}, top-k chunks {}",
+            minilm,
+        ),
+        ("bge-small embeddings: {}, {}, {}", bge),
+        ("1,244 questions, MiniLM | **{}** | {} (BM25 and vectors, ±1) | {} |", minilm),
+        ("bge-small (never used for tuning) | **{}** | {} (BM25 and vectors, ±1) | {} |", bge),
+        ("360 questions, wordllama | **{}** | {} (BM25 ±1) | {} |", others),
+    ):
+        shares = (each.ours, each.alternative, each.top_k)
+        quoted.append((template, [f"{share:.3f}" for share in shares]))
+    return quoted
+
+
+def updated(text: str) -> str:
+    """The text of a page with the figures of today."""
+    for template, figures in quotations():
+        pattern = re.escape(template).replace(r"\{\}", r"\d+(?:\.\d+)?%?(?: \(\+\d+%\))?")
+        text = re.sub(pattern, template.format(*figures), text)
+    return text
+
+
+def with_gain(ours: float, other: float) -> str:
+    """The share that another method finds, and how much more we find."""
+    return f"{other:.3f} (+{gain(ours, other)})"
+
+
+def gain(ours: float, other: float) -> str:
+    """How much more we find, in percent."""
+    return f"{ours / other - 1:.0%}"
+
+
 def refused() -> list[float]:
     """For each embedding model, the share of off-topic questions that a fitted floor refuses.
 
@@ -120,8 +177,8 @@ def draw(recalls: dict[str, Recall], colors: Colors) -> str:
             elements.append(
                 f'<rect x="{x}" y="{y}" width="{width:.1f}" height="{BAR}" fill="{color}"/>'
             )
-            gain = "" if is_ours else f" (+{each.ours / share - 1:.0%})"
-            text(x + width + 6, f"{share:.3f}{gain}", bold=is_ours)
+            figure = f"{share:.3f}" if is_ours else with_gain(each.ours, share)
+            text(x + width + 6, figure, bold=is_ours)
             y += ROW
         y += 6
     height = y + MARGIN - 6
@@ -139,7 +196,10 @@ def draw(recalls: dict[str, Recall], colors: Colors) -> str:
 
 
 def main(folder: Path) -> None:
-    """Draw both variants."""
+    """Draw both variants, and update the pages."""
+    for page in PAGES:
+        path = ROOT / page
+        path.write_text(updated(path.read_text(encoding="utf-8")), encoding="utf-8")
     recalls = all_recalls()
     del recalls["other languages"]  # of a third model, and hardly comparable
     for name, colors in (("recall.svg", LIGHT), ("recall-dark.svg", DARK)):

@@ -30,11 +30,11 @@ def test_quoted_recalls_are_measured(figures: dict[str, Any], path: str) -> None
     assert quoted <= measured
 
 
-def test_the_table_of_the_benchmarks_is_measured(figures: dict[str, Any]) -> None:
-    page = read("benchmarks/README.md")
-    for recall in figures["all_recalls"]().values():
-        row = rf"\*\*{recall.ours:.3f}\*\* \| {recall.alternative:.3f} .*\| {recall.top_k:.3f} \|"
-        assert re.search(row, page)
+def test_pages_quote_the_results_of_today(figures: dict[str, Any]) -> None:
+    pages = "".join(map(read, figures["PAGES"]))
+    assert figures["updated"](pages) == pages
+    for sentence, shares in figures["quotations"]():
+        assert sentence.format(*shares) in pages
 
 
 def test_quoted_shares_of_refused_questions_are_measured(figures: dict[str, Any]) -> None:
