@@ -226,7 +226,7 @@ def _git_rules(folder: Path) -> Callable[..., bool]:
     from pathspec import GitIgnoreSpec
 
     parents = (folder, *folder.parents)
-    root = next((each for each in parents if (each / ".git").exists()), folder)
+    root = next((each for each in parents if os.path.exists(each / ".git")), folder)  # noqa: PTH110
     text = ""
     with contextlib.suppress(OSError):
         text = (root / ".gitignore").read_text(encoding="utf-8", errors="replace")

@@ -11,8 +11,10 @@ from langchain_rse.text.names import name_of
 from tests.browser_tests.conftest import Open
 from tests.browser_tests.reports import (
     QUESTION,
+    retriever_of,
     shown_in,
     slide,
+    texts_of,
 )
 
 
@@ -43,6 +45,14 @@ def test_a_passage_has_one_number(open_page: Open, retriever: RSERetriever, orde
             "(all) => all.map((one) => one.dataset.passage)"
         )
         assert sorted(map(int, numbers)) == list(range(1, len(shown_in(page)) + 1))
+
+
+def test_no_bar_stands_alone_on_a_phone(open_page: Open) -> None:
+    trace = retriever_of(texts_of(2, 29), fetch_k=58).explain(QUESTION)
+    page = open_page(trace.to_html(), width=390)
+    bars = page.locator(".strip").first.locator(".bar")
+    rows = bars.evaluate_all("(all) => all.map((bar) => bar.getBoundingClientRect().top)")
+    assert sorted(map(rows.count, set(rows))) == [3, 12, 14]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
