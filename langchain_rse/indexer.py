@@ -1,13 +1,7 @@
 """RSEIndexer: splits documents and writes them to a vector store and a docstore."""
 
 import itertools
-from collections.abc import (
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore

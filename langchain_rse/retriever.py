@@ -23,12 +23,7 @@ from langchain_rse._sync import AsyncConstructor, Steps, arun, as_async, run
 from langchain_rse.access import DocumentAccess, StoredDocument, document_access
 from langchain_rse.adopting import ExistingIndex
 from langchain_rse.config import ADVICE, QuerySettings, settings_of_call
-from langchain_rse.explaining import (
-    RSETrace,
-    SideBySide,
-    TraceCollector,
-    compare_answers,
-)
+from langchain_rse.explaining import RSETrace, SideBySide, TraceCollector, compare_answers
 from langchain_rse.indexer import DocumentMethods, RSEIndexer, default_text_splitter
 from langchain_rse.ingest.source_documents import HeaderMaker, check_headers, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter

@@ -24,12 +24,17 @@ from langchain_rse.adopting.chunks import (
     merge_copies,
     merge_equal,
     read_chunks,
-    sure_overlaps,
     whole_number,
 )
 from langchain_rse.adopting.existing_index import Adoption, ExistingIndex, Gap
 from langchain_rse.errors import AdoptionError
-from langchain_rse.ingest.source_documents import dropped, sort_metadata, with_name, without
+from langchain_rse.ingest.source_documents import (
+    dropped,
+    sort_metadata,
+    sure_overlap,
+    with_name,
+    without,
+)
 from langchain_rse.ingest.writing import WAS_ADDED, Writer
 from langchain_rse.stores.compare_and_set import DocStore, namespace_of, readable
 from langchain_rse.stores.pairing import PROBE, check_pair
@@ -124,7 +129,10 @@ def adopt(
         for doc_ids in batches(by_document, _DOCUMENTS):
             adopter.write({doc_id: by_document[doc_id] for doc_id in doc_ids})
             advance(len(doc_ids))
-    adopter.record_excluded()
+    # So that queries ignore them. Vectors adopted by an earlier call keep their records.
+    recorded = adopter.recorded_documents(adopter.excluded)
+    excluded = [vector for vector in adopter.excluded if vector not in recorded]
+    writer.records.write(map(adopted_record, excluded))
     copied = adopter.report.copied
     if copied:
         warn(
@@ -236,7 +244,7 @@ class _Adopter:
         """Make documents from their chunks and write them."""
         texts = self._read_texts(list(documents))
         manifests = self.writer.records.manifests(map(document_key, documents))
-        recorded = self._recorded_documents(itertools.chain.from_iterable(documents.values()))
+        recorded = self.recorded_documents(itertools.chain.from_iterable(documents.values()))
         versions: list[DocumentVersion] = []
         for doc_id, text, manifest in zip(documents, texts, manifests, strict=True):
             chunks = documents[doc_id]
@@ -252,7 +260,9 @@ class _Adopter:
                 continue
             versions.append(version)
             if self.index.chunk_overlap == 0:
-                self.report.overlaps += sure_overlaps(chunk.text for chunk in version.chunks)
+                for before, after in itertools.pairwise(version.chunks):
+                    if overlap := sure_overlap(before.text, after.text):
+                        self.report.overlaps.append(len(overlap))
             self.report.documents += 1
             self.report.chunks += len(version.chunks) - len(gaps)
             self.report.vectors += len(chunks)
@@ -303,15 +313,6 @@ class _Adopter:
             self.report.copied.append(doc_id)
         return version, gaps
 
-    def record_excluded(self) -> None:
-        """Record the excluded vectors so that queries ignore them.
-
-        Vectors adopted by an earlier call keep their records.
-        """
-        recorded = self._recorded_documents(self.excluded)
-        new_vectors = [vector for vector in self.excluded if vector not in recorded]
-        self.writer.records.write(map(adopted_record, new_vectors))
-
     def _read_texts(self, doc_ids: list[str]) -> list[Document | str | None]:
         """Read the whole texts of documents; None for each without ``texts``."""
         store = self.texts
@@ -322,7 +323,7 @@ class _Adopter:
                 return [*store.mget(doc_ids)]
         return [None] * len(doc_ids)
 
-    def _recorded_documents(self, vectors: Iterable[str]) -> dict[str, object]:
+    def recorded_documents(self, vectors: Iterable[str]) -> dict[str, object]:
         """Return the recorded document of each known vector; None for excluded vectors."""
         vectors_by_key = {adopted_key(vector): vector for vector in vectors}
         recorded: dict[str, object] = {}

@@ -11,6 +11,7 @@ from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 from langchain_rse._messages import did_you_mean
 from langchain_rse.adopting.existing_index import ExistingIndex, Gap
 from langchain_rse.errors import AdoptionError
+from langchain_rse.ingest.source_documents import LONGEST_OVERLAP, SURE_OVERLAP
 from langchain_rse.stores.vectorstores import IN_ORDER
 
 # Some stores keep integers as floats or strings: accept both.
@@ -235,10 +236,6 @@ _PAGE_BREAK = "\n\n"
 # The assumed length of a gap of unknown length.
 _UNKNOWN_LENGTH = 1
 
-# This many equal characters make an overlap certain; fewer may match by chance.
-_SURE_OVERLAP = 24
-# No splitter uses a longer overlap.
-_LONGEST_OVERLAP = 10_000
 # Up to this many equal characters in the middle of a word are a chance match.
 _BY_CHANCE = 4
 # Longest immediate repetition that is searched for, in words.
@@ -396,7 +393,7 @@ def _start_with_overlap(
 def _equal_lengths(before: str, after: str) -> list[int]:
     """Return all lengths at which the end of one text begins the next, ascending."""
     lengths: list[int] = []
-    longest = min(len(before), len(after), _LONGEST_OVERLAP)
+    longest = min(len(before), len(after), LONGEST_OVERLAP)
     first = after[:1]
     start = before.find(first, len(before) - longest)
     while start >= 0:
@@ -404,16 +401,6 @@ def _equal_lengths(before: str, after: str) -> list[int]:
             lengths.append(len(before) - start)
         start = before.find(first, start + 1)
     return lengths[::-1]
-
-
-def sure_overlaps(texts: Iterable[str]) -> list[int]:
-    """Return the lengths of text that neighbors share and that are too long for chance."""
-    found: list[int] = []
-    for before, after in pairwise(texts):
-        longest = max(_equal_lengths(before.rstrip(), after), default=0)
-        if longest >= _SURE_OVERLAP:
-            found.append(longest)
-    return found
 
 
 def _shared_length(before: str, after: str, max_overlap: int) -> int | None:
@@ -424,7 +411,7 @@ def _shared_length(before: str, after: str, max_overlap: int) -> int | None:
     whole: list[int] = []  # lengths of whole lines, sentences or words
     for length in _equal_lengths(before, after):
         if length > max_overlap:
-            if _SURE_OVERLAP <= length < min(len(before), len(after)):
+            if SURE_OVERLAP <= length < min(len(before), len(after)):
                 return None
             continue
         fills_overlap = before[-max_overlap:].lstrip() == after[:length]
@@ -482,7 +469,7 @@ def _check_no_repetition(chunks: Iterable[AdoptedChunk], shared_lengths: Sequenc
     """
     if not shared_lengths:
         return
-    least = min(*shared_lengths, _SURE_OVERLAP)
+    least = min(*shared_lengths, SURE_OVERLAP)
     for chunk in chunks:
         words = chunk.text.split()
         for count in range(1, min(_LONGEST_REPETITION, len(words) // 2) + 1):

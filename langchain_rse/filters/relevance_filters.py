@@ -16,11 +16,7 @@ from langchain_rse._asking import LanguageModelSettings, Prompt, ask, quote
 from langchain_rse._compressing import Compressor, best_first, with_metadata
 from langchain_rse._sync import Steps, batches, call, concurrently, during
 from langchain_rse.config import Share
-from langchain_rse.query.candidates import (
-    IS_RELEVANT,
-    RELEVANCE_EXPLANATION,
-    RELEVANCE_FAILURE,
-)
+from langchain_rse.query.candidates import IS_RELEVANT, RELEVANCE_EXPLANATION, RELEVANCE_FAILURE
 from langchain_rse.stores.records import RELEVANCE_SCORE
 from langchain_rse.text.quoting import counted
 

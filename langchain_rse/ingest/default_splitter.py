@@ -20,12 +20,7 @@ from langchain_rse.ingest.splitting import Span
 from langchain_rse.ingest.tables import Table, find_tables
 from langchain_rse.stores.records import with_table_header
 from langchain_rse.text.headings import CODE_LINE, Heading, Range, find_fences, find_headings
-from langchain_rse.text.sentences import (
-    SPACED_ENDS,
-    UNSPACED_ENDS,
-    character_ends,
-    sentence_ends,
-)
+from langchain_rse.text.sentences import SPACED_ENDS, UNSPACED_ENDS, character_ends, sentence_ends
 from langchain_rse.text.words import has_unspaced
 
 _CHUNK_SIZE = 800

@@ -31,6 +31,11 @@ from langchain_rse.stores.records import (
 # Part of every version's name. Increase it when the same text is stored in another way.
 _FORMAT = "4"
 
+SURE_OVERLAP = 24
+"""This many equal characters make an overlap certain; fewer may match by chance."""
+LONGEST_OVERLAP = 10_000
+"""No splitter uses a longer overlap."""
+
 IdOrigin = Literal["given", "source", "text"]
 """Origin of a document's id: ``ids=``, metadata ``doc_id`` or ``Document.id``; metadata ``source``;
 or a digest of its text."""
@@ -82,6 +87,14 @@ def described(part: Document, doc_id: str, dropped: Iterable[str] = ()) -> str:
 
 
 # Chunks
+
+
+def sure_overlap(before: str, after: str) -> str:
+    """Return the text with which one text begins as another ends; "" if it may be chance."""
+    end = before[-LONGEST_OVERLAP:].rstrip()
+    overlap = end[end.find(after[:SURE_OVERLAP]) :]
+    is_sure = SURE_OVERLAP <= len(overlap) < len(after) and after.startswith(overlap)
+    return overlap if is_sure else ""
 
 
 def make_document(
@@ -230,7 +243,10 @@ def sort_metadata(
         must_be_same = rules.get(name) == "same"
         if must_be_same:
             values = [value for value in values if value is not None] or [None]
-        different = _different(name, values, doc_id)
+        # Compared as JSON, because some values, such as arrays, have no plain equality.
+        place = f"document {doc_id!r}: metadata"
+        by_json = {encode_json({name: value}, place): value for value in values}
+        different = list(by_json.values())
         if must_be_same and len(different) > 1:
             raise ValueError(
                 f"document {doc_id!r}: metadata_rules requires the same {name!r} in all parts, "
@@ -247,15 +263,6 @@ def sort_metadata(
     custom_rules = sorted(rules.items() - DEFAULT_RULES.items())
     stored_rules = {name: rule for name, rule in custom_rules if name in names}
     return shared, part_metadata if any(part_metadata) else [], stored_rules
-
-
-def _different(name: str, values: Sequence[Any], doc_id: str) -> list[Any]:
-    """Return the distinct values of a metadata field."""
-    different: dict[str, Any] = {}
-    for value in values:
-        # Compared as JSON, because some values, such as arrays, have no plain equality.
-        different[encode_json({name: value}, f"document {doc_id!r}: metadata")] = value
-    return list(different.values())
 
 
 def is_whole_number(value: object) -> TypeGuard[int]:

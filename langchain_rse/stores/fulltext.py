@@ -22,12 +22,7 @@ from langchain_rse.errors import CorruptRecordError, FullTextError
 from langchain_rse.stores.conditions import fields_of, matches
 from langchain_rse.stores.databases import first_line, is_unsearchable
 from langchain_rse.stores.json import decode_document
-from langchain_rse.stores.records import (
-    DOC_ID,
-    Manifest,
-    chunk_document,
-    manifest_key,
-)
+from langchain_rse.stores.records import DOC_ID, Manifest, chunk_document, manifest_key
 from langchain_rse.text.quoting import UNENCODABLE
 
 # Words of a query that are used, at most. Longer queries are passages; more words hardly matter.

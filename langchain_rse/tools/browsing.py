@@ -28,7 +28,6 @@ from langchain_rse.tools.passages import (
     LINE,
     choose_names,
     format_passages,
-    name_shown,
     number_passages,
     pages_of,
     path_in,
@@ -159,7 +158,9 @@ class _Browser(NamedTuple):
             return self._list_documents(offset)
         with self._document(document) as found:
             manifest, text = self.access.whole_text(found.doc_id)
-        name = name_shown(document)
+        path = path_in({**found.metadata, DOC_ID: found.doc_id})
+        name = choose_names({found.doc_id: path}, self.shared.names)[found.doc_id]
+        self.shared.names[name] = found.doc_id
         sections = outline(text)
         if not sections:
             length = f"{manifest.length:,} characters"

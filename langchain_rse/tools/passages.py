@@ -124,8 +124,8 @@ def read_passages(passages: Iterable[object]) -> list[ReadPassage]:
     check_type("passages", passages, Iterable, "a list of Documents")
     read = []
     for position, passage in enumerate(passages, 1):
-        fields = passage if isinstance(passage, Mapping) else getattr(passage, "__dict__", None)
-        if fields is None:
+        fields = passage if isinstance(passage, Mapping) else getattr(passage, "__dict__", {})
+        if "page_content" not in fields:
             raise TypeError(f"passages must be a list of Documents; got {shown(passages)}")
         text = fields["page_content"]
         metadata = fields["metadata"]
@@ -179,6 +179,8 @@ def citation_of(metadata: Mapping[str, Any]) -> str:
 
 def place_of(metadata: Mapping[str, Any]) -> str:
     """Return the pages and characters of `citation_of`, or ""."""
+    if END_INDEX not in metadata:
+        raise ValueError(f"only passages of the retriever have a place; got {metadata!r:.200}")
     source = str(metadata.get("source") or metadata[DOC_ID])
     rse = _rse_of(metadata)
     parts = [pages_of(metadata)]
@@ -340,6 +342,7 @@ def locate_citations(
     Returns:
         The citations in the order of the answer.
     """
+    check_type("answer", answer, (BaseMessage, Sequence), "a message or its content")
     read = read_passages(passages)
     citations = []
     start = 0

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from langchain_core.documents import Document
 
-from langchain_rse import DocumentHeaders, RSEConfig, RSEIndexer, pages, verify_quotes
+from langchain_rse import RSEConfig, RSEIndexer, pages, verify_quotes
 from langchain_rse._messages import warn
 from langchain_rse.adopting import ExistingIndex
 from langchain_rse.evaluation import Evidence, Question, evaluate, tune
@@ -68,9 +68,7 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "base_retriever must be a retriever,": lambda it: setattr(it, "base_retriever", it.vectorstore),
     "a reranker, such as CohereReranker(model=": lambda it: it.invoke("a", reranker="cohere"),
     "a function of a text, such as len; got 'a'": lambda it: it.invoke("a", length_function="a"),
-    "unknown argument 'topk': use k for": lambda it: it.invoke("a", topk=3),
     "headers must be DocumentHeaders(), LMBased": lambda it: setattr(it, "headers", "title"),
-    "got the class DocumentHeaders: pass an": lambda it: setattr(it, "headers", DocumentHeaders),
     "decay_rate cannot be changed": lambda _: setattr(RSEConfig(), "decay_rate", 3),
     "such as loader.load() or [document]; got None": lambda it: it.sync(None),
     "got the id None for document 2": lambda it: it.add_documents([Document("a")] * 2, ids=["a"]),
@@ -99,7 +97,6 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     f"{__file__} is no PDF": lambda _: pages.boxes(Document("a"), __file__),
     "a Document of the retriever; got []": lambda _: pages.boxes([], "nowhere.pdf"),
     "unknown argument 'kk': did you mean k?": lambda it: setattr(it, "kk", 3),
-    "for Documents, use from_documents": lambda it: it.from_texts([Document("a")], fakes.Angles()),
     "a dict of fields and rules; got ['page']": lambda _: check_rules(["page"]),
     "question 1 must be a Question; got 'a'": lambda it: evaluate(it, ["a"]),
     "such as load_questions(path); got 3": lambda it: evaluate(it, 3),

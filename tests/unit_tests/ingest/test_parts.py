@@ -84,12 +84,8 @@ def test_chunks_with_positions_are_refused(
 
 @pytest.mark.parametrize(
     "splitter",
-    [
-        recursive(300, 100),
-        recursive(300),
-        CharacterTextSplitter(" ", chunk_size=250, chunk_overlap=60),
-    ],
-    ids=["overlap", "no overlap", "words"],
+    [recursive(300), CharacterTextSplitter(" ", chunk_size=250, chunk_overlap=60)],
+    ids=["no overlap", "overlap"],
 )
 @pytest.mark.parametrize("as_iterator", [False, True])
 def test_chunks_of_one_source_are_refused(
@@ -99,6 +95,20 @@ def test_chunks_of_one_source_are_refused(
     with pytest.raises(ValueError, match=rf"source 'a'.*same metadata.*chunks, {WHOLE}"):
         knowledge.add(iter(chunks) if as_iterator else chunks)
     assert knowledge.is_empty
+
+
+def test_documents_that_share_words_as_chunks_do_are_a_warning(knowledge: Knowledge) -> None:
+    texts = CharacterTextSplitter(" ", chunk_size=150, chunk_overlap=60).split_text(TEXT)
+    message = rf"^\d+ of \d+ documents begin .*{WHOLE}.*separate=True"
+    for fields in ({}, {"source": "a"}):
+        chunks = []
+        for number, text in enumerate(texts):
+            chunks.append(Document(text, metadata={**fields, "chunk": number}))
+        with pytest.warns(UserWarning, match=message):
+            knowledge.add(chunks)
+        knowledge.add(chunks, separate=True)  # without a warning
+    line = "Herons of the northern lakes"
+    knowledge.add([Document(f"{line}, part {number}. {line}") for number in range(9)])
 
 
 def test_what_was_retrieved_is_refused(knowledge: Knowledge) -> None:

@@ -94,7 +94,7 @@ def check_passages(message: ToolMessage) -> None:
         (
             "outline",
             {"document": "notes"},
-            "notes has no headings, but 18 characters: read it by start or page.",
+            "notes.md has no headings, but 18 characters: read it by start or page.",
         ),
         (
             "read",
