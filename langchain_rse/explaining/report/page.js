@@ -37,6 +37,7 @@ function update() {
   }
   document.body.style.setProperty("--penalty", state.penalty);
   for (const name of ["returned", "filled"]) byId(`${name}-key`).hidden = !chunks.some((chunk) => chunk.now === name);
+  byId("left-key").hidden = numbers.size === data.documents.flatMap((doc) => doc.chunks).length;
   byId("passage-key").hidden = !passages.length;
   showPassages(passages);
   foldDocuments(passages);

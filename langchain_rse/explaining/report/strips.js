@@ -47,9 +47,9 @@ function showBar(chunk) {
   if (passage && passage.isFirst) chunk.bar.dataset.passage = passage.number;
   else delete chunk.bar.dataset.passage;
   const rank = chunk.rank === undefined ? "" : `, ${chunk.rank}`;
-  const credited = chunk.credited === undefined ? "" : `, with neighbors ${number(chunk.credited)}`;
-  const relevance = chunk.found ? `, relevance ${number(chunk.relevance)}` : "";
-  chunk.bar.ariaLabel = `Chunk ${chunk.index}: ${chunk.now}${place}${rank}${relevance}${credited}`;
+  const credited = chunk.credited === undefined ? "" : `, ${number(chunk.credited)} with neighbors`;
+  const relevance = chunk.found ? `, ${relevanceOf(chunk)}` : credited;
+  chunk.bar.ariaLabel = `Chunk ${chunk.index}: ${chunk.now}${place}${rank}${relevance}`;
 }
 
 function moveFocus(event, some) {

@@ -117,6 +117,8 @@ def test_text_of_another_document_that_is_the_same_is_no_difference() -> None:
     assert [*map(sum, only_in(chunks, [passage]))] == [len("Second? "), len("and\non")]
     assert "+ | First!\n    word0 word1" in str(found)
     assert "<mark>First!\n</mark>word0" in found.to_html()
+    code = SideBySide("q", [passage._replace(text="How to:\n```\nx = 1\n```")], [], "chunks")
+    assert code.to_html().count('class="text code"') > found.to_html().count('class="text code"')
     longer = SideBySide("q", [passage._replace(text=f"\n{'a ' * 500}{shared}")], chunks, "chunks")
     assert "a <mark>word0" in longer.to_html()  # text in both is less
     assert f"\n+ | {'a ' * 500}word0" in str(longer)
