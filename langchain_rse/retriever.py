@@ -604,8 +604,6 @@ class RSERetriever(DocumentMethods, QuerySettings, BaseRetriever):
         metadatas: Iterable[dict[str, Any]] | None = None,
         *,
         ids: Iterable[str] | None = None,
-        persist_directory: str | os.PathLike[str] | None = None,
-        show_progress: bool = False,
         **settings: Any,  # noqa: ANN401 - of any type
     ) -> Self:
         """Make a retriever with stores of its own, and add texts: each is a whole document.
@@ -615,9 +613,8 @@ class RSERetriever(DocumentMethods, QuerySettings, BaseRetriever):
             embedding: The embedding model, required.
             metadatas: The metadata of each text, such as its ``source``.
             ids: Ids of the texts. None: the ``source`` of each, or a digest of the text.
-            persist_directory: As in `from_documents`.
-            show_progress: As in `from_documents`.
-            **settings: Fields of the retriever.
+            **settings: ``persist_directory`` and ``show_progress`` of `from_documents`, and fields
+                of the retriever.
 
         Returns:
             The retriever.
@@ -643,14 +640,7 @@ class RSERetriever(DocumentMethods, QuerySettings, BaseRetriever):
         documents = []
         for text, metadata in zip(listed, metadata_of_texts, strict=True):
             documents.append(Document(text, metadata=metadata))
-        return cls.from_documents(
-            documents,
-            embedding,
-            ids=ids,
-            persist_directory=persist_directory,
-            show_progress=show_progress,
-            **settings,
-        )
+        return cls.from_documents(documents, embedding, ids=ids, **settings)
 
     afrom_texts = AsyncConstructor(from_texts)
 

@@ -342,7 +342,6 @@ def locate_citations(
     Returns:
         The citations in the order of the answer.
     """
-    check_type("answer", answer, (BaseMessage, Sequence), "a message or its content")
     read = read_passages(passages)
     citations = []
     start = 0
