@@ -140,7 +140,7 @@ def _passages_data(passages: Iterable[Passage], columns: Columns) -> PassagesDat
     numbers = []
     for passage in passages:
         start = columns[passage.layout.manifest.key, passage.start]
-        value = float(f"{passage.value:.3g}")
+        value = float(f"{passage.value:.4g}")
         numbers.append((start, start + len(passage.chunks), value, _length_of(passage)))
     return tuple(numbers)
 

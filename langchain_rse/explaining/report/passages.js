@@ -21,9 +21,10 @@ function relevanceOf(chunk) {
 
 /** What a passage costs, if it costs something: the values of its chunks minus its own value. */
 function costOf(passage, some) {
-  const sum = some.reduce((total, chunk) => total + Number(number(chunk.value)), 0);
-  const cost = number(sum - Number(number(passage.value)));
-  return isInitial() && cost > 0.015 ? ` (chunks ${number(sum)}, passage cost −${cost})` : "";
+  const sum = some.reduce((total, chunk) => total + (chunk.value ?? 0), 0);
+  const cost = number(sum - passage.value);
+  if (!isInitial() || cost < 0.01) return "";
+  return ` (chunks ${number(Number(number(passage.value)) + Number(cost))}, passage cost −${cost})`;
 }
 
 function textOf(chunk, length = Infinity) {
