@@ -146,8 +146,10 @@ def _check_fields(
         return
     if isinstance(fields, str):
         raise TypeError(f"filter_fields must be a list of names or a dict; got {fields!r}")
-    some_chunks = next(every_chunk(retriever.docstore, _MOST_READ), [])
-    found = [chunk.metadata for chunk in some_chunks]
+    found = []
+    with contextlib.suppress(RSEError):  # a query tells
+        for chunk in next(every_chunk(retriever.docstore, _MOST_READ), []):
+            found.append(chunk.metadata)
     if missing := describe_missing([dict.fromkeys(fields, "")], found):
         warn(f"filter_fields={list(fields)!r:.200}{missing}")
     if retriever.vectorstore is None:
