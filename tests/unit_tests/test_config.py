@@ -43,7 +43,6 @@ way = fakes.way
         (RSEConfig, "solver", "greedy"),
         (RSEConfig, "rank_fusion", "max"),
         (RSEConfig, "calibration", "softmax"),
-        (RSEConfig, "calibration", "beta(0.4, 0.4)"),
         (RSEConfig, "irrelevant_chunk_penalty", 7),
         (RSEConfig, "neighbor_weight", 1.01),
         (RSEConfig, "decay_rate", 0),

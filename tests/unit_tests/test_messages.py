@@ -41,7 +41,6 @@ RETRIEVER = make_retriever({"heron.txt": lines(1), "owls.txt": lines(2)})
 MISTAKES: dict[str, Callable[[Any], Any]] = {
     "by name: RSERetriever(vectorstore=..., docstore=...)": lambda it: type(it)(it.vectorstore, 1),
     "for a preset: PRESETS['precision']": lambda _: RSEConfig("precision"),
-    "'namespace': a call cannot change it": lambda it: it.invoke("a", namespace="b"),
     'itemgetter("input") | ...': lambda it: it.invoke({"input": "a"}),
     "length must be a whole number": lambda it: it.around(it.invoke("query 0")[0], "9"),
     "size must be a whole": lambda it: RSEIndexer(it.vectorstore, it.docstore, batch_size="a"),
