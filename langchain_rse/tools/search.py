@@ -18,14 +18,12 @@ from pydantic import (
     create_model,
 )
 
-from langchain_rse._messages import check_type, problems_of, shown, warn
+from langchain_rse._messages import check_type, problems_of, shown
 from langchain_rse._sync import in_thread
 from langchain_rse.config import settings_of_call
 from langchain_rse.errors import RSEError
 from langchain_rse.explaining import RSETrace
 from langchain_rse.retriever import RSERetriever
-from langchain_rse.stores.conditions import describe_missing
-from langchain_rse.stores.layouts import every_chunk
 from langchain_rse.stores.records import DOC_ID, RELEVANCE_SCORE
 from langchain_rse.text.quoting import counted, visible
 from langchain_rse.tools.catalog import (
@@ -50,8 +48,6 @@ from langchain_rse.tools.passages import (
     search_result_blocks,
     text_of_blocks,
 )
-
-_MOST_READ = 500  # documents whose fields are compared with filter_fields
 
 # Least passage numbers reserved for each of several parallel calls, which do not see each other.
 MIN_DISTANCE = 20
@@ -146,12 +142,6 @@ def _check_fields(
         return
     if isinstance(fields, str):
         raise TypeError(f"filter_fields must be a list of names or a dict; got {fields!r}")
-    found = []
-    with contextlib.suppress(RSEError):  # a query tells
-        for chunk in next(every_chunk(retriever.docstore, _MOST_READ), []):
-            found.append(chunk.metadata)
-    if missing := describe_missing([dict.fromkeys(fields, "")], found):
-        warn(f"filter_fields={list(fields)!r:.200}{missing}")
     if retriever.vectorstore is None:
         raise ValueError("filter_fields require vectorstore: a base_retriever takes no filter")
     if make_filter is not None:
