@@ -9,13 +9,7 @@ from langchain_rse import RSERetriever
 from langchain_rse.query.reading import Passage
 from langchain_rse.text.names import name_of
 from tests.browser_tests.conftest import Open
-from tests.browser_tests.reports import (
-    QUESTION,
-    retriever_of,
-    shown_in,
-    slide,
-    texts_of,
-)
+from tests.browser_tests.reports import QUESTION, retriever_of, shown_in, slide, texts_of
 
 
 def name_of_passage(passage: Passage) -> str:

@@ -16,13 +16,7 @@ from langchain_core.documents import Document
 from langchain_rse import SQLDocStore
 from tests.integration_tests.processes import run_at_once
 from tests.unit_tests import fakes
-from tests.unit_tests.stores.changing_suite import (
-    NEW,
-    OLD,
-    ChangingSuite,
-    count_up,
-    number_in,
-)
+from tests.unit_tests.stores.changing_suite import NEW, OLD, ChangingSuite, count_up, number_in
 
 way = fakes.way
 _numbers = itertools.count()

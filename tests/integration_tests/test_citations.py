@@ -11,10 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from pydantic import SecretStr
 
-from langchain_rse.tools import (
-    create_rse_tool,
-    locate_citations,
-)
+from langchain_rse.tools import create_rse_tool, locate_citations
 from tests.integration_tests.citing_server import CitingServer, citing_server, results_in
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way, lines, make_retriever

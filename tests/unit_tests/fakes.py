@@ -8,13 +8,7 @@ import math
 import random
 import re
 import zlib
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, ParamSpec, TypeVar
 

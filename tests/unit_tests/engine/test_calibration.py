@@ -8,11 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import betainc
 
-from langchain_rse.engine import (
-    RANK_RELEVANCE,
-    Calibration,
-    calibrate,
-)
+from langchain_rse.engine import RANK_RELEVANCE, Calibration, calibrate
 from langchain_rse.engine.relevance import beta_cdf
 
 METHODS: list[Calibration] = [

@@ -12,10 +12,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from langchain_rse import engine
-from langchain_rse.engine import (
-    fuse_with_rank,
-    neighbor_credit,
-)
+from langchain_rse.engine import fuse_with_rank, neighbor_credit
 from langchain_rse.text.words import TextWords, content_words, find_words
 
 SHARES = st.floats(0, 1)

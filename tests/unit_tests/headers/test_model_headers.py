@@ -12,14 +12,7 @@ from langchain_core.runnables import RunnableLambda
 from langchain_rse.headers import LMBasedHeaders
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way
-from tests.unit_tests.headers.author import (
-    HERONS,
-    SUMMARY,
-    TITLE,
-    Author,
-    Index,
-    herons,
-)
+from tests.unit_tests.headers.author import HERONS, SUMMARY, TITLE, Author, Index, herons
 
 way = fakes.way
 

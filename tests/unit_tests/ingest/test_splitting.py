@@ -15,11 +15,7 @@ from langchain_text_splitters import (
 )
 
 from langchain_rse.errors import SplittingError
-from langchain_rse.ingest.splitting import (
-    Span,
-    check_splitter,
-    find_spans,
-)
+from langchain_rse.ingest.splitting import Span, check_splitter, find_spans
 
 ALPHABETS = [
     ["a", "b", " "],

@@ -27,15 +27,7 @@ from langchain_rse.config import PRESETS, RSEConfig
 from langchain_rse.stores.conditions import fields_of, matches
 from langchain_rse.stores.vectorstores.in_memory import InMemoryAdapter
 from tests.unit_tests import fakes
-from tests.unit_tests.fakes import (
-    QUERY,
-    Way,
-    ask,
-    chunks_in,
-    lines,
-    make_retriever,
-    wrap,
-)
+from tests.unit_tests.fakes import QUERY, Way, ask, chunks_in, lines, make_retriever, wrap
 
 way = fakes.way
 

@@ -24,12 +24,7 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import (
-    ExistingIndex,
-    LMBasedHeaders,
-    RSEIndexer,
-    RSERetriever,
-)
+from langchain_rse import ExistingIndex, LMBasedHeaders, RSEIndexer, RSERetriever
 from langchain_rse.errors import (
     AdoptionError,
     CandidateError,

@@ -8,11 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from langchain_rse.text.quoting import (
-    as_html,
-    encodable,
-    visible,
-)
+from langchain_rse.text.quoting import as_html, encodable, visible
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_rse.text.sentences import (
-    SPACED_ENDS,
-    UNSPACED_ENDS,
-    character_ends,
-    sentence_ends,
-)
+from langchain_rse.text.sentences import SPACED_ENDS, UNSPACED_ENDS, character_ends, sentence_ends
 
 
 def sentences_of(text: str) -> list[str]:

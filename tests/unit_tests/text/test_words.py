@@ -11,14 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_rse.text.words import (
-    HAN,
-    UNSPACED,
-    TextWords,
-    find_words,
-    fold_case,
-    split_words,
-)
+from langchain_rse.text.words import HAN, UNSPACED, TextWords, find_words, fold_case, split_words
 
 
 @pytest.mark.parametrize(
