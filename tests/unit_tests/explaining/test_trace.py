@@ -71,9 +71,8 @@ def test_values_that_json_has(trace: RSETrace) -> None:
     assert values["settings"]["irrelevant_chunk_penalty"] == 0.5
     assert values["spent"] == 17
     [first, *_] = values["documents"]
-    assert [chunk["outcome"] for chunk in first["chunks"]] == [
-        *("returned", "below the penalty", "returned"),
-    ]
+    outcomes = [chunk["outcome"] for chunk in first["chunks"]]
+    assert outcomes == ["returned", "below the penalty", "returned"]
     best = first["chunks"][0]
     candidate = best["candidate"]
     assert candidate["hits"] == {"vectors": {"rank": 0, "score": pytest.approx(1.0)}}
@@ -106,10 +105,7 @@ class Reversing(BaseDocumentCompressor):
     [
         ({"hybrid": 0.0}, {"vectors", "words"}),
         ({"hybrid": 0.4}, {"vectors", "words", "full text"}),
-        (
-            {"hybrid": 0.4, "reranker": Reversing()},
-            {"vectors", "reranker"},
-        ),  # it gives 0 to what has words
+        ({"hybrid": 0.4, "reranker": Reversing()}, {"vectors", "reranker"}),  # 0 to what has words
         ({"queries": ["birds 0", "gulf 85"]}, {"vectors", "words", "full text"}),
     ],
     ids=["two witnesses", "three", "a reranker", "two queries"],
