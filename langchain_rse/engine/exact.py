@@ -104,7 +104,7 @@ def rank_chunks(
     """
     relevance = np.asarray(relevance, dtype=np.float64)
     lengths = np.asarray(lengths, dtype=np.float64)
-    limits = np.unique([0, *boundaries, lengths.size])
+    limits = np.array(sorted({0, *boundaries, lengths.size}))
     starts = limits[:-1]
     if document_lengths is None:
         sums = np.add.reduceat(lengths, starts)

@@ -47,7 +47,7 @@ def solve_greedy(
         The segments in the order in which they were taken.
     """
     rows = np.atleast_2d(np.asarray(values, dtype=np.float64))
-    limits = np.unique([*boundaries, rows.shape[1]])
+    limits = np.array(sorted({*boundaries, rows.shape[1]}))
     room = overall_max_length
     queries: deque[_SegmentTable] = deque()
     for values_of_query in rows:

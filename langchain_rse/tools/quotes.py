@@ -5,6 +5,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Literal, NamedTuple
 from unicodedata import normalize
 
@@ -47,8 +48,9 @@ _SAME_PARAGRAPH = r"(?!\n\s*\n)"
 _LIST_MARKS = r"[ \t]*(?:(?:[-*+]|\d+[.)])[ \t]+)*"  # of lists around a block quote
 
 
-def _quotation_pattern() -> str:
-    """Make the pattern of marked quotations, and of block quotes that begin without a mark."""
+@cache  # compiled on first use: it takes longer than all other imports of the module
+def _quotations() -> re.Pattern[str]:
+    """Match marked quotations, and block quotes that begin without a mark."""
     marks = "".join(_CLOSING_MARKS)
     other = rf'[\s>]{{0,9}}(?:["\u2014\u2013{marks}]|--)'  # a quotation, or the name of its source
     patterns = [rf"^{_LIST_MARKS}(?P<block>>(?!{other}).*(?:\n[ \t]*>.*)*)"]
@@ -56,10 +58,9 @@ def _quotation_pattern() -> str:
         patterns.append(f"{opening}(?:{_SAME_PARAGRAPH}[^{opening}{closing}])*[{closing}]")
     for opening, closing, inside in _AMBIGUOUS_MARKS:
         patterns.append(rf"{opening}(?=\S)(?:{_SAME_PARAGRAPH}{inside})*?(?<=\S){closing}")
-    return "|".join(patterns)
+    return re.compile("|".join(patterns), re.MULTILINE)
 
 
-_QUOTATION = re.compile(_quotation_pattern(), re.MULTILINE | re.IGNORECASE)
 _CODE = re.compile(r"```(?s:.*?)(?:```|\Z)|`[^`\n]+`")
 _CITATION = re.compile(r"\[\d+(?:\s*,\s*\d+)*\]")
 _BLOCK_MARKS = re.compile(rf"^(?:{_LIST_MARKS}>)+[ \t]*", re.MULTILINE)
@@ -149,7 +150,7 @@ def verify_quotes(
     without_code = _CODE.sub(lambda code: "." * len(code[0]), answer)
     without_code = _HEBREW_ABBREVIATION.sub(lambda mark: mark["prefix"] or ".", without_code)
     quotes = []
-    for match in _QUOTATION.finditer(without_code):
+    for match in _quotations().finditer(without_code):
         start, end = match.start() + 1, match.end() - 1
         if match["block"]:
             start, end = match.span("block")
