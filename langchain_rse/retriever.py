@@ -353,8 +353,7 @@ class RSERetriever(DocumentMethods, QuerySettings, BaseRetriever):
         settings = settings_of_call(self, {"score_floor": None})
         sources = self._sources
         model = run(check_model(sources))
-        # The order of which sentences are drawn.
-        manifests = sorted(self.document_access().manifests(), key=lambda each: each.key)
+        manifests = self.document_access().manifests()
         return fit_floor(sources, settings, manifests, model, show_progress=show_progress)
 
     afit_score_floor = as_async(fit_score_floor)

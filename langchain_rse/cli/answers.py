@@ -156,6 +156,8 @@ def settings(
     for name, option in options.items():
         if option is not None:
             fields[name] = option
+            with _about(f"--{name.replace('_', '-')}"):
+                QuerySettings(**{name: fields[name]})
     for name, text in assignments or ():
         fields[name] = None if text.lower() == "none" else parse(text)
         if name in RSEConfig.model_fields.keys() - QuerySettings.model_fields.keys():

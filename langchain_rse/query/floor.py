@@ -36,7 +36,7 @@ from langchain_rse.query.searching import AT_ONCE, check_search, find_candidates
 from langchain_rse.stores.compare_and_set import DocStore, Record, change, read_records, readable
 from langchain_rse.stores.layouts import chunk_keys
 from langchain_rse.stores.pairing import Model
-from langchain_rse.stores.records import FLOORS, Manifest, chunk_key
+from langchain_rse.stores.records import FLOORS, Manifest, chunk_key, digest
 from langchain_rse.text.general_questions import GENERAL_QUESTIONS
 from langchain_rse.text.quoting import counted, encodable
 from langchain_rse.text.sentences import split_sentences
@@ -421,15 +421,14 @@ def _ask_all(
     show_progress: bool,  # noqa: FBT001
 ) -> tuple[Sequence[_Probe], Sequence[_Probe]]:
     """Ask off-topic questions, and sentences from the documents; return the probes of both."""
-    rng = np.random.default_rng(0)
     questions = list(GENERAL_QUESTIONS)
     most_sentences = _SENTENCES
     if settings.reranker is not None:
-        questions = rng.permutation(questions)[:_RERANKED_QUESTIONS].tolist()
+        questions = np.random.default_rng(0).permutation(questions)[:_RERANKED_QUESTIONS].tolist()
         most_sentences = _RERANKED_QUESTIONS
         fetch_k = min(settings.fetch_k, _RERANKED_CANDIDATES)
         settings = settings.model_copy(update={"fetch_k": fetch_k})
-    sentences = _draw_sentences(sources.docstore, manifests, most_sentences, rng)
+    sentences = _draw_sentences(sources.docstore, manifests, most_sentences)
     logger.info(
         "Fitting the score floor asks %s and %s",
         counted(len(questions), "off-topic question"),
@@ -454,27 +453,31 @@ def _draw_sentences(
     docstore: DocStore,
     manifests: Sequence[Manifest],
     most: int,
-    rng: np.random.Generator,
 ) -> list[tuple[str, str]]:
-    """Draw random sentences, at most one per chunk, each with the key of its chunk's record."""
-    keys = [key for key, _ in chunk_keys(manifests)]
-    drawn_numbers = rng.permutation(len(keys))[: _DRAWN_CHUNKS * most]
-    drawn_keys = [keys[number] for number in drawn_numbers]
+    """Draw sentences, at most one per chunk, each with the key of its chunk's record.
+
+    Digests choose them, so that other documents hardly change the sample.
+    """
+    named_keys: list[tuple[str, str]] = []
+    for key, manifest in chunk_keys(manifests):
+        number = key.rpartition("/")[2]  # of the chunk; versions have new names each time
+        named_keys.append((digest(manifest.doc_id, number), key))
+    drawn = sorted(named_keys)[: _DRAWN_CHUNKS * most]
+    records = read_records(docstore, [key for _, key in drawn])
     sentences: list[tuple[str, str]] = []
-    for key, record in read_records(docstore, drawn_keys).items():
-        chunk = readable(record)
+    for name, key in drawn:
+        chunk = readable(records[key])
         long_enough = []
         for sentence in split_sentences("" if chunk is None else chunk.page_content):
             if len(find_words(sentence)) >= _SENTENCE_WORDS:
                 long_enough.append(encodable(sentence[:_SENTENCE_LENGTH]))
         if long_enough:
-            drawn = long_enough[int(rng.integers(len(long_enough)))]
-            sentences.append((drawn, key))
+            sentences.append((long_enough[int(name, 16) % len(long_enough)], key))
         if len(sentences) == most:
             break
-    if len(keys) < _FEWEST_CHUNKS or len(sentences) < _FEWEST_SENTENCES:
+    if len(named_keys) < _FEWEST_CHUNKS or len(sentences) < _FEWEST_SENTENCES:
         raise ScoreFloorError(
-            f"too little text to fit a score floor: {counted(len(keys), 'chunk')} with "
+            f"too little text to fit a score floor: {counted(len(named_keys), 'chunk')} with "
             f"{counted(len(sentences), 'sentence')} of at least {_SENTENCE_WORDS} words. At least "
             f"{_FEWEST_CHUNKS} chunks and {_FEWEST_SENTENCES} sentences are needed. Add documents, "
             "or set score_floor=NUMBER"
