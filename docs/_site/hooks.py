@@ -55,6 +55,8 @@ NAMED_PAGE = re.compile(r"(?:<code>)?docs/([\w-]+)\.md(#[\w-]+)?(?:</code>)?")
 # Browsers break --config behind its hyphens.
 SHORT_NAME = re.compile(r"<code>([^\s<]{1,24})</code>")
 LINE_LENGTH = 88  # of code
+OUTPUT = re.compile(r'(<div class="language-text) (highlight">.*?</div>)', re.DOTALL)
+COLUMNS = re.compile(r"\S {2,}\S")
 # What a page of the reference shows.
 SHOWN = re.compile(r"^::: (\S+)$", re.MULTILINE)
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s]+)\)")
@@ -109,7 +111,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, files: Files, **_: object) -> str:
-    """Let the pages that docstrings name be links, and keep short names in one line."""
+    """Let the pages that docstrings name be links, and keep short names and columns in line."""
 
     def link(match: re.Match[str]) -> str:
         name, anchor = match.groups()
@@ -125,7 +127,14 @@ def on_page_content(html: str, page: Page, files: Files, **_: object) -> str:
         html = html.replace(">Methods:<", ">Methods<")
         html = html.replace("</h1>", f"</h1>\n{imports(page.markdown or '')}", 1)
         html = NAMED_PAGE.sub(link, html)
+    html = OUTPUT.sub(name_columns, html)
     return SHORT_NAME.sub(r'<code class="name">\1</code>', html)
+
+
+def name_columns(output: re.Match[str]) -> str:
+    """Mark an output of aligned columns, whose lines must not be wrapped on a phone."""
+    start, rest = output.groups()
+    return f"{start} columns {rest}" if COLUMNS.search(rest) else output[0]
 
 
 def imports(markdown: str) -> str:
