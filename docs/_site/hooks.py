@@ -33,6 +33,7 @@ OUTSIDE = (
 # Searches lead to guides first, then to answers.
 BOOSTS = {
     "faq.md": 1,
+    "migrating.md": 2,
     "nothing.md": 6,
     "search.md": 1.7,
     "settings.md": 4,
