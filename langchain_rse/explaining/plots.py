@@ -72,10 +72,12 @@ def plot_trace(
     document = _find_document(trace, doc_id)
     with matplotlib.style.context(_style_of(colors)):
         picture = Picture(_describe(trace, document))
-        picture.suptitle(_title_of(trace.query), x=0.02, ha="left", weight="bold")
+        title = picture.suptitle(_title_of(trace.query), ha="left", weight="bold")
         _draw(picture.subplots(), trace, document, (start, end), colors)
         if document is not None:
             picture.legend(loc="outside lower left", ncols=2)
+        picture.draw_without_rendering()  # so that the axes have their place
+        title.set_x(picture.axes[0].get_position().x0)
         return picture
 
 
@@ -100,8 +102,8 @@ def _style_of(colors: Colors) -> Any:  # noqa: ANN401 - names and values of matp
 def _find_document(trace: TraceByDocument, doc_id: str | None) -> DocumentTrace | None:
     """The document with this id; by default the best one of the answer, or else of all."""
     if doc_id is None:
-        answered = [document for document in trace.documents if document.returned]
-        return next(iter([*answered, *trace.documents]), None)
+        returned_first = sorted(trace.documents, key=lambda document: not document.returned)
+        return next(iter(returned_first), None)
     by_id = {document.doc_id: document for document in trace.documents}
     if doc_id not in by_id:
         examples = first_few(map(repr, by_id))
@@ -142,7 +144,7 @@ def _draw(
     threshold = trace.settings.penalty
     label = f"threshold {threshold:g}"
     ax.axhline(threshold, color=colors.threshold, linestyle="--", label=label)
-    start, end = _shown_range(document, limits)
+    start, end = _shown_range(document, *limits)
     ax.set(xlim=(start - 0.6, end - 0.4), ylim=(0, _TOP))
     ax.set_xlabel("chunk number, in the order of the text")
     ax.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
@@ -153,14 +155,15 @@ def _draw(
     ax.set_title(_title_of(title))
 
 
-def _shown_range(document: DocumentTrace, limits: tuple[int | None, int | None]) -> tuple[int, int]:
+def _shown_range(
+    document: DocumentTrace, given_first: int | None, given_end: int | None
+) -> tuple[int, int]:
     """The first chunk number to show and the one after the last."""
     first, end = document.chunks[0].index, document.chunks[-1].index + 1
     passages = [passage for _, passage in document.returned]
     if passages:
         first = max(first, min(passage.start for passage in passages) - _AROUND)
         end = min(end, max(passage.end for passage in passages) + _AROUND)
-    given_first, given_end = limits
     if given_first is not None:
         first = given_first
     return first, end if given_end is None else given_end

@@ -44,6 +44,8 @@ def test_it_has_relevance_passages_and_threshold() -> None:
     assert shaded == [index for each in trace.returned for index in range(each.start, each.end)]
     assert "threshold 0.5" in panel.get_legend_handles_labels()[1]
     draw(figure)
+    assert figure.get_suptitle() == QUERY
+    assert figure.texts[0].get_position()[0] == pytest.approx(panel.get_position().x0)
 
 
 def test_the_document_can_be_chosen() -> None:
@@ -57,8 +59,7 @@ def test_the_document_can_be_chosen() -> None:
 
 def test_zoom() -> None:
     trace = make_retriever({"a": lines(*range(0, 90, 3))}).explain(QUERY)
-    (panel,) = trace.plot(start=4, end=9).axes
-    assert panel.get_xlim() == (3.4, 8.6)
+    assert trace.plot(start=4, end=9).axes[0].get_xlim() == (3.4, 8.6)
 
 
 @pytest.mark.filterwarnings("ignore:the retriever has no documents")
@@ -69,6 +70,5 @@ def test_nothing_found_and_documents_not_considered() -> None:
     retriever = make_retriever({"a": lines(0), "b": lines(10, name="d")})
     config = PLAIN.replace(top_k_for_document_selection=1)
     figure = retriever.explain(QUERY, rse_config=config).plot("b")
-    title = figure.axes[0].get_title(loc="left").replace("\n", " ")
-    assert "its document has none" in title
+    assert "its document has none" in figure.axes[0].get_title(loc="left").replace("\n", " ")
     draw(figure)
