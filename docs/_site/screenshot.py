@@ -21,6 +21,12 @@ from langchain_rse.embeddings import WordLlamaEmbeddings
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
 NOTEBOOK = ROOT / "notebooks" / "02_see_and_tune.ipynb"
+# A page goes on below its picture, which would end inside of a line if it did not fade out.
+FADING = """<body style="margin: 0">
+<iframe src="report.html" style="border: 0; width: 100%; height: 100vh"></iframe>
+<div style="position: fixed; bottom: 0; width: 100%; height: 6rem;
+    background: linear-gradient(transparent, white)"></div>
+"""
 
 
 def report() -> str:
@@ -45,10 +51,11 @@ def draw(html: str, picture: Path) -> None:
     """Write a picture of the first screen of a page."""
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or "chromium"
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
-    options += ["--window-size=1000,760", f"--screenshot={picture}"]
+    options += ["--window-size=1000,1080", f"--screenshot={picture}"]
     with tempfile.TemporaryDirectory() as folder:
-        page = Path(folder, "report.html")
-        page.write_text(html, encoding="utf-8")
+        Path(folder, "report.html").write_text(html, encoding="utf-8")
+        page = Path(folder, "fading.html")
+        page.write_text(FADING, encoding="utf-8")
         subprocess.run([chromium, *options, page.as_uri()], check=True)  # noqa: S603
 
 
