@@ -124,7 +124,7 @@ class DocumentMethods:
             show_progress: Show the number of written chunks; needs tqdm.
 
         Returns:
-            The ids of the given documents and the ids of the deleted documents.
+            The ids of the added, changed, unchanged and deleted documents.
 
         Raises:
             ValueError: If ``documents`` is empty and stored documents would be deleted: a loader

@@ -328,14 +328,19 @@ def _with_stored_parts(
 class SyncResult(NamedTuple):
     """The result of ``sync``."""
 
-    ids: list[str]
-    """Ids of the given documents, without duplicates, in order of appearance."""
+    added: list[str]
+    """Ids of the new documents, in order of appearance."""
+    changed: list[str]
+    """Ids of the documents that were written again, in order of appearance: text, metadata or
+    settings have changed, vectors were missing, or ``force`` is set."""
+    unchanged: list[str]
+    """Ids of the given documents that were stored already, in order of appearance."""
     deleted: list[str]
     """Ids of the documents that were deleted."""
 
     def __repr__(self) -> str:
-        given, deleted = map(len, self)
-        return f"<SyncResult: {counted(given, 'document')} given, {deleted:,} deleted>"
+        counts = [f"{len(ids):,} {change}" for change, ids in self._asdict().items()]
+        return f"<SyncResult: {', '.join(counts)}>"
 
 
 def sync_documents(
@@ -353,6 +358,7 @@ def sync_documents(
     # Read first, so that documents added by concurrent calls are kept.
     manifests = read_manifests(adding.writer.docstore)
     stored_ids = [manifest.doc_id for manifest in manifests if may_delete(manifest)]
+    before = {manifest.doc_id for manifest in manifests if manifest.current}
 
     given_ids = adding.add(documents, ids, show_progress=show_progress)
     if stored_ids and not given_ids:
@@ -363,7 +369,13 @@ def sync_documents(
         )
     gone = set(stored_ids).difference(given_ids)
     deleted = adding.writer.delete(sorted(gone))
-    return SyncResult(given_ids, deleted)
+    result = SyncResult([], [], [], deleted)
+    for doc_id in given_ids:
+        if doc_id in adding.writer.unchanged:
+            result.unchanged.append(doc_id)
+        else:
+            (result.changed if doc_id in before else result.added).append(doc_id)
+    return result
 
 
 # Documents as given

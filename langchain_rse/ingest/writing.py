@@ -99,6 +99,7 @@ class Writer:
     vectors: Vectors
     records: DocStoreWriter
     model: Model = field(default_factory=Model)  # the embedding model
+    unchanged: set[str] = field(default_factory=set)  # ids of documents that were stored already
 
     @property
     def docstore(self) -> DocStore:
@@ -203,6 +204,7 @@ class Writer:
         leftovers: list[StoredManifest] = []
         for write in complete:
             self.vectors.advance(len(write.document.chunks))
+            self.unchanged.add(write.document.doc_id)
             if write.before.garbage or write.before.abandoned():
                 leftovers.append(write.stored)
         changed = self.records.change_manifests(

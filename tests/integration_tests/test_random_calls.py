@@ -141,8 +141,8 @@ def call(tenant: Tenant, chance: random.Random, number: int) -> str:
         assert tenant.retriever.delete(some) == existing
     elif kind == "sync":
         others = [each for each in expected if each not in new]
-        ids, deleted = tenant.retriever.sync(documents_of(new))
-        assert (ids, sorted(deleted)) == (list(new), sorted(others))
+        added, changed, unchanged, deleted = tenant.retriever.sync(documents_of(new))
+        assert ({*added, *changed, *unchanged}, set(deleted)) == (new.keys(), set(others))
         tenant.expected = new
     elif kind == "lose":
         tenant.lose(chance)

@@ -54,10 +54,17 @@ class Stores:
 def test_what_is_not_given_is_deleted(way: Way, writer: str) -> None:
     stores = Stores(way)
     target = getattr(stores, writer)
-    assert stores.sync(target, animals("cat", "dog", "fish")) == (["cat", "dog", "fish"], [])
-    assert stores.sync(target, animals("dog", "eel")) == (["dog", "eel"], ["cat", "fish"])
+    assert stores.sync(target, animals("cat", "dog", "fish")) == (
+        ["cat", "dog", "fish"],
+        [],
+        [],
+        [],
+    )
+    assert stores.sync(target, animals("dog", "eel")) == (["eel"], [], ["dog"], ["cat", "fish"])
     assert stores.stored() == ["dog", "eel"]
-    assert stores.sync(target, iter(animals("dog", "eel"))) == (["dog", "eel"], [])
+    result = stores.sync(target, iter([*animals("dog"), *animals("eel", kind="fish")]))
+    assert result == ([], ["eel"], ["dog"], [])
+    assert repr(result) == "<SyncResult: 0 added, 1 changed, 1 unchanged, 0 deleted>"
     assert stores.sync(target, animals("dog"), ids=["hound"]).deleted == ["dog", "eel"]
     assert stores.stored() == ["hound"]
 
@@ -65,7 +72,7 @@ def test_what_is_not_given_is_deleted(way: Way, writer: str) -> None:
 @fakes.both_ways
 def test_nothing_is_deleted_if_nothing_is_given(way: Way) -> None:
     stores = Stores(way)
-    assert stores.sync(stores.retriever, []) == ([], [])
+    assert stores.sync(stores.retriever, []) == ([], [], [], [])
     stores.retriever.add_documents(animals("cat", "dog"))
     with pytest.raises(ValueError, match="documents is empty, so sync would delete all 2 doc"):
         stores.sync(stores.retriever, [])
@@ -151,7 +158,8 @@ def test_sync_does_what_a_full_cleanup_does(way: Way) -> None:
         result = stores.sync(stores.indexer, documents)
         assert chunks_in(stores.vectorstore) == chunks_in(others)
         gone = {name for name, _ in before} - texts.keys()
-        assert (result.ids, set(result.deleted)) == (list(texts), gone)
+        assert {*result.added, *result.changed, *result.unchanged} == texts.keys()
+        assert set(result.deleted) == gone
     assert stores.stored() == ["cat", "fox"]
     assert stores.indexer.check().ok
 
@@ -170,6 +178,6 @@ def test_an_index_that_langchain_wrote_is_taken_over() -> None:
     existing = ExistingIndex(doc_id_key="source", in_store_order=True, chunk_overlap=0)
     stores.indexer.adopt(existing)
     result = stores.indexer.sync(animals("dog", "eel"))
-    assert result == (["dog", "eel"], ["cat"])
+    assert result == (["eel"], ["dog"], [], ["cat"])
     assert stores.stored() == ["dog", "eel"]
     assert stores.indexer.check().ok
