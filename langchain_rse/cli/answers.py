@@ -9,14 +9,13 @@ import contextlib
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
+from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase, refuse_file
 from langchain_rse.cli.output import (
     console,
     errors,
@@ -36,6 +35,8 @@ recall: share of the evidence that is returned
 whole: share of the quotations that are returned whole
 precision: share of the text that is evidence, low because quotations are short
 iou: text in both evidence and result, divided by text in either
+passages, characters: returned texts, and their length
+refused: questions without an answer in the documents for which nothing was returned
 filling the budget: with --penalty 0
 """
 _JSON_FIELDS = {"id", "page_content", "metadata"}  # of a passage
@@ -150,6 +151,8 @@ def settings(
         fields["config"] = config
     elif config:
         if not Path(config).is_file():
+            if Path(config).suffix:
+                raise ValueError(f"--config: there is no file {config!r}")
             advice = did_you_mean(config, PRESETS) or f"; presets: {', '.join(PRESETS)}"
             raise ValueError(f"--config: there is no preset or file {config!r}{advice}")
         fields = read_settings(Path(config))
@@ -214,7 +217,7 @@ def query(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            file_okay=False,
+            callback=refuse_file,
             help="Write pictures of the PDF pages of each passage, with the passage marked, into "
             "this folder, and into the report.",
         ),
@@ -242,16 +245,18 @@ def query(
     opened = KnowledgeBase.existing(kb, **fields)
     chosen = filter_of(filter or (), opened.find)
     trace = opened.retriever.explain(" ".join(question), **chosen)
+    if verbose or report:
+        trace.short_names.update(opened.names)
+    explanation = str(trace) if verbose else ""
     passages = trace.documents_returned
     if as_json:
         printed = [passage.model_dump(include=_JSON_FIELDS) for passage in passages]
         typer.echo(json.dumps(printed, indent=2, default=str))
     elif passages:
-        print_passages(trace, opened.names, has_summary=not verbose)
-    if verbose or report:
-        trace.short_names.update(opened.names)
+        print_passages(trace, opened.names)
+        explanation = explanation.replace(f"{trace.summary}\n", "")
     if verbose:
-        print_wrapped(str(trace), errors)
+        print_wrapped(explanation, errors)
         if not report:
             print_note("All chunks considered: --report FILE")
     pictures = [*_draw_pages(passages, pages)] if pages else ()
@@ -266,13 +271,12 @@ def query(
         raise typer.Exit(1)
 
 
-def print_passages(trace: RSETrace, names: Mapping[str, str], *, has_summary: bool = True) -> None:
-    """Print passages in their order, each with its number and place above it."""
+def print_passages(trace: RSETrace, names: Mapping[str, str]) -> None:
+    """Print a summary and the passages in their order, each with its number and place above it."""
     from langchain_rse.text.spellings import query_words
     from langchain_rse.tools import place_of
 
-    if has_summary:
-        print_text(trace.summary)
+    print_text(trace.summary)
     words = query_words(trace.queries)
     for number, passage in enumerate(trace.documents_returned, 1):
         text = visible_lines(passage.page_content)
@@ -409,22 +413,18 @@ def evaluate(
     fields = settings(config, assignments, irrelevant_chunk_penalty=irrelevant_chunk_penalty)
     opened = KnowledgeBase.existing(kb, **fields)
     retriever = opened.retriever
-    named = []
-    for number, question in enumerate(load_questions(questions), 1):
-        evidence = []
-        with _about(f"{questions}: question {number}"):
-            for each in question.evidence:  # with names of documents in place of ids
-                evidence.append(replace(each, doc_id=opened.find(each.doc_id)))
-        named.append(replace(question, evidence=evidence))
+    asked = load_questions(questions)
     options: dict[str, Any] = {"budgets": budgets, "show_progress": sys.stderr.isatty()}
     with _about(str(questions)):
-        passages = measure(retriever, named, name="passages", **options)
+        passages = measure(retriever, asked, name="passages", **options)
         located = passages.questions  # with the positions of quotations
         tuning = tune(retriever, located, trials=trials, **options) if trials else None
     if tuning is not None and save_config:
         tuning.to_file(save_config)
-        written = "Parameters" if tuning.changes else "No gain on held-out questions: current ones"
-        print_note(f"{written} written to {save_config}")
+        found = "Parameters"
+        if not tuning.changes:
+            found = "No gain on held-out questions: the current parameters are"
+        print_note(f"{found} written to {save_config}")
 
     # Chunks fill the budget, so the comparison needs passages that fill it too.
     name = "passages (filling the budget)"

@@ -48,18 +48,22 @@ class _Command(TyperCommand):
         return [piece.replace("{", "").replace("}", "") for piece in pieces]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - as above
-        """Say how to write a command that lacks --kb."""
+        """Say how to write a command that lacks --kb or another value."""
         given = list(args)
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:
-            if getattr(error.param, "name", "") == "kb" and not error.message:
+            name = getattr(error.param, "name", "")
+            if name == "kb" and not error.message:
                 folder = "FOLDER"
                 for argument in given:
                     if Path(argument, "settings.json").exists():
                         folder = argument
                 others = [argument for argument in given if argument != folder]
                 error.message = f"Write: {shlex.join([ctx.info_name, *others, '--kb', folder])}"
+            elif not error.message and self.help:
+                example, *_ = self.help.partition("Example: ")[2].split("\n\n")
+                error.message = f"Example: {' '.join(example.split())}"
             raise
 
 

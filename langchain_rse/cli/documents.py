@@ -15,7 +15,7 @@ import typer
 
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase, only_writer
 from langchain_rse.cli.output import command_line, print_note, print_text, visible_lines
-from langchain_rse.text.quoting import counted
+from langchain_rse.text.quoting import counted, first_few
 
 if TYPE_CHECKING:
     from langchain_rse.cli.files import Files
@@ -96,7 +96,7 @@ def index(
         kinds = [f"{count} {kind}" for kind, count in files.skipped.most_common()]
         print_text(f"Skipped: {', '.join(kinds)}")
     if files.empty:
-        print_text(f"Empty, so listed but never found: {counted(files.empty, 'file')}")
+        print_text(f"Empty, so listed but never found: {first_few(files.empty, 3)}")
     if files.failures:
         lines = [f"  {path}: {reason}" for path, reason in files.failures.items()]
         print_note("\n".join([f"Could not read {len(lines)}:", *lines]), "red")

@@ -69,7 +69,7 @@ class Files:
     keep_running: bool = False  # whether to keep running heads and feet of pages
     notes: list[str] = field(default_factory=list)  # on guessed encodings and text left out
     skipped: Counter[str] = field(default_factory=Counter)  # counts of other files by suffix
-    empty: int = 0  # count of files without text
+    empty: list[str] = field(default_factory=list)  # names of files without text
 
     def find(self, paths: Iterable[Path]) -> list[Path]:
         """List files, and the files in folders, each once."""
@@ -119,7 +119,7 @@ class Files:
                 if path.suffix.lower() in _MARKED_UP:
                     self.failures[path] = "no text (a scan needs OCR first)"
                 else:
-                    self.empty += 1
+                    self.empty.append(path.name)
             yield from documents
 
     def _load(self, path: Path) -> list[Document]:

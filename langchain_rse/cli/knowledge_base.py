@@ -27,13 +27,21 @@ _SETTINGS = "settings.json"
 _LOCK = ".lock"
 _DEFAULT_MODEL = "langchain_rse.embeddings:WordLlamaEmbeddings"
 
+
+def refuse_file(path: Path | None) -> Path | None:
+    """Refuse a file in place of a folder."""
+    if path is not None and path.is_file():
+        raise typer.BadParameter(f"{path} is a file: name a folder, such as {path.stem}-folder")
+    return path
+
+
 Folder = Annotated[
     Path,
     typer.Option(
         "--kb",
         metavar="FOLDER",
         help="Folder of the knowledge base: the index, not your files.",
-        file_okay=False,
+        callback=refuse_file,
         envvar="LANGCHAIN_RSE_KB",
     ),
 ]

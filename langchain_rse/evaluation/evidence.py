@@ -10,6 +10,7 @@ from langchain_rse.access import DocumentAccess
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.evaluation.questions import Evidence, Question
 from langchain_rse.retriever import RSERetriever
+from langchain_rse.stores.document_names import find_document
 from langchain_rse.text.quoting import first_few
 
 
@@ -18,8 +19,9 @@ def find_evidence(
 ) -> tuple[Question, ...]:
     """Return the questions with the positions of quotations; check that all evidence exists.
 
-    Evidence must be in ``sources``, or, without ``sources``, in the index of an `RSERetriever`. For
-    other retrievers without ``sources``, evidence is not checked, and cannot be quoted.
+    Evidence must be in ``sources``, or, without ``sources``, in the index of an `RSERetriever`,
+    whose documents are found by id, path or file name. For other retrievers without ``sources``,
+    evidence is not checked, and cannot be quoted.
 
     Raises:
         TypeError: If one is no `Question`.
@@ -27,41 +29,42 @@ def find_evidence(
             once.
     """
     checked = _check(questions)
-    all_evidence = [evidence for question in checked for evidence in question.evidence]
     access = access_of(retriever)
+    find_id: Callable[[str], str]
     read_text: Callable[[str], str]
     if sources is not None:
         check_type("sources", sources, Mapping, "a dict of texts by document id")
         for text in sources.values():
             check_type("each of sources", text, str, "a text, such as document.page_content")
         lengths = {doc_id: len(text) for doc_id, text in sources.items()}
-        read_text = partial(_read_source, sources)
+        find_id = partial(_check_source, sources)
+        read_text = sources.__getitem__
     elif access is not None:
-        manifests = access.manifests_of(evidence.doc_id for evidence in all_evidence)
-        lengths = {doc_id: manifest.length for doc_id, manifest in manifests.items()}
-        read_text = access.text
-    elif any(evidence.is_quoted for evidence in all_evidence):
+        manifests = access.manifests()
+        lengths = {manifest.doc_id: manifest.length for manifest in manifests}
+        find_id = cache(partial(find_document, manifests=manifests))
+        read_text = cache(access.text)
+    elif any(evidence.is_quoted for question in checked for evidence in question.evidence):
         raise ValueError(
             "quoted evidence needs sources, the texts of the documents by id. Or pass questions "
             "with located quotations: report.questions of an RSERetriever's report"
         )
     else:
         return checked
-    read_once = cache(read_text)
     found = []
     problems = []
     for number, question in enumerate(checked, 1):
         located = []
         for evidence in question.evidence:
             try:
-                if evidence.doc_id not in lengths:
-                    read_once(evidence.doc_id)  # raises an error with the names of documents
-                located.append(_locate(evidence, lengths[evidence.doc_id], read_once))
+                doc_id = find_id(evidence.doc_id)
+                start, end = _locate(evidence, lengths[doc_id], partial(read_text, doc_id))
+                located.append(replace(evidence, doc_id=doc_id, start=start, end=end))
             except (ValueError, MissingRecordError) as error:
                 problems.append(f"question {number}: {error}")
         found.append(replace(question, evidence=located))
     if problems:
-        raise ValueError(first_few(problems))
+        raise ValueError(first_few(problems, 10, separator="\n"))
     return tuple(found)
 
 
@@ -73,35 +76,35 @@ def _check(questions: Iterable[Question]) -> tuple[Question, ...]:
     return checked
 
 
-def _read_source(sources: Mapping[str, str], doc_id: str) -> str:
+def _check_source(sources: Mapping[str, str], doc_id: str) -> str:
     if doc_id not in sources:
         raise ValueError(f"there is no document {doc_id!r} in sources; it has {first_few(sources)}")
-    return sources[doc_id]
+    return doc_id
 
 
-def _locate(evidence: Evidence, length: int, read_text: Callable[[str], str]) -> Evidence:
-    """Return evidence with its position; raise a ValueError if it cannot be located."""
-    doc_id = evidence.doc_id
+def _locate(evidence: Evidence, length: int, read: Callable[[], str]) -> tuple[int, int]:
+    """Return the position of evidence; raise a ValueError if it cannot be located."""
+    name = evidence.doc_id
     if not evidence.is_quoted:
         if evidence.end > length:
             raise ValueError(
-                f"{evidence.start} to {evidence.end} is not in document {doc_id!r}, which has "
+                f"{evidence.start} to {evidence.end} is not in document {name!r}, which has "
                 f"{length or 'no'} characters"
             )
-        return evidence
-    text = read_text(doc_id)
+        return evidence.start, evidence.end
     characters = "".join(evidence.text.split())
-    pattern = re.compile(r"\s*".join(map(re.escape, characters)))
-    match = pattern.search(text)
+    pattern = r"\s*".join(map(re.escape, characters))
+    matches = list(re.finditer(f"(?=({pattern}))", read()))  # also those that overlap
     quotation = shown(evidence.text)
-    if match is None:
-        raise ValueError(f"{quotation} is nowhere in document {doc_id!r}: copy it from there")
-    if pattern.search(text, match.start() + 1):
+    if not matches:
+        raise ValueError(f"{quotation} is nowhere in document {name!r}: copy it from there")
+    if len(matches) > 1:
+        positions = first_few(f"{match.start():,}" for match in matches)
         raise ValueError(
-            f"{quotation} is more than once in document {doc_id!r}: quote more, or give start and "
-            "end"
+            f"{quotation} is {len(matches):,} times in document {name!r} (at characters "
+            f"{positions}): quote more, or give start and end"
         )
-    return replace(evidence, start=match.start(), end=match.end())
+    return matches[0].span(1)
 
 
 def access_of(retriever: object) -> DocumentAccess | None:

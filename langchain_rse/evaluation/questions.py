@@ -36,7 +36,7 @@ class Evidence:
     """A part of a document that answers a question.
 
     Attributes:
-        doc_id: Id of the document, not blank.
+        doc_id: Id of the document, not blank; for an index, its path or file name is enough.
         start: Position of the first character in the document's text, at least 0.
         end: Position after the last character, above ``start``.
         text: A quotation, instead of ``start`` and ``end``. It must occur exactly once in the

@@ -19,7 +19,7 @@ def find_document(name: str, manifests: Collection[Manifest], hint: str = "") ->
     Args:
         name: What to search for.
         manifests: The documents.
-        hint: Added to the error if no document has the name.
+        hint: Added to the error if no document has the name. Default: the first names.
 
     Raises:
         ValueError: If no document has the name, or several have it. The message suggests names.
@@ -44,10 +44,9 @@ def find_document(name: str, manifests: Collection[Manifest], hint: str = "") ->
         near = [shortened(each, _LONGEST_NAME) for each in near]
         problem = f"there is no document {name!r:.{_LONGEST_NAME}}"
         if near:
-            problem += f"; did you mean {' or '.join(near)}?"
-        if hint:
-            problem += f"{' ' if near else '. '}{hint}"
-        raise ValueError(problem)
+            raise ValueError(f"{problem}; did you mean {' or '.join(near)}? {hint}".rstrip())
+        listed = first_few(sorted(file_names)) or "none"
+        raise ValueError(f"{problem}. {hint or f'The documents are {listed}'}")
     if len(doc_ids) > 1:
         short = short_names({doc_id: doc_id for doc_id in sorted(doc_ids)}).values()
         possible = first_few(shortened(doc_id, _LONGEST_NAME) for doc_id in short)

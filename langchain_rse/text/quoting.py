@@ -58,10 +58,10 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}s"
 
 
-def first_few(items: Iterable[str], limit: int = 5) -> str:
-    """Join the first ``limit`` items with commas, followed by the number of further items."""
+def first_few(items: Iterable[str], limit: int = 5, separator: str = ", ") -> str:
+    """Join the first ``limit`` items, followed by the number of further items."""
     listed = list(items)
-    text = ", ".join(listed[:limit])
+    text = separator.join(listed[:limit])
     if len(listed) > limit:
         text += f" and {len(listed) - limit} more"
     return text

@@ -214,7 +214,7 @@ def test_unreadable_files_are_named_and_the_others_are_indexed(empty: Run) -> No
     result = empty("index", "docs", "docs/nothing", "--kb", "docs/kb")
     assert result.exit_code == 3
     assert "docs/kb: 3 added; 3 documents\n" in result.stdout
-    assert "\nSkipped: 9 .png\nEmpty, so listed but never found: 1 file\n" in result.stdout
+    assert "\nSkipped: 9 .png\nEmpty, so listed but never found: empty.md\n" in result.stdout
     assert "\nnotes.txt: read as cp1252 " in result.stdout
     lines = result.stderr.splitlines()
     assert lines[0] == "Could not read 2:"
@@ -321,6 +321,7 @@ def test_a_query_prints_passages_and_where_they_stand(ask: Run) -> None:
     assert re.search(r"\[1\] .+, pages 1.3, characters 0", pages)
     explained = ask("query", "do cats sleep", "-v")
     assert "Best passage: cats.md" in explained.stderr
+    assert explained.stdout.startswith(lines[0])
     assert explained.stderr.endswith("\nAll chunks considered: --report FILE\n")
     assert explained.output.count("1 passage from ") == 1
 
@@ -385,7 +386,10 @@ def test_an_empty_answer_says_why(ask: Run, options: list[object], reason: str) 
         (["query", "cats", "--k", "x"], "'--k' / '-k': expected a whole number, at least 1"),
         (["query", "cats", "--penalty", 2], "irrelevant_chunk_penalty must be from 0 to 1"),
         (["query", "cats", "--set", "hybrid=2"], "--set hybrid=2: hybrid must be from 0 to 1 or"),
-        (["query", "cats", "--config", "no.json"], "no preset or file 'no.json'; presets: "),
+        (["query", "cats", "--config", "no.json"], "--config: there is no file 'no.json'"),
+        (["query", "cats", "--config", "fast"], "no preset or file 'fast'; presets: "),
+        (["query"], "argument 'QUESTION'. Example: langchain-rse query \"What drove gross margin?"),
+        (["query", "cats", "--pages", "saved.json"], "saved.json is a file: name a folder"),
         (["query", "cats", "--set", "score_floor=nan"], "a number or 'fitted' or None; got 'nan'"),
         (["query", "cats", "--filter", "source"], "expected NAME=VALUE, got 'source'"),
         (["query", "cats", "--filter", "source=fish.txt"], "choose one of new/fish.txt"),
@@ -524,6 +528,10 @@ def test_evaluate_saves_settings_for_queries(ask: Run) -> None:
     assert not Path("other.json").exists()
     one = ask("evaluate", "--questions", json_lines(QUESTIONS[:1]), "--tune", 5)
     assert "at least two questions" in one.stderr
-    wrong = [{"question": "why", "evidence": [{"doc_id": "cats", "text": "Cats bark"}]}]
-    unknown = ask("evaluate", "--questions", json_lines(wrong)).stderr
-    assert unknown.startswith("Error: questions.jsonl: question 1: 'Cats bark' is nowhere in ")
+    evidence = [{"doc_id": "cats", "text": text} for text in ("Cats bark", "s")]
+    wrong = [{"question": "why", "evidence": [*evidence, {"doc_id": "cat.md", "text": "Cats"}]}]
+    bark, repeated, unknown = ask("evaluate", "--questions", json_lines(wrong)).stderr.splitlines()
+    problem = "question 1: 'Cats bark' is nowhere in document 'cats': copy it from there"
+    assert bark == f"Error: questions.jsonl: {problem}"
+    assert "'s' is 7 times in document 'cats' (at characters 6, 15, 21, 23, 31 and" in repeated
+    assert unknown.endswith("there is no document 'cat.md'; did you mean cats.md?")

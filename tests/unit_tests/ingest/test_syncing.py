@@ -54,12 +54,8 @@ class Stores:
 def test_what_is_not_given_is_deleted(way: Way, writer: str) -> None:
     stores = Stores(way)
     target = getattr(stores, writer)
-    assert stores.sync(target, animals("cat", "dog", "fish")) == (
-        ["cat", "dog", "fish"],
-        [],
-        [],
-        [],
-    )
+    animal_names = ["cat", "dog", "fish"]
+    assert stores.sync(target, animals(*animal_names)) == (animal_names, [], [], [])
     assert stores.sync(target, animals("dog", "eel")) == (["eel"], [], ["dog"], ["cat", "fish"])
     assert stores.stored() == ["dog", "eel"]
     result = stores.sync(target, iter([*animals("dog"), *animals("eel", kind="fish")]))
