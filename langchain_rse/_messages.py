@@ -34,7 +34,8 @@ def problems_of(error: ValidationError) -> str:
         if problem["loc"]:
             path = visible(".".join(map(str, problem["loc"])))
             is_unknown = problem["type"] == "extra_forbidden"
-            message = f"unknown argument {path}" if is_unknown else f"{path}: {message}"
+            colon = ":" if problem["type"] == "value_error" else ""
+            message = f"unknown argument {path}" if is_unknown else f"{path}{colon} {message}"
         message = _plain(message)
         if problem["type"] not in {"missing", "value_error"}:
             message += f"; got {shown(problem['input'])}"
@@ -117,7 +118,7 @@ class Checked(BaseModel):
             if name not in self.model_fields_set or value == field.default:
                 continue
             if not field.repr:
-                value = _Bare(shown(value))
+                value = _Bare(f"<{shown(value).removeprefix('a ')}>")
             elif not isinstance(value, (*_SHOWN, Checked)):
                 value = _Bare(getattr(value, "__name__", type(value).__name__))
             yield name, value
@@ -161,12 +162,16 @@ class Checked(BaseModel):
         if problem["type"] == "missing":
             advice = cls._advice.get(name, f"Pass {cls.__name__}({name}=...)")
             return ValueError(f"{name} is missing. {advice}")
-        allowed = []  # of a field with several types, each has a problem
-        for each in problems:
-            if each["loc"][0] == name:
+        # Of a field with several types, each has a problem: those of an item are more exact.
+        of_field = [each for each in problems if each["loc"][0] == name]
+        depth = max(len(each["loc"]) for each in of_field)
+        allowed = []
+        for each in of_field:
+            if len(each["loc"]) == depth:
+                problem = each
                 allowed.append(each["msg"].partition(" should ")[2].partition(" after ")[0])
         subject = name
-        if isinstance(problem["loc"][-1], int):
+        if isinstance(problem["loc"][-1], int) or depth > _DEPTH_OF_ITEMS:
             subject = f"{name}: each item"
         elif NoneType in get_args(cls.model_fields[name].annotation):
             allowed.append("None")
@@ -177,13 +182,13 @@ class Checked(BaseModel):
 
 
 _LONGEST_SHOWN = 100
+_DEPTH_OF_ITEMS = 3  # in the paths of problems: field, type, key
 # Types whose values are shown in messages; of others, the type is.
 _SHOWN = (str, int, float, list, tuple, set, dict, NoneType)
 
 _PLAIN_WORDS = {
     " or be ": " or ",
     "greater than or equal to": "at least",
-    "less than or equal to 1": "from 0 to 1",
     "less than or equal to": "at most",
     "a valid dictionary or instance": "an instance",
     "a valid dictionary or object to extract fields from": "Greedy(...) or BestSegment(...) of "
@@ -198,13 +203,15 @@ _PLAIN_WORDS = {
     "a docstore or an instance of Sequence or None": "a docstore or None; for one document, "
     "[document]",
     "an instance of Sequence": "a list",
+    "an instance of Document": "a Document",
     "metadata must be": "metadata (for texts: metadatas) must be",
     "'str' instances are not allowed as a Sequence value": "must be a list",
     "String should match pattern '\\S'": "must not be blank",
     "Input should": "must",
+    "String should": "must",
     "Field required": "is missing",
-    "evidence: is missing": "evidence: is missing; [] if the documents do not answer the question",
-    "evidence: must be a list": 'evidence: must be a list, such as [Evidence("a.txt", text="a '
+    "evidence is missing": "evidence is missing; [] if the documents do not answer the question",
+    "evidence must be a list": 'evidence must be a list, such as [Evidence("a.txt", text="a '
     'quotation")]',
     "Field is frozen": "cannot be changed: make a new object",
     "Instance is frozen": "cannot be changed: make a new object",

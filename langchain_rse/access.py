@@ -4,7 +4,6 @@ A search filters chunks. All code that lists documents or reads their text goes 
 so that the same filters apply.
 """
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from langchain_core.documents import Document
 
-from langchain_rse._messages import check_type
+from langchain_rse._messages import check_type, did_you_mean
 from langchain_rse._sync import run
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import MissingRecordError
@@ -96,12 +95,10 @@ class DocumentAccess:
         manifest = self.manifests_of([doc_id]).get(doc_id)
         if manifest is None:
             ids = [each.doc_id for each in self.manifests()]
-            near = difflib.get_close_matches(doc_id, ids)
-            advice = "the nearest is" if near else "documents() lists"
-            raise MissingRecordError(
-                f"there is no document {doc_id!r}, or the filter excludes it; {advice} "
-                f"{first_few(near or ids) or 'none'}"
-            )
+            excluded = ", or the filter excludes it" if self.filters else ""
+            listed = f"; documents() lists {first_few(ids) or 'none'}"
+            advice = did_you_mean(doc_id, ids) or listed
+            raise MissingRecordError(f"there is no document {doc_id!r}{excluded}{advice}")
         return manifest
 
     def manifests_of(self, doc_ids: Iterable[str]) -> dict[str, Manifest]:

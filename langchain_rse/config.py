@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.runnables import Runnable
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from langchain_rse._messages import Checked, did_you_mean, explain_unknown, shown
 from langchain_rse.engine import Calibration
@@ -20,7 +21,13 @@ LengthFunction = Callable[[str], float]
 """Returns the length of a text: ``len`` counts characters."""
 
 
-Share = Annotated[float, Field(ge=0, le=1)]
+def _check_share(value: float) -> float:
+    if not 0 <= value <= 1:
+        raise PydanticCustomError("share", "Input should be from 0 to 1")
+    return value
+
+
+Share = Annotated[float, AfterValidator(_check_share)]
 
 Hybrid = Share | Literal["auto"]
 """Weight of the full-text index; ``"auto"`` uses ``lexical_weight`` if there is an index."""
@@ -237,7 +244,9 @@ _PUBLISHED = RSEConfig(
 
 class _Presets(dict[str, RSEConfig]):
     def __missing__(self, name: str) -> RSEConfig:
-        raise KeyError(f"there is no preset {name!r}: use {', '.join(self)}")
+        raise KeyError(
+            f"there is no preset {name!r}: use {', '.join(self)}{did_you_mean(name, self)}"
+        )
 
     def __str__(self) -> str:
         return "\n".join(f"{name}: {config}" for name, config in self.items())

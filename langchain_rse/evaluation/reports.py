@@ -73,7 +73,10 @@ class Report:
 
     def __repr__(self) -> str:
         figures = _by_budget("recall", "", self.mean("recall"), self.budgets)
-        return f"<Report of {self.name!r}: {counted(len(self.questions), 'question')}, {figures}>"
+        count = counted(len(self.questions) - len(self.refusals), "question")
+        if len(self.refusals):
+            count += f", {len(self.refusals)} unanswerable"
+        return f"<Report of {self.name!r}: {count}, {figures}>"
 
     def mean(self, metric: str) -> Floats:
         """Return the mean over the questions; shape ``(budgets,)``."""

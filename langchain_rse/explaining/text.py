@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -101,6 +102,10 @@ def _describe(trace: TraceByDocument, passage: Passage) -> tuple[str, str]:
     if filled:
         place += f" ({filled} filled in)"
     place += f", characters {format_range(*passage.span)}, value {passage.value:.2f}"
+    whole = passage._replace(dropped=0).text
+    limit = trace.settings.max_context_length or math.inf
+    if passage.dropped and measure(whole, trace.settings.length_function) > limit:
+        place += f", cut to max_context_length={limit:,.10g}"
     cost = sum(chunk.value for chunk in passage.chunks) - passage.value
     if cost >= _LEAST_SHOWN:
         chunks = _shown(passage.value) + _shown(cost)

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from langchain_rse.access import DocumentAccess
 from langchain_rse.errors import MissingRecordError, RSEError
 from langchain_rse.finding import Match, Pattern, find, read_section
+from langchain_rse.query.reading import CHARACTERS
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.document_names import find_document
 from langchain_rse.stores.records import DOC_ID, END_INDEX, PASSAGE, Manifest
@@ -46,6 +47,7 @@ from langchain_rse.tools.search import (
 
 _MAX_MATCHES = MIN_DISTANCE  # of an answer: a passage for each, or fewer
 _MAX_LISTED = 1_000  # documents of an answer
+_ALL_NAMES = "Call outline without document for all names."
 
 
 def create_rse_tools(
@@ -93,9 +95,13 @@ def create_rse_tools(
 
     tools: list[BaseTool] = [search]
     for name, arguments in BROWSING_TOOLS.items():
+        description = " ".join((arguments.__doc__ or "").split())
+        if shared.length_function is CHARACTERS:
+            most = min(shared.max_context_length, MAX_READ_LENGTH)
+            description = description.replace(f"{MAX_READ_LENGTH:,}", f"{most:,.10g}")
         tool = make_tool(
             name,
-            " ".join((arguments.__doc__ or "").split()),
+            description,
             arguments,
             shared,
             partial(browse, name),
@@ -189,7 +195,7 @@ class _Browser(NamedTuple):
         doc_id = self.shared.names.get(name, name)
         manifest = self.access.manifests_of([doc_id]).get(doc_id)
         if manifest is None:
-            doc_id = find_document(name, self.access.manifests())
+            doc_id = find_document(name, self.access.manifests(), _ALL_NAMES)
             manifest = self.access.manifest(doc_id)
         try:
             yield manifest

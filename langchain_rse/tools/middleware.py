@@ -95,6 +95,10 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
                 raise ValueError("all tools must measure lengths by one length_function")
             self._limit_of[tool.name] = limit
 
+    def __repr__(self) -> str:
+        names = ", ".join(self._limit_of)
+        return f"RSEMiddleware({names}, max_context_length={self._max_context_length})"
+
     def wrap_model_call(
         self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]
     ) -> ModelResponse:

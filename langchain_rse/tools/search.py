@@ -275,7 +275,9 @@ class _Search:
             "length_function": self._length_shown,
         }
         if not query.strip():
-            raise ToolException("query must not be blank")
+            raise ToolException(
+                "query must not be blank. Write a question or keywords, and call again."
+            )
         conditions = conditions_of(filter)
         if conditions:
             own_filter = self.retriever.search_kwargs.get("filter")

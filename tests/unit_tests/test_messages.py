@@ -50,7 +50,7 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "for one text, give [text]": lambda it: it.from_texts(3, fakes.Angles()),
     "answer must be a text; got 3": lambda _: verify_quotes(3, []),  # type: ignore[arg-type]
     "must be a list of Documents; got RSERetriever": lambda it: verify_quotes("a", it),  # type: ignore[arg-type]
-    "the nearest is heron.txt": lambda it: it.text("heron"),
+    "'heron'; did you mean 'heron.txt'?": lambda it: it.text("heron"),
     "the id of a document must be a string; got None": lambda it: it.text(None),
     "must be a string; got 3": lambda it: it.delete([3]),
     "or rse_config='precision'; got 'find_all'": lambda it: it.invoke("a", config="find_all"),
@@ -92,6 +92,7 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "or rse_config='precision'; got {'filter': 'a'}": lambda it: it.invoke("a", {"filter": "a"}),
     "there is no file nowhere.pdf": lambda _: pages.boxes(Document("a"), "nowhere.pdf"),
     "the id of a document must be a string; got Doc": lambda it: it.delete([Document("a")]),
+    "texts: each item must be a Document; got 'a'": lambda _: ExistingIndex(texts=["a"]),  # type: ignore[list-item]
     "a dict by id, a docstore or None; for one": lambda _: ExistingIndex(texts=Document("a")),
     f"{__file__} is no PDF": lambda _: pages.boxes(Document("a"), __file__),
     "a Document of the retriever; got []": lambda _: pages.boxes([], "nowhere.pdf"),
@@ -103,9 +104,9 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "a filled vector store: RSERetriever.from_": lambda it: create_rse_tool(it.vectorstore),
     "each at least 1, for example [1000]; got 1000": lambda it: evaluate(it, [], 1000),
     "budgets=[...] instead of max": lambda it: evaluate(it, [ASKED], max_context_length=9),
-    'evidence.0: must be like {"doc_id": "a.txt", ': lambda _: Question("a", ["b"]),
+    'evidence.0 must be like {"doc_id": "a.txt", ': lambda _: Question("a", ["b"]),
     "number (pass a quotation as text=); got 'b'": lambda _: Evidence("a", "b"),
-    "evidence: is missing; [] if the documents do": lambda _: Question("a"),  # type: ignore[call-arg]
+    "Question: evidence is missing; [] if the documents do": lambda _: Question("a"),  # type: ignore[call-arg]
     'such as [Evidence("a.txt", text="a quotation")]; got \'b\'': lambda _: Question("a", "b"),  # type: ignore[arg-type]
     "unexpected keyword argument 'quote'": lambda _: Evidence("a", 0, 4, quote="b"),  # type: ignore[call-arg]
     "metadata (for texts: metadatas) must be": lambda it: setattr(it, "metadata", [{}]),

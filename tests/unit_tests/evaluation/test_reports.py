@@ -63,7 +63,7 @@ def test_a_report_says_how_many_questions_without_an_answer_were_refused() -> No
     title, *_, refused = str(report).splitlines()
     assert title.endswith("; 3 unanswerable questions")
     assert refused.split() == ["refused", "2", "of", "3"]
-    assert repr(report) == "<Report of 'plain': 4 questions, recall 1.000 at 10>"
+    assert repr(report) == "<Report of 'plain': 1 question, 3 unanswerable, recall 1.000 at 10>"
     assert repr(report.compare(report)).endswith("'plain': 1 question, recall +0.000 at 10>")
 
 

@@ -155,7 +155,10 @@ def test_no_two_documents_have_one_name() -> None:
         assert content in str(ask(SYNC, tools[tool], **arguments).content)
     retriever.delete(["/d/b/notes.md"])
     missing = ask(SYNC, tools["read"], document="b/notes.md").content
-    assert missing == "there is no document 'b/notes.md'; did you mean notes.md?"
+    assert missing == (
+        "there is no document 'b/notes.md'; did you mean notes.md? "
+        "Call outline without document for all names."
+    )
 
 
 def test_pages_have_printed_labels_or_numbers() -> None:
@@ -289,7 +292,7 @@ def test_no_tool_shows_what_may_not_be_read(
     if "document" not in arguments:
         assert "everyone" in shown or "public" in shown
     elif not listed:
-        assert message.content == "there is no document 'hidden'"
+        assert message.content.startswith("there is no document 'hidden'. Call outline")
     if arguments == {}:
         expected = [listed, "public, 34 characters"] if listed else ["public, 34 characters"]
         assert str(message.content).splitlines()[1:] == expected
