@@ -15,8 +15,11 @@ function element(tag, properties = {}, ...children) {
   return made;
 }
 
+/** Where a long piece of code may break into lines: behind a parenthesis, or a dot within a name. */
+const CODE_BREAK = /(?<=[(\[]|[a-z]\.)(?=\w)/i;
+const breakable = (text) => text.split(CODE_BREAK).flatMap((piece, n) => (n ? [element("wbr"), piece] : piece));
 // Every second part of a text is a query word.
-const marked = (parts) => parts.map((part, n) => (n % 2 ? element("mark", {}, part) : part));
+const marked = (parts) => parts.flatMap((part, n) => (n % 2 ? element("mark", {}, part) : breakable(part)));
 
 // To the solver, an excluded candidate is a chunk that was not found.
 const isFound = (chunk) => Boolean(chunk.found) && !chunk.excluded;

@@ -105,6 +105,7 @@ def contents(messages: Sequence[BaseMessage]) -> list[Any]:
 def test_in_the_next_turn_old_passages_make_room_and_can_be_found_again(way: Way) -> None:
     tool = create_rse_tool(RETRIEVER, k=1, max_context_length=LIMIT)
     budget = RSEMiddleware(tool, max_context_length=LIMIT)
+    assert repr(budget) == f"RSEMiddleware({tool.name}, max_context_length={LIMIT})"
     model, messages = converse(way, [[search(0)], [search(90)], [search(0)]], [budget])
 
     assert contents(model.read[1]) == [f"[1] {TEXT_0}"]
