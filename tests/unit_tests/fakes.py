@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Literal, ParamSpec, TypeVar
 
 import pytest
-from langchain_core.documents import Document
+from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.stores import BaseStore, InMemoryByteStore
@@ -459,6 +459,22 @@ def wrap(source: RSERetriever, found: Any, **fields: Any) -> RSERetriever:
         docstore=source.docstore,
         **{"config": PLAIN, "candidates_only": False, **fields},
     )
+
+
+class Noting(BaseDocumentCompressor):
+    """Notes the queries and texts that it gets; `choose` makes its answer."""
+
+    choose: Callable[[list[Document], str], list[Document]] = lambda documents, _: documents
+    queries: list[str] = Field(default_factory=list)
+    seen: list[str] = Field(default_factory=list)
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Any = None
+    ) -> list[Document]:
+        del callbacks
+        self.queries.append(query)
+        self.seen.extend(document.page_content for document in documents)
+        return self.choose(list(documents), query)
 
 
 def ranges(passages: Sequence[Document]) -> list[tuple[str, int, int]]:

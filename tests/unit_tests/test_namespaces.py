@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_classic.storage import LocalFileStore
-from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.documents import Document
 from langchain_core.language_models import FakeListLLM
 from langchain_core.runnables import ConfigurableField
 from langchain_core.stores import BaseStore, InMemoryByteStore, InMemoryStore
@@ -181,19 +181,6 @@ def test_filters_hold_within_a_namespace(
 # Base retrievers and rerankers
 
 
-class Nosy(BaseDocumentCompressor):
-    """Keeps what it has seen."""
-
-    seen: list[str] = []  # noqa: RUF012 - pydantic copies it
-
-    def compress_documents(
-        self, documents: Sequence[Document], query: str, callbacks: Any = None
-    ) -> Sequence[Document]:
-        del query, callbacks
-        self.seen.extend(document.page_content for document in documents)
-        return documents
-
-
 def test_what_a_wrapped_retriever_finds_elsewhere_is_left_out(
     vectorstore: InMemoryVectorStore,
     docstore: BaseStore[str, Any],
@@ -203,7 +190,7 @@ def test_what_a_wrapped_retriever_finds_elsewhere_is_left_out(
     a.add_documents([document("secret-id", "secret text")])
     b.add_documents([document("d", "own text")])
     base = vectorstore.as_retriever(search_kwargs={"k": 20})
-    nosy = Nosy()
+    nosy = fakes.Noting()
     wrapping = RSERetriever(
         base_retriever=base, docstore=docstore, namespace=B, config=fakes.EVERYTHING, reranker=nosy
     )
@@ -238,7 +225,7 @@ def test_a_retriever_without_a_namespace_reads_nothing_of_one(
     vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
 ) -> None:
     opened(vectorstore, docstore, A).add_documents([document("secret-id", "secret text")])
-    nosy = Nosy()
+    nosy = fakes.Noting()
     other = opened(vectorstore, InMemoryStore(), reranker=nosy)  # with a docstore of its own
     with pytest.raises(StoreMismatchError) as caught:
         texts(other)

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
-from pydantic import Field
 
 from langchain_rse import RSEConfig, RSERetriever
 from langchain_rse.config import read_settings
@@ -35,19 +34,6 @@ SPACE: Mapping[str, Sequence[Any]] = {
 
 
 SYNC = Way(None)
-
-
-class Backwards(BaseDocumentCompressor):
-    """Reverses the order; ``queries`` has the query of each call."""
-
-    queries: list[str] = Field(default_factory=list)
-
-    def compress_documents(
-        self, documents: Sequence[Document], query: str, callbacks: Any = None
-    ) -> list[Document]:
-        del callbacks
-        self.queries.append(query)
-        return list(documents)[::-1]
 
 
 class Corpus(SyntheticCorpus):
@@ -84,7 +70,7 @@ def test_the_store_is_searched_once_per_question_for_any_number_of_trials(
 
 
 def test_a_reranker_and_a_wrapped_retriever_are_asked_once_per_question(way: Way) -> None:
-    corpus, asked, reranker = Corpus(), [], Backwards()
+    corpus, asked, reranker = Corpus(), [], fakes.Noting(choose=lambda found, _: found[::-1])
 
     def find(query: str) -> list[Document]:
         asked.append(query)

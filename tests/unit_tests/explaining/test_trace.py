@@ -41,7 +41,9 @@ def test_it_reads_like_an_explanation() -> None:
     ):
         assert line in lines_of_text
     assert "relevance 0.86 (vectors 0.55, words 0.31), 0.88 with neighbors; query words" in written
-    assert ", cut to max_context_length=2" in str(retriever.explain("heron0 0", max_context_length=2))
+    assert ", cut to max_context_length=2" in str(
+        retriever.explain("heron0 0", max_context_length=2)
+    )
     assert "Best passage: a, chunks 0\u20132 (3 chunks around the best match" in written
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
 from threading import Barrier
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
@@ -186,22 +185,13 @@ def test_all_are_asked_at_once_and_instead_of_the_question(way: Way) -> None:
     assert sorted(base.queries) == ["q 0", "q 45", "q 90"]
 
 
-class PerQuery(BaseDocumentCompressor):
-    """Keeps what has a query's last word, and notes the queries."""
-
-    queries: list[str] = Field(default_factory=list)
-
-    def compress_documents(
-        self, documents: Sequence[Document], query: str, callbacks: Any = None
-    ) -> list[Document]:
-        del callbacks
-        self.queries.append(query)
-        word = query.rsplit(maxsplit=1)[-1]
-        return [d for d in documents if d.page_content.split()[-1] == word]
+def by_last_word(documents: list[Document], query: str) -> list[Document]:
+    """Keep what ends with a query's last word."""
+    return [d for d in documents if d.page_content.split()[-1] == query.rsplit(maxsplit=1)[-1]]
 
 
 def test_a_reranker_gets_each_query_with_its_candidates() -> None:
-    reranker = PerQuery()
+    reranker = fakes.Noting(choose=by_last_word)
     retriever = make_retriever(
         {"a": lines(0, 40, 90)}, reranker=reranker, candidates_only=True, passage_cost=0.0
     )

@@ -185,20 +185,7 @@ def test_no_answer_if_the_reranker_says_that_nothing_is_relevant() -> None:
     assert ask(retriever) == []
 
 
-class Noting(BaseDocumentCompressor):
-    """Keeps all documents, and the queries that it was given."""
-
-    queries: list[str] = Field(default_factory=list)
-
-    def compress_documents(
-        self, documents: Sequence[Document], query: str, callbacks: Any = None
-    ) -> Sequence[Document]:
-        del callbacks
-        self.queries.append(query)
-        return documents
-
-
-class NotingReranker(Noting):
+class NotingReranker(fakes.Noting):
     """Known by its name to be a reranker."""
 
 
@@ -210,11 +197,11 @@ class NotingReranker(Noting):
         (NotingReranker, {}, "What is paid?", "What is paid?"),
         (NotingReranker, {}, "Acme?", "Acme?"),
         (NotingReranker, {"name_weight": 0.0}, "What does Acme pay?", "What does Acme pay?"),
-        (Noting, {}, "What does Acme pay?", "What does Acme pay?"),
+        (fakes.Noting, {}, "What does Acme pay?", "What does Acme pay?"),
     ],
 )
 def test_a_reranker_gets_the_query_without_names_of_documents(
-    way: Way, compressor: type[Noting], settings: Any, question: str, expected: str
+    way: Way, compressor: type[fakes.Noting], settings: Any, question: str, expected: str
 ) -> None:
     """Rerankers prefer chunks that repeat names; `name_weight` tells the documents apart."""
     noting = compressor()

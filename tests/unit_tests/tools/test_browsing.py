@@ -199,6 +199,8 @@ def test_no_answer_is_longer_than_its_limit(tool: str, data: st.DataObject) -> N
     retriever = LIBRARIES.setdefault((name, rows), retriever_of(texts))
     measuring = retriever.model_copy(update={"length_function": measure})
     tools = tools_of(measuring, max_context_length=limit)
+    told = "20,000" if measure is not len else limit
+    assert f"Returns at most {told} characters" in tools["read"].description
     arguments = {"find": {"pattern": "word"}, "outline": {}, "read": {"document": name}}[tool]
     if tool == "outline" and data.draw(st.booleans()):
         arguments = {"document": name}
