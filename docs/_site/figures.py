@@ -133,12 +133,9 @@ def gain(ours: float, other: float) -> str:
 
 
 def refused() -> list[float]:
-    """For each embedding model, the share of off-topic questions that a fitted floor refuses.
-
-    bge-small was measured with an earlier rule only.
-    """
+    """For each embedding model, the share of off-topic questions that a fitted floor refuses."""
     shares = []
-    for model in ("minilm", "wordllama"):
+    for model in ("minilm", "wordllama", "bge"):
         page = (RESULTS / f"nothing-{model}.md").read_text(encoding="utf-8")
         header, *rows = [line for line in page.splitlines() if line.startswith("|")]
         column = [cell.strip() for cell in header.split("|")].index("of other sets refused")
