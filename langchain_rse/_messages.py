@@ -152,7 +152,8 @@ class Checked(BaseModel):
     def _error_of(cls, error: ValidationError) -> TypeError | ValueError:
         """Return the error of a check, or say in a sentence what pydantic allows for a field."""
         problems = error.errors()
-        problem = problems[-1]
+        # Of a field with several types, each has a problem; that of an item is more exact.
+        problem = max(reversed(problems), key=lambda each: len(each["loc"]))
         if problem["type"] == "value_error":
             raised: ValueError = problem["ctx"]["error"]
             return raised
@@ -162,16 +163,13 @@ class Checked(BaseModel):
         if problem["type"] == "missing":
             advice = cls._advice.get(name, f"Pass {cls.__name__}({name}=...)")
             return ValueError(f"{name} is missing. {advice}")
-        # Of a field with several types, each has a problem: those of an item are more exact.
-        of_field = [each for each in problems if each["loc"][0] == name]
-        depth = max(len(each["loc"]) for each in of_field)
+        depth = len(problem["loc"])
         allowed = []
-        for each in of_field:
-            if len(each["loc"]) == depth:
-                problem = each
+        for each in problems:
+            if each["loc"][0] == name and len(each["loc"]) == depth:
                 allowed.append(each["msg"].partition(" should ")[2].partition(" after ")[0])
         subject = name
-        if isinstance(problem["loc"][-1], int) or depth > _DEPTH_OF_ITEMS:
+        if isinstance(problem["loc"][-1], int) or depth > 3:  # noqa: PLR2004 - field, type, key
             subject = f"{name}: each item"
         elif NoneType in get_args(cls.model_fields[name].annotation):
             allowed.append("None")
@@ -182,7 +180,6 @@ class Checked(BaseModel):
 
 
 _LONGEST_SHOWN = 100
-_DEPTH_OF_ITEMS = 3  # in the paths of problems: field, type, key
 # Types whose values are shown in messages; of others, the type is.
 _SHOWN = (str, int, float, list, tuple, set, dict, NoneType)
 

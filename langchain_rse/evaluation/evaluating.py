@@ -13,8 +13,7 @@ from langchain_core.runnables import Runnable
 from langchain_rse._messages import check_type, progress_bar
 from langchain_rse._sync import Steps, as_async, call, during, run
 from langchain_rse.access import DocumentAccess
-from langchain_rse.evaluation.evidence import access_of, find_evidence
-from langchain_rse.evaluation.questions import Question
+from langchain_rse.evaluation.questions import Question, access_of, find_evidence
 from langchain_rse.evaluation.reports import Report
 from langchain_rse.query.searching import check_documents
 from langchain_rse.retriever import RSERetriever

@@ -12,8 +12,7 @@ from langchain_rse._sync import as_async, during, run
 from langchain_rse.config import Hybrid, QuerySettings, RSEConfig, settings_of_call
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.evaluating import Meter, check_budgets
-from langchain_rse.evaluation.evidence import access_of, find_evidence
-from langchain_rse.evaluation.questions import Question
+from langchain_rse.evaluation.questions import Question, access_of, find_evidence
 from langchain_rse.evaluation.reports import FEWEST_QUESTIONS, bootstrap, check_metric
 from langchain_rse.query.pipeline import try_settings
 from langchain_rse.retriever import RSERetriever

@@ -122,8 +122,11 @@ Who?,,,,,nobody
         ("question,answer\nWhy?,a\n", r"CSV needs the columns question, doc_id .*'answer'"),
         ("question,doc_id,text\nWhy?,a,one, two\n", r".*cells with commas.*\[' two'\]"),
         ('question,doc_id\nWhy?,"It\nrained\n', r"is not CSV: unexpected end of data"),
-        ("question,doc_id,end\nWhy?,a,1\n ,a,1\n", r"question: "),
-        ("question,doc_id,start,end\nWhy?,a,1,x\n", r"question 'Why\?': evidence\.0\.end: .*'x'"),
+        ("question,doc_id,end\nWhy?,a,1\n ,a,1\n", r"question must not be blank"),
+        (
+            "question,doc_id,start,end\nWhy?,a,1,x\n",
+            r"question 'Why\?': evidence\.0\.end must .*'x'",
+        ),
         ("question,doc_id\nWhy?,\udcff\n", r"is not text in UTF-8: save it"),
     ],
 )

@@ -108,7 +108,7 @@ def test_what_a_model_may_ask() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"query": 0}, "query: must be a string"),
+        ({"query": 0}, "query must be a string"),
         ({"query": "q 0", "filter": {"author": "Ann"}}, "unknown argument filter.author;"),
         ({"query": "q 0", "document": "a"}, "search_documents takes query, filter."),
     ],
