@@ -4,6 +4,7 @@ Command modules import stores, models and LangChain inside functions to keep hel
 completion fast.
 """
 
+import difflib
 import shlex
 from importlib import metadata
 from pathlib import Path
@@ -35,8 +36,10 @@ class _Commands(TyperGroup):
     """The commands, with advice for others."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - of click or typer
-        if args and args[0] in _INSTEAD:
-            ctx.fail(f"{args[0]} is no command. Use: {_INSTEAD[args[0]]}")
+        name = args[0] if args else ""
+        near = difflib.get_close_matches(name, [*_INSTEAD, *self.commands], 1)
+        if near and name not in {*self.commands, "--help", "--version"}:
+            ctx.fail(f"{name} is no command. Use: {_INSTEAD.get(near[0], near[0])}")
         return super().parse_args(ctx, args)
 
 

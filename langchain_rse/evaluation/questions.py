@@ -244,7 +244,9 @@ def _check(questions: Iterable[Question]) -> tuple[Question, ...]:
     check_type("questions", questions, Iterable, "a list, such as load_questions(path)")
     checked = tuple(questions)
     for number, question in enumerate(checked, 1):
-        check_type(f"question {number}", question, Question, "a Question")
+        check_type(
+            f"question {number}", question, Question, "a Question, as load_questions(path) reads"
+        )
     return checked
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
+from langchain_rse._messages import check_type
 from langchain_rse.stores.records import RELEVANCE_SCORE
 from langchain_rse.tools.conversation import ShownPassage, passages_in, remove_passages
 from langchain_rse.tools.search import shared_by
@@ -80,6 +81,7 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
         super().__init__()
         if not tools:
             raise ValueError("RSEMiddleware needs at least one tool from create_rse_tool")
+        check_type("max_context_length", max_context_length, (int, float), "a number")
         self.tools = tools
         self._max_context_length = max_context_length
         self._length_function = shared_by(tools[0]).length_function

@@ -275,9 +275,7 @@ class _Search:
             "length_function": self._length_shown,
         }
         if not query.strip():
-            raise ToolException(
-                "query must not be blank. Write a question or keywords, and call again."
-            )
+            raise ToolException("query must not be blank: call again with a question.")
         conditions = conditions_of(filter)
         if conditions:
             own_filter = self.retriever.search_kwargs.get("filter")

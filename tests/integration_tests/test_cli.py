@@ -396,6 +396,7 @@ def test_an_empty_answer_says_why(ask: Run, options: list[object], reason: str) 
         (["query", "cats", "--config", "saved.json"], "saved.json is not a JSON object"),
         (["query", "cats", "--set", "hybird=1"], "--set hybird=1: unknown argument 'hybird': did"),
         (["query", "cats", "--set", "decay_rate=9"], 'write {"decay_rate": 9} into a file, and'),
+        (["serch"], "serch is no command. Use: query"),
         (["tune"], "tune is no command. Use: evaluate --tune 20"),
         (["query", "cats", "--config", "precison"], "file 'precison'; did you mean 'precision'?"),
         (["evaluate", "--questions", "saved.json"], 'object; got [1]. Each line must be {"quest'),
