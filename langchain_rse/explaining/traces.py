@@ -13,7 +13,6 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_rse._messages import load
 from langchain_rse.explaining import text
 from langchain_rse.explaining.by_document import DocumentTrace, TraceByDocument
-from langchain_rse.query.candidates import Candidate
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.query.trace import Trace
 from langchain_rse.text.quoting import counted, visible
@@ -147,6 +146,16 @@ def _document_as_values(trace: TraceByDocument, document: DocumentTrace) -> dict
 
 def _chunk_as_values(trace: TraceByDocument, chunk: Chunk) -> dict[str, Any]:
     start, end = chunk.span or (None, None)
+    candidate = None
+    if chunk.candidate is not None:
+        candidate = {
+            "query": chunk.candidate.query,
+            "hits": {search: hit._asdict() for search, hit in chunk.candidate.hits.items()},
+            "signals": dict(chunk.candidate.signals),
+            "name_factor": chunk.candidate.name_factor,
+            "found_words": list(chunk.candidate.found_words),
+            "text": chunk.candidate.document.page_content,
+        }
     return {
         "index": chunk.index,
         "start_index": start,
@@ -157,20 +166,7 @@ def _chunk_as_values(trace: TraceByDocument, chunk: Chunk) -> dict[str, Any]:
         "weight": chunk.weight,
         "outcome": chunk.outcome.label,
         "why": trace.why(chunk),
-        "candidate": _candidate_as_values(chunk.candidate),
-    }
-
-
-def _candidate_as_values(candidate: Candidate | None) -> Mapping[str, Any] | None:
-    if candidate is None:
-        return None
-    return {
-        "query": candidate.query,
-        "hits": {search: hit._asdict() for search, hit in candidate.hits.items()},
-        "signals": dict(candidate.signals),
-        "name_factor": candidate.name_factor,
-        "found_words": list(candidate.found_words),
-        "text": candidate.document.page_content,
+        "candidate": candidate,
     }
 
 
