@@ -123,7 +123,7 @@ class RSEConfig(_Frozen):
         decay_rate: Rank at which relevance has fallen to 1/e; higher values return text of lower
             ranks.
         vector_weight: Relevance of the best vector match, from 0 to 1, before words count.
-        lexical_weight: Weight of the best word match among the candidates, from 0 to 1.
+        lexical_weight: Weight of the best word match, from 0 to 1.
         name_weight: Preference for documents that the query names; 0 ignores names.
         document_weight: Influence of the whole document on its chunks; 0 rates each by itself.
         rerank_weight: The reranker's share of the relevance, from 0 to 1.
@@ -183,8 +183,9 @@ class RSEConfig(_Frozen):
     square of it to the chunks beyond, see `langchain_rse.engine.neighbor_credit`. A one-chunk
     document is scored as if it had equal neighbors, so that it can compete with long ones."""
     passage_cost: float = Field(default=0.15, ge=0)
-    """Fixed cost of a passage, at least 0, in chunks of average length. Higher values return fewer,
-    longer passages. Only the exact solver uses it."""
+    """Cost of a passage, at least 0, as a multiple of ``irrelevant_chunk_penalty``; less in documents
+    shorter than an average chunk. Higher values return fewer, longer passages. Only the exact
+    solver uses it."""
     top_k_for_document_selection: int | None = Field(default=20, ge=1)
     """Number of best candidates, at least 1, that select the documents: only documents with one of
     them are considered. None considers the documents of all candidates."""

@@ -48,7 +48,10 @@ class Reason(Enum):
     TOO_LONG = (
         "its {length:,} characters alone exceed {budget}: use smaller chunks or a higher limit"
     )
-    PASSAGE_COST = "its value does not cover passage_cost={passage_cost}, the cost of a new passage"
+    PASSAGE_COST = (
+        "its value does not cover the cost of a new passage: passage_cost={passage_cost} times the "
+        "threshold {penalty}"
+    )
     NOT_CHOSEN = (
         "the {solver} solver chose others: its passage is worth less than "
         "minimum_value={minimum_value}, or more valuable ones fill {budget}"
