@@ -128,8 +128,8 @@ class RSEConfig(_Frozen):
         document_weight: Influence of the whole document on its chunks; 0 rates each by itself.
         rerank_weight: The reranker's share of the relevance, from 0 to 1.
         neighbor_weight: Share of a chunk's relevance, from 0 to 1, credited to its neighbors.
-        passage_cost: Fixed cost of a passage, in average chunks; higher values return fewer, longer
-            passages.
+        passage_cost: Cost of a passage, as a multiple of the penalty; higher values return fewer,
+            longer passages.
         top_k_for_document_selection: Number of best candidates that select the documents. None:
             all.
 
@@ -183,9 +183,9 @@ class RSEConfig(_Frozen):
     square of it to the chunks beyond, see `langchain_rse.engine.neighbor_credit`. A one-chunk
     document is scored as if it had equal neighbors, so that it can compete with long ones."""
     passage_cost: float = Field(default=0.15, ge=0)
-    """Cost of a passage, at least 0, as a multiple of ``irrelevant_chunk_penalty``; less in documents
-    shorter than an average chunk. Higher values return fewer, longer passages. Only the exact
-    solver uses it."""
+    """Cost of a passage, at least 0, as a multiple of ``irrelevant_chunk_penalty``; less in a
+    document shorter than an average chunk. Higher values return fewer, longer passages. Only the
+    exact solver uses it."""
     top_k_for_document_selection: int | None = Field(default=20, ge=1)
     """Number of best candidates, at least 1, that select the documents: only documents with one of
     them are considered. None considers the documents of all candidates."""

@@ -194,7 +194,10 @@ class RSERetriever(DocumentMethods, QuerySettings, BaseRetriever):
     def _check_sources(self) -> Self:
         if (self.vectorstore is None) == (self.base_retriever is None):
             given = "neither" if self.vectorstore is None else "both"
-            raise ValueError(f"pass exactly one of vectorstore and base_retriever; got {given}")
+            raise ValueError(
+                "pass exactly one of vectorstore, such as Chroma(...), and base_retriever; got "
+                f"{given}"
+            )
         self._indexer = self._cached_sources = None
         self.__dict__["docstore"] = self._sources.docstore  # bypasses validation
         check_search(self._sources, self)

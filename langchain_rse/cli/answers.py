@@ -68,6 +68,14 @@ def whole_number(text: Any) -> Any:  # noqa: ANN401 - typer also passes the defa
     return int(text)
 
 
+def share(text: Any) -> Any:  # noqa: ANN401 - as above
+    """Read a number from 0 to 1."""
+    number = parse(text)
+    if type(number) not in {int, float} or not 0 <= number <= 1:
+        raise typer.BadParameter(f"expected a number from 0 to 1; got {text!r}")
+    return number
+
+
 def check_folder(path: Path | None) -> Path | None:
     """Refuse a file in a folder that does not exist, before the work for it begins."""
     if path is not None and not path.parent.is_dir():
@@ -99,7 +107,7 @@ Penalty = Annotated[
     typer.Option(
         "--irrelevant-chunk-penalty",
         "--penalty",
-        parser=parse,
+        parser=share,
         metavar="NUMBER",
         help="Minimum relevance, 0 to 1. Lower values return more text. Default: 0.35, or the "
         "preset's.",
@@ -159,8 +167,6 @@ def settings(
     for name, option in options.items():
         if option is not None:
             fields[name] = option
-            with _about(f"--{name.replace('_', '-')}"):
-                QuerySettings(**{name: fields[name]})
     for name, text in assignments or ():
         fields[name] = None if text.lower() == "none" else parse(text)
         if name in RSEConfig.model_fields.keys() - QuerySettings.model_fields.keys():
@@ -229,9 +235,10 @@ def query(
 ) -> None:
     """Print the passages that answer a question, each with its place.
 
-    QUESTION needs no quotation marks. A passage is a run of neighboring chunks, copied unchanged
-    from its document. One that begins inside a table has the table's header row above it (not with
-    --set include_header=false). The exit status is 1 if nothing is returned.
+    Put QUESTION in quotation marks if it has ?, ' or other characters of the shell. A passage is a
+    run of neighboring chunks, copied unchanged from its document. One that begins inside a table
+    has the table's header row above it (not with --set include_header=false). The exit status is 1
+    if nothing is returned.
 
     Example: langchain-rse query "What drove gross margin?" --kb library --k 3
     """

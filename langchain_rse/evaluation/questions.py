@@ -241,12 +241,13 @@ def find_evidence(
 
 
 def _check(questions: Iterable[Question]) -> tuple[Question, ...]:
+    given: object = questions
+    if isinstance(given, str):  # whose items are characters
+        raise TypeError(f"questions must be a list; to read a file: load_questions({given!r})")
     check_type("questions", questions, Iterable, "a list, such as load_questions(path)")
     checked = tuple(questions)
     for number, question in enumerate(checked, 1):
-        check_type(
-            f"question {number}", question, Question, "a Question, as load_questions(path) reads"
-        )
+        check_type(f"question {number}", question, Question, "a Question")
     return checked
 
 

@@ -129,7 +129,7 @@ class SideBySide:
         """The lengths of both sides and of the text that both have, without a full stop."""
         passages, other = self.sides
         if not self.passages:
-            return f"No passages: {self.reason}; {other.summary}"
+            return f"No passages: {self.reason}; {other.summary} shown"
         in_both = f"{self._in_both:,} characters are in both"
         return f"{passages.summary.capitalize()}; {other.summary}; {in_both}"
 
@@ -148,8 +148,11 @@ class SideBySide:
         """Yield the comparison as lines for a terminal."""
         yield f"Query: {self.query}"
         yield f"{self.summary}."
-        yield f"+ | marks text only in the passages, - | text only in {self.other_name}."
+        if self.passages:
+            yield f"+ | marks text only in the passages, - | text only in {self.other_name}."
         for side, mark in zip(self.sides, "+-", strict=True):
+            if not side.pieces:
+                continue
             yield ""
             yield f"== {side.name} =="
             for piece, marks, place in self._places(side):

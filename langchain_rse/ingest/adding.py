@@ -127,7 +127,7 @@ class AddOperation:
                 self._add_batch(sources, answered)
         if self._repeated:
             warn(
-                f"{len(self._repeated)} document(s) had the same text as an earlier one and were "
+                f"{counted(len(self._repeated), 'document')} had the same text as an earlier one: "
                 f"stored only once ({first_few(self._repeated, _NAMED)}). To keep each, set ids= "
                 "or metadata['doc_id']"
             )

@@ -39,13 +39,13 @@ def find_document(name: str, manifests: Collection[Manifest], hint: str = "") ->
         ending = os.sep + composed
         doc_ids = [doc_id for doc_id in identifiers if _composed(doc_id).endswith(ending)]
     if not doc_ids:
-        file_names = {Path(doc_id).name for doc_id in identifiers}
-        near = difflib.get_close_matches(name, sorted(file_names), n=2)
-        near = [shortened(each, _LONGEST_NAME) for each in near]
+        file_names = {Path(doc_id).stem: Path(doc_id).name for doc_id in identifiers}
+        stems = difflib.get_close_matches(Path(name).stem, sorted(file_names), n=2)
+        near = [shortened(file_names[stem], _LONGEST_NAME) for stem in stems]
         problem = f"there is no document {name!r:.{_LONGEST_NAME}}"
         if near:
             raise ValueError(f"{problem}; did you mean {' or '.join(near)}? {hint}".rstrip())
-        listed = first_few(sorted(file_names)) or "none"
+        listed = first_few(sorted(file_names.values())) or "none"
         raise ValueError(f"{problem}. {hint or f'The documents are {listed}'}")
     if len(doc_ids) > 1:
         short = short_names({doc_id: doc_id for doc_id in sorted(doc_ids)}).values()

@@ -384,7 +384,7 @@ def test_an_empty_answer_says_why(ask: Run, options: list[object], reason: str) 
     ("arguments", "message"),
     [
         (["query", "cats", "--k", "x"], "'--k' / '-k': expected a whole number, at least 1"),
-        (["query", "cats", "--penalty", 2], "irrelevant_chunk_penalty must be from 0 to 1"),
+        (["query", "cats", "--penalty", 2], "expected a number from 0 to 1; got"),
         (["query", "cats", "--set", "hybrid=2"], "--set hybrid=2: hybrid must be from 0 to 1 or"),
         (["query", "cats", "--config", "no.json"], "--config: there is no file 'no.json'"),
         (["query", "cats", "--config", "fast"], "no preset or file 'fast'; presets: "),

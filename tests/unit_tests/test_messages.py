@@ -98,7 +98,7 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "a Document of the retriever; got []": lambda _: pages.boxes([], "nowhere.pdf"),
     "unknown argument 'kk': did you mean k?": lambda it: setattr(it, "kk", 3),
     "a dict of fields and rules; got ['page']": lambda _: check_rules(["page"]),
-    "as load_questions(path) reads; got 'a'": lambda it: evaluate(it, ["a"]),
+    "to read a file: load_questions('a')": lambda it: evaluate(it, "a"),
     "such as load_questions(path); got 3": lambda it: evaluate(it, 3),
     "there are no questions": lambda it: evaluate(it, []),
     "a filled vector store: RSERetriever.from_": lambda it: create_rse_tool(it.vectorstore),

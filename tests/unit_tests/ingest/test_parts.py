@@ -147,7 +147,7 @@ def test_a_file_that_is_listed_twice_is_added_once(
     pages = [Document(f"text {n}", metadata={name: "a.pdf", "page": n}) for n in range(3)]
     other = Document("other", metadata={name: "b.pdf"})
     files: Any = [*pages, other, *(page.model_copy() for page in pages)]
-    with pytest.warns(UserWarning, match=r"3 document\(s\) had the same text.*'a\.pdf'"):
+    with pytest.warns(UserWarning, match=r"3 documents had the same text.*'a\.pdf'"):
         found = knowledge.add(iter(files) if as_iterator else files)
     assert found == ["a.pdf", "b.pdf"]
     assert knowledge.texts()["a.pdf"] == "text 0\n\ntext 1\n\ntext 2"
