@@ -32,7 +32,9 @@ OUTSIDE = (
 
 # Searches lead to guides first, then to answers.
 BOOSTS = {
+    "command-line.md": 2,
     "faq.md": 1,
+    "install.md": 4,
     "migrating.md": 2,
     "nothing.md": 6,
     "search.md": 1.7,
