@@ -1,7 +1,8 @@
 """Draws reports of queries in docs/images, in a Chromium that is installed.
 
-``report.png`` has the question of docs/explaining.md, ``report-notebook.png`` that of the notebook
-"See and tune". `python docs/_site/screenshot.py` draws both.
+``report.png`` and ``report-dark.png`` have the question of docs/explaining.md,
+``report-notebook.png`` that of the notebook "See and tune". `python docs/_site/screenshot.py` draws
+all.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ NOTEBOOK = ROOT / "notebooks" / "02_see_and_tune.ipynb"
 FADING = """<body style="margin: 0">
 <iframe src="report.html" style="border: 0; width: 100%; height: 100vh"></iframe>
 <div style="position: fixed; bottom: 0; width: 100%; height: 6rem;
-    background: linear-gradient(transparent, white)"></div>
+    background: linear-gradient(transparent, Canvas); color-scheme: light dark"></div>
 """
 
 
@@ -47,10 +48,12 @@ def report_of_notebook() -> str:
     return html
 
 
-def draw(html: str, picture: Path) -> None:
+def draw(html: str, picture: Path, *, dark: bool = False) -> None:
     """Write a picture of the first screen of a page."""
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or "chromium"
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+    if dark:
+        options.append("--blink-settings=preferredColorScheme=0")
     options += ["--window-size=1000,1080", f"--screenshot={picture}"]
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "report.html").write_text(html, encoding="utf-8")
@@ -60,5 +63,7 @@ def draw(html: str, picture: Path) -> None:
 
 
 if __name__ == "__main__":
-    draw(report(), IMAGES / "report.png")
+    page = report()
+    draw(page, IMAGES / "report.png")
+    draw(page, IMAGES / "report-dark.png", dark=True)
     draw(report_of_notebook(), IMAGES / "report-notebook.png")
