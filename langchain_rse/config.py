@@ -123,12 +123,13 @@ class RSEConfig(_Frozen):
         decay_rate: Rank at which relevance has fallen to 1/e; higher values return text of lower
             ranks.
         vector_weight: Relevance of the best vector match, from 0 to 1, before words count.
-        lexical_weight: Weight of the best word match, from 0 to 1.
+        lexical_weight: Weight of the best word match, from 0 to 1: of the full-text index, or
+            among the candidates if it cannot be searched.
         name_weight: Preference for documents that the query names; 0 ignores names.
         document_weight: Influence of the whole document on its chunks; 0 rates each by itself.
         rerank_weight: The reranker's share of the relevance, from 0 to 1.
         neighbor_weight: Share of a chunk's relevance, from 0 to 1, credited to its neighbors.
-        passage_cost: Cost of a passage, as a multiple of the penalty; higher values return fewer,
+        passage_cost: Cost of a passage, as a multiple of the threshold; higher values return fewer,
             longer passages.
         top_k_for_document_selection: Number of best candidates that select the documents. None:
             all.
