@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from langchain_rse.adopting import ExistingIndex
     from langchain_rse.config import PRESETS, RSEConfig
     from langchain_rse.errors import RSEError
-    from langchain_rse.evaluation import Question, evaluate, load_questions, tune
+    from langchain_rse.evaluation import Evidence, Question, evaluate, load_questions, tune
     from langchain_rse.explaining import RSETrace, TraceCollector
     from langchain_rse.headers import DocumentHeaders, LMBasedHeaders
     from langchain_rse.indexer import RSEIndexer
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PRESETS",
     "DocumentHeaders",
+    "Evidence",
     "ExistingIndex",
     "LMBasedHeaders",
     "Question",
@@ -44,6 +45,7 @@ __all__ = [
 _MODULE_OF = {
     "PRESETS": "config",
     "DocumentHeaders": "headers",
+    "Evidence": "evaluation",
     "ExistingIndex": "adopting",
     "LMBasedHeaders": "headers",
     "Question": "evaluation",

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from langchain_core.documents import BaseDocumentCompressor
@@ -250,49 +249,50 @@ class _Presets(dict[str, RSEConfig]):
             f"there is no preset {name!r}: use {', '.join(self)}{did_you_mean(name, self)}"
         )
 
-    def __str__(self) -> str:
+    def __setitem__(self, name: str, config: RSEConfig) -> None:
+        raise TypeError("presets cannot be changed: pass an RSEConfig")
+
+    def __repr__(self) -> str:
         return "\n".join(f"{name}: {config}" for name, config in self.items())
 
 
-PRESETS: Mapping[str, RSEConfig] = MappingProxyType(
-    _Presets(
-        {
-            "balanced": RSEConfig(),
-            "precision": RSEConfig(irrelevant_chunk_penalty=0.45),
-            "find_all": RSEConfig(
-                irrelevant_chunk_penalty=0.17, decay_rate=40.0, top_k_for_document_selection=200
+PRESETS: Mapping[str, RSEConfig] = _Presets(
+    {
+        "balanced": RSEConfig(),
+        "precision": RSEConfig(irrelevant_chunk_penalty=0.45),
+        "find_all": RSEConfig(
+            irrelevant_chunk_penalty=0.17, decay_rate=40.0, top_k_for_document_selection=200
+        ),
+        # dsrag.rse.RSE_PARAMS_PRESETS
+        "dsrag-balanced": _PUBLISHED,
+        "dsrag-precision": _PUBLISHED.replace(
+            solver=Greedy(overall_max_length_extension=5, minimum_value=0.7),
+            irrelevant_chunk_penalty=0.2,
+        ),
+        "dsrag-find_all": _PUBLISHED.replace(
+            solver=Greedy(max_length=40, overall_max_length=200, minimum_value=0.4),
+            decay_rate=200.0,
+            top_k_for_document_selection=200,
+        ),
+        # The published walk-through: one document, all chunks have the same weight.
+        "walkthrough": _PUBLISHED.replace(
+            solver=Greedy(
+                max_length=20,
+                overall_max_length_extension=5,
+                minimum_value=0.7,
+                length_weighting="none",
             ),
-            # dsrag.rse.RSE_PARAMS_PRESETS
-            "dsrag-balanced": _PUBLISHED,
-            "dsrag-precision": _PUBLISHED.replace(
-                solver=Greedy(overall_max_length_extension=5, minimum_value=0.7),
-                irrelevant_chunk_penalty=0.2,
-            ),
-            "dsrag-find_all": _PUBLISHED.replace(
-                solver=Greedy(max_length=40, overall_max_length=200, minimum_value=0.4),
-                decay_rate=200.0,
-                top_k_for_document_selection=200,
-            ),
-            # The published walk-through: one document, all chunks have the same weight.
-            "walkthrough": _PUBLISHED.replace(
-                solver=Greedy(
-                    max_length=20,
-                    overall_max_length_extension=5,
-                    minimum_value=0.7,
-                    length_weighting="none",
-                ),
-                irrelevant_chunk_penalty=0.2,
-                top_k_for_document_selection=1,
-            ),
-            # The one best passage of each document, by the maximum subarray.
-            "kadane": _PUBLISHED.replace(
-                solver=BestSegment(length_weighting="none"),
-                irrelevant_chunk_penalty=0.3,
-                rank_fusion="mean",
-                top_k_for_document_selection=None,
-            ),
-        }
-    )
+            irrelevant_chunk_penalty=0.2,
+            top_k_for_document_selection=1,
+        ),
+        # The one best passage of each document, by the maximum subarray.
+        "kadane": _PUBLISHED.replace(
+            solver=BestSegment(length_weighting="none"),
+            irrelevant_chunk_penalty=0.3,
+            rank_fusion="mean",
+            top_k_for_document_selection=None,
+        ),
+    }
 )
 """The presets by name; ``balanced`` is the default."""
 

@@ -230,7 +230,10 @@ def query(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Also explain why chunks were returned or not.")
+        bool,
+        typer.Option(
+            "--verbose", "-v", help="Also explain on stderr why chunks were returned or not."
+        ),
     ] = False,
 ) -> None:
     """Print the passages that answer a question, each with its place.

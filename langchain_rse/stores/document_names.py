@@ -40,7 +40,7 @@ def find_document(name: str, manifests: Collection[Manifest], hint: str = "") ->
         doc_ids = [doc_id for doc_id in identifiers if _composed(doc_id).endswith(ending)]
     if not doc_ids:
         file_names = {Path(doc_id).stem: Path(doc_id).name for doc_id in identifiers}
-        stems = difflib.get_close_matches(Path(name).stem, sorted(file_names), n=2)
+        stems = difflib.get_close_matches(Path(name).stem, sorted(file_names), n=2, cutoff=0.7)
         near = [shortened(file_names[stem], _LONGEST_NAME) for stem in stems]
         problem = f"there is no document {name!r:.{_LONGEST_NAME}}"
         if near:
