@@ -201,6 +201,7 @@ def find_evidence(
             once.
     """
     checked = _check(questions)
+    names = {evidence.doc_id for question in checked for evidence in question.evidence}
     access = access_of(retriever)
     find_id: Callable[[str], str]
     read_text: Callable[[str], str]
@@ -212,9 +213,11 @@ def find_evidence(
         find_id = partial(_check_source, sources)
         read_text = sources.__getitem__
     elif access is not None:
-        manifests = access.manifests()
-        lengths = {manifest.doc_id: manifest.length for manifest in manifests}
-        find_id = cache(partial(find_document, manifests=manifests))
+        manifests = access.manifests_of(names)
+        if len(manifests) < len(names):  # some are names of files
+            manifests = {manifest.doc_id: manifest for manifest in access.manifests()}
+        lengths = {doc_id: manifest.length for doc_id, manifest in manifests.items()}
+        find_id = cache(partial(find_document, manifests=manifests.values()))
         read_text = cache(access.text)
     elif any(evidence.is_quoted for question in checked for evidence in question.evidence):
         raise ValueError(

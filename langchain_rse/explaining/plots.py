@@ -102,8 +102,7 @@ def _style_of(colors: Colors) -> Any:  # noqa: ANN401 - names and values of matp
 def _find_document(trace: TraceByDocument, doc_id: str | None) -> DocumentTrace | None:
     """The document with this id; by default the best one of the answer, or else of all."""
     if doc_id is None:
-        returned_first = sorted(trace.documents, key=lambda document: not document.returned)
-        return next(iter(returned_first), None)
+        return min(trace.documents, key=lambda document: not document.returned, default=None)
     by_id = {document.doc_id: document for document in trace.documents}
     if doc_id not in by_id:
         examples = first_few(map(repr, by_id))

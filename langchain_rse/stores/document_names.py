@@ -24,7 +24,7 @@ def find_document(name: str, manifests: Collection[Manifest], hint: str = "") ->
     Raises:
         ValueError: If no document has the name, or several have it. The message suggests names.
     """
-    identifiers = sorted(manifest.doc_id for manifest in manifests)
+    identifiers = {manifest.doc_id for manifest in manifests}
     for doc_id in (name, os.path.normpath(name)):
         if doc_id in identifiers:
             return doc_id
@@ -37,9 +37,9 @@ def find_document(name: str, manifests: Collection[Manifest], hint: str = "") ->
             doc_ids.append(manifest.doc_id)
     if not doc_ids:
         ending = os.sep + composed
-        doc_ids = [doc_id for doc_id in identifiers if _composed(doc_id).endswith(ending)]
+        doc_ids = [each for each in sorted(identifiers) if _composed(each).endswith(ending)]
     if not doc_ids:
-        file_names = {Path(doc_id).stem: Path(doc_id).name for doc_id in identifiers}
+        file_names = {Path(doc_id).stem: Path(doc_id).name for doc_id in sorted(identifiers)}
         stems = difflib.get_close_matches(Path(name).stem, sorted(file_names), n=2, cutoff=0.7)
         near = [shortened(file_names[stem], _LONGEST_NAME) for stem in stems]
         problem = f"there is no document {name!r:.{_LONGEST_NAME}}"
