@@ -5,9 +5,9 @@ completion fast.
 """
 
 import difflib
+import os
 import shlex
 from importlib import metadata
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -16,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from langchain_rse.cli.answers import compare, evaluate, query, serve_mcp
 from langchain_rse.cli.demo import demo
 from langchain_rse.cli.documents import check, index, list_, remove
+from langchain_rse.cli.knowledge_base import SETTINGS
 from langchain_rse.cli.output import exit_on_error, print_text
 
 # What to write instead of commands that other tools have.
@@ -60,7 +61,7 @@ class _Command(TyperCommand):
             if name == "kb" and not error.message:
                 folder = "FOLDER"
                 for argument in given:
-                    if Path(argument, "settings.json").exists():
+                    if os.path.exists(os.path.join(argument, SETTINGS)):  # noqa: PTH110, PTH118 - never raises
                         folder = argument
                 others = [argument for argument in given if argument != folder]
                 error.message = f"Write: {shlex.join([ctx.info_name, *others, '--kb', folder])}"

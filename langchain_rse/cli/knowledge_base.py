@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from langchain_rse.retriever import RSERetriever
     from langchain_rse.stores.records import Manifest
 
-_SETTINGS = "settings.json"
+SETTINGS = "settings.json"
+"""The file in a knowledge base that names its model."""
 _LOCK = ".lock"
 _DEFAULT_MODEL = "langchain_rse.embeddings:WordLlamaEmbeddings"
 
@@ -68,21 +69,21 @@ class KnowledgeBase:
             command = f"{command_line()} index PATH... --kb {quoted}"
             raise ValueError(f"--kb {folder} {problem}. To fill it: {command}")
         try:
-            model = json.loads((folder / _SETTINGS).read_bytes())["embeddings"]
+            model = json.loads((folder / SETTINGS).read_bytes())["embeddings"]
         except (OSError, ValueError, TypeError, LookupError) as error:
             other = shlex.quote(f"{folder.resolve().name}-kb")
             advice = f"To make one of these files: {command_line()} index {quoted} --kb {other}"
             if (folder / "chunks.db").exists():  # an index that was made in Python
                 advice = 'For its index, write {"embeddings": "module:Class of its model"} into it'
             raise ValueError(
-                f"--kb {folder} is no knowledge base: it has no readable {_SETTINGS}. {advice}"
+                f"--kb {folder} is no knowledge base: it has no readable {SETTINGS}. {advice}"
             ) from error
         return cls(folder, str(model), fields)
 
     @classmethod
     def create(cls, folder: Path, embeddings: str | None = None) -> KnowledgeBase:
         """Open the knowledge base in a folder, or create one; None for the model it has."""
-        file = folder / _SETTINGS
+        file = folder / SETTINGS
         if not file.exists():
             name = embeddings or _DEFAULT_MODEL
             file.write_text(json.dumps({"embeddings": name}), encoding="utf-8")
@@ -102,7 +103,7 @@ class KnowledgeBase:
         from langchain_rse.stores.embedded import open_stores
 
         model = load_embeddings(self.model_name)
-        vectorstore, docstore, _ = open_stores(model, self.folder, marks=[_SETTINGS])
+        vectorstore, docstore, _ = open_stores(model, self.folder, marks=[SETTINGS])
         fields = {"include_header": True, **self.fields}
         return RSERetriever(vectorstore=vectorstore, docstore=docstore, **fields)
 
@@ -181,10 +182,10 @@ def only_writer(folder: Path, embeddings: str | None = None) -> Iterator[None]:
     """
     if embeddings is not None:  # given by the user, so it may be a module of the user's
         sys.path.append("")  # the working directory
-    if not (folder / _SETTINGS).exists():
+    if not (folder / SETTINGS).exists():
         from langchain_rse.stores.embedded import refuse_other_files
 
-        refuse_other_files(folder, f"--kb {folder}", [_SETTINGS])
+        refuse_other_files(folder, f"--kb {folder}", [SETTINGS])
         load_embeddings(embeddings or _DEFAULT_MODEL)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / _LOCK).open("ab") as file:

@@ -410,6 +410,14 @@ def test_options_that_cannot_be_used(ask: Run, arguments: list[object], message:
     assert message in result.stderr
 
 
+def test_a_missing_folder_is_told_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LANGCHAIN_RSE_KB", raising=False)
+    question = "why " * 100  # longer than a file's name can be
+    result = call("query", question)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"Write: query '{question}' --kb FOLDER" in result.stderr
+
+
 def test_pages_of_answers(ask: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     result = ask("query", "do", "cats", "sleep", "--report", "out.html")
     assert result.stderr == "Report written to out.html\n"
